@@ -1,0 +1,48 @@
+/** What a person should know went wrong. Surfaces turn the kind into a status and a body; the core never knows HTTP. */
+export type ErrorKind =
+  | 'bad-request' // 400
+  | 'unauthorized' // 401
+  | 'budget' // 402
+  | 'forbidden' // 403
+  | 'not-found' // 404
+  | 'conflict' // 409
+  | 'too-large' // 413
+  | 'unsupported-media-type' // 415
+  | 'invalid' // 422
+  | 'rate-limited' // 429
+  | 'upstream' // 502
+  | 'unavailable'; // 503
+
+export interface ErrorOptions {
+  /** The stable code (`detail.error`); without it the body's `detail` is the plain message. */
+  code?: string;
+  /** Further fields of a structured `detail`, such as `reason`, `provider` or `request_id`. */
+  fields?: Record<string, unknown>;
+  retryAfterSeconds?: number;
+  cause?: unknown;
+}
+
+export class ServiceError extends Error {
+  readonly kind: ErrorKind;
+  readonly code: string | undefined;
+  readonly fields: Record<string, unknown>;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(kind: ErrorKind, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ServiceError';
+    this.kind = kind;
+    this.code = options.code;
+    this.fields = options.fields ?? {};
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+}
+
+/** The one 404: unknown, another org's and another agent's things all look like this. */
+export function notFound(): ServiceError {
+  return new ServiceError('not-found', 'Not Found');
+}
+
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

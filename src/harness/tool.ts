@@ -1,0 +1,56 @@
+/** Something the agent can do. The loop decides whether it may; the tool only acts. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: Record<string, unknown>;
+  /** Whether running this input may change or reach something outside the conversation, so that it asks by default. */
+  guards(input: unknown): boolean;
+  /** Safe to run again when its process died while it ran. */
+  readonly repeatable: boolean;
+  /** What permission rules match against: the command, the path, the URL. */
+  subject(input: unknown): string;
+  /** The sentence a person is asked to approve. */
+  prompt(input: unknown): string;
+  /** Throws nothing that the model caused: a bad input or a failing command is an outcome with `isError`. */
+  run(input: unknown, environment: ToolEnvironment): Promise<ToolOutcome>;
+}
+
+export interface ToolEnvironment {
+  callId: string;
+  workspace: Workspace;
+  signal: AbortSignal;
+}
+
+export interface ToolOutcome {
+  output: string;
+  isError: boolean;
+  /** Written in the same transaction as the tool's result. */
+  changes?: FileChange[];
+  /** Sub-agent that takes over. */
+  handoff?: string;
+}
+
+/** The durable files of an instance, as they are when the tool starts. Paths are relative, with `/`. */
+export interface Workspace {
+  list(): Promise<WorkspaceFile[]>;
+  read(path: string): Promise<Uint8Array | undefined>;
+}
+
+export interface WorkspaceFile {
+  path: string;
+  size: number;
+  updatedAt: Date;
+}
+
+export type FileChange = { path: string; content: Uint8Array } | { path: string; deleted: true };
+
+export const workspaceLimits = { fileBytes: 10 * 1024 * 1024, totalBytes: 64 * 1024 * 1024, files: 2_000 };
+
+/** What a tool may say at most; the rest is cut, and the output says so. */
+export const maxToolOutputCharacters = 30_000;
+
+export function boundOutput(output: string): string {
+  if (output.length <= maxToolOutputCharacters) return output;
+  const kept = output.slice(0, maxToolOutputCharacters).toWellFormed();
+  return `${kept}\n[output truncated: ${output.length - maxToolOutputCharacters} of ${output.length} characters left out]`;
+}

@@ -1,0 +1,35 @@
+import { randomBytes } from 'node:crypto';
+
+export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-' | 'call_' | 'evt_' | 'proc_' | 'rs_';
+
+const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+let lastMillisecond = 0;
+let countInMillisecond = 0;
+
+/** An opaque id that sorts by the time it was made: 48 bits of time, a counter within the millisecond, 60 random bits. */
+export function newId(prefix: IdPrefix, now: number = Date.now()): string {
+  if (now <= lastMillisecond) countInMillisecond += 1;
+  else {
+    lastMillisecond = now;
+    countInMillisecond = 0;
+  }
+  const random = randomBytes(12);
+  let text = encode(lastMillisecond, 10) + encode(countInMillisecond, 4);
+  for (const byte of random) text += alphabet[byte & 31];
+  return prefix + text;
+}
+
+function encode(value: number, length: number): string {
+  let rest = value;
+  let text = '';
+  for (let index = 0; index < length; index += 1) {
+    text = alphabet[rest % 32] + text;
+    rest = Math.floor(rest / 32);
+  }
+  return text;
+}
+
+/** A `session_id` that a client may choose. */
+export function isSessionId(value: string): boolean {
+  return /^[A-Za-z0-9_-]{1,128}$/.test(value);
+}

@@ -1,0 +1,61 @@
+/** What a release says: the agent's instructions, models, tools and rules. Shared vocabulary; it holds no behaviour. */
+export interface ReleaseConfig {
+  instructions: string;
+  model: ModelConfig;
+  /** Name of the sub-agent that new sessions start with. */
+  main: string;
+  agents: SubAgentConfig[];
+  /** Built-in tools of every sub-agent that names none. */
+  tools: BuiltInTool[];
+  mcp_servers: McpServerConfig[];
+  permissions: { mode: PermissionMode; rules: PermissionRule[] };
+  instance: { scope: InstanceScope };
+  limits: { max_steps: number; turn_timeout_s: number };
+  /** What happens when the conversation nears the model's context limit. */
+  context: { limit_tokens: number | null; overflow: 'drop' | 'summarize' };
+}
+
+export type Provider = 'offline' | 'openai' | 'anthropic' | 'google' | 'openai-compatible';
+export type BuiltInTool = 'bash' | 'files' | 'fetch';
+export type PermissionMode = 'interactive' | 'autonomous' | 'locked';
+export type InstanceScope = 'session' | 'end_user' | 'shared';
+
+export interface ModelConfig {
+  provider: Provider;
+  name: string;
+  base_url: string | null;
+  /** Passed to the provider: temperature, max_output_tokens, top_p, stop, and provider_options. */
+  settings: Record<string, unknown>;
+}
+
+export interface SubAgentConfig {
+  name: string;
+  instructions: string;
+  model?: ModelConfig;
+  tools?: BuiltInTool[];
+}
+
+export interface McpServerConfig {
+  name: string;
+  url: string;
+  /** Name of the stored credential sent as a bearer token. */
+  credential?: string;
+}
+
+/** The last rule that matches wins. `match` is a glob over what the tool acts on (a command, a path, a URL). */
+export interface PermissionRule {
+  tool: string;
+  match?: string;
+  action: 'allow' | 'ask' | 'deny';
+}
+
+/** An MCP tool as it was when the release was materialized. */
+export interface PinnedTool {
+  server: string;
+  name: string;
+  description: string;
+  input_schema: Record<string, unknown>;
+  read_only: boolean;
+  /** Marked idempotent by its server: may run again when a process died during it. */
+  repeatable: boolean;
+}
