@@ -1,0 +1,36 @@
+import type { ModelCall, PromptMessage } from '../model.ts';
+
+/** Four characters make a token: near enough to try budgets and limits, and the same every time. */
+export function countTokens(characters: number): number {
+  return Math.ceil(characters / 4);
+}
+
+/** Adds up lengths and serialises nothing, so that a long conversation costs little more than a short one. */
+export function promptTokens(call: ModelCall): number {
+  let characters = call.instructions.length;
+  for (const message of call.messages) characters += messageLength(message);
+  return countTokens(characters);
+}
+
+function messageLength(message: PromptMessage): number {
+  let characters = 0;
+  switch (message.role) {
+    case 'user':
+      return message.text.length;
+    case 'assistant':
+      for (const part of message.parts) characters += part.type === 'tool-call' ? valueLength(part.input) : part.text.length;
+      return characters;
+    case 'tool':
+      for (const result of message.results) characters += result.output.length;
+      return characters;
+  }
+}
+
+/** How many characters the names and values in a tool's input have. */
+export function valueLength(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 4;
+  let characters = 0;
+  for (const [key, inner] of Object.entries(value)) characters += key.length + valueLength(inner);
+  return characters;
+}

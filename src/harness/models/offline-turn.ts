@@ -1,0 +1,34 @@
+import type { PromptMessage, ToolResultPart } from '../model.ts';
+
+/** What the last user message asked, and what has been done about it since. */
+export interface TurnSoFar {
+  text: string;
+  files: readonly string[];
+  /** How many user messages the conversation has. */
+  number: number;
+  calls: { tool: string; input: unknown; result: ToolResultPart | undefined }[];
+}
+
+export function readTurn(messages: readonly PromptMessage[]): TurnSoFar {
+  const start = messages.findLastIndex((message) => message.role === 'user');
+  const asked = messages[start];
+  const turn: TurnSoFar = { text: '', files: [], number: 0, calls: [] };
+  if (asked?.role === 'user') {
+    turn.text = asked.text;
+    turn.files = asked.files ?? [];
+  }
+  for (const message of messages) if (message.role === 'user') turn.number += 1;
+  const results = new Map<string, ToolResultPart>();
+  for (let index = messages.length - 1; index > start; index -= 1) {
+    const message = messages[index];
+    if (message?.role === 'tool') for (const result of message.results) results.set(result.callId, result);
+  }
+  for (let index = start + 1; index < messages.length; index += 1) {
+    const message = messages[index];
+    if (message?.role !== 'assistant') continue;
+    for (const part of message.parts) {
+      if (part.type === 'tool-call') turn.calls.push({ tool: part.tool, input: part.input, result: results.get(part.callId) });
+    }
+  }
+  return turn;
+}

@@ -1,0 +1,169 @@
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import { newId } from '../../ids.ts';
+import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
+import { type Directives, type FailureCode, parseDirectives, type RequestedCall } from './offline-directives.ts';
+import { countTokens, promptTokens, valueLength } from './offline-tokens.ts';
+import { readTurn, type TurnSoFar } from './offline-turn.ts';
+
+const provider = 'offline';
+const contextLimit = 128_000;
+/** So many words go out before other work of the process gets its turn. */
+const wordsInOneGo = 512;
+
+/** Needs no key and no network, and always answers the same to the same conversation. */
+export function createOfflineModel(name: string): Model {
+  return { provider, name, contextLimit, stream: (call, signal) => play(writeScript(call), signal) };
+}
+
+/** Everything that one call will say, decided before the first word goes out. */
+interface Script {
+  parts: ModelPart[];
+  delayMilliseconds: number;
+  /** Thrown after the parts, in place of a finish. */
+  failure?: ModelError;
+}
+
+async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelPart> {
+  const { parts, delayMilliseconds } = script;
+  let words = 0;
+  for (const part of parts) {
+    if (part.type === 'text-delta' || part.type === 'reasoning-delta') {
+      if (delayMilliseconds > 0 && words > 0) await wait(delayMilliseconds, signal);
+      words += 1;
+      if (words % wordsInOneGo === 0) await setImmediate();
+    }
+    if (signal.aborted) throw signal.reason;
+    yield part;
+  }
+  if (script.failure !== undefined) throw script.failure;
+}
+
+async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
+  try {
+    await setTimeout(milliseconds, undefined, { signal });
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  }
+}
+
+function writeScript(call: ModelCall): Script {
+  const input = promptTokens(call);
+  if (input > contextLimit) {
+    const message = `The conversation has ${input} tokens; the offline model takes ${contextLimit}.`;
+    return { parts: [], delayMilliseconds: 0, failure: new ModelError('context_length_exceeded', provider, message) };
+  }
+  const turn = readTurn(call.messages);
+  const directives = parseDirectives(turn.text);
+  const { delayMilliseconds } = directives;
+  const parts: ModelPart[] = [];
+  let characters = 0;
+  const isFirstStep = turn.calls.length === 0;
+  if (isFirstStep && directives.think !== undefined) {
+    for (const text of splitWords(directives.think)) parts.push({ type: 'reasoning-delta', text });
+    parts.push({ type: 'reasoning-end' });
+    characters += directives.think.length;
+  }
+  const calls = isFirstStep ? chooseCalls(directives, call.tools) : [];
+  if (calls.length > 0) {
+    for (const { tool, input } of calls) {
+      parts.push({ type: 'tool-call', callId: newId('call_'), tool, input });
+      characters += tool.length + valueLength(input);
+    }
+    parts.push({ type: 'finish', reason: 'tool-calls', usage: { input, output: countTokens(characters), cachedInput: 0 } });
+    return { parts, delayMilliseconds };
+  }
+  if (directives.fail !== undefined) {
+    if (directives.fail === 'broken_stream') {
+      for (const text of splitWords('This answer breaks off in the')) parts.push({ type: 'text-delta', text });
+    }
+    return { parts, delayMilliseconds, failure: failureOf(directives.fail) };
+  }
+  for (const text of chooseWords(directives, turn, call.tools)) {
+    parts.push({ type: 'text-delta', text });
+    characters += text.length;
+  }
+  parts.push({ type: 'finish', reason: 'stop', usage: { input, output: countTokens(characters), cachedInput: 0 } });
+  return { parts, delayMilliseconds };
+}
+
+/** All calls of a message are made in one step, so that approving several at once can be tried. */
+function chooseCalls(directives: Directives, tools: readonly ModelTool[]): RequestedCall[] {
+  if (asksAboutFiles(directives) && isOffered('files', tools)) return [{ tool: 'files', input: { operation: 'list' } }];
+  return directives.calls.filter((call) => isOffered(call.tool, tools));
+}
+
+function asksAboutFiles({ calls, say, words, fail, complaints, question }: Directives): boolean {
+  const isPlain = calls.length === 0 && complaints.length === 0 && say === undefined && words === undefined && fail === undefined;
+  return isPlain && /\b(files?|workspace)\b/i.test(question);
+}
+
+function chooseWords(directives: Directives, turn: TurnSoFar, tools: readonly ModelTool[]): string[] {
+  const complaints = [...directives.complaints];
+  for (const { tool } of directives.calls) {
+    // A tool that was called in this turn may have gone since: a handoff brings other tools.
+    if (turn.calls.some((call) => call.tool === tool) || isOffered(tool, tools)) continue;
+    const names = tools.map((offered) => offered.name).join(', ');
+    complaints.push(`There is no tool named ${tool} here. ${names === '' ? 'There are no tools.' : `There are: ${names}.`}`);
+  }
+  if (complaints.length > 0) return splitWords([...complaints, ...turn.calls.map(describeCall)].join('\n'));
+  if (directives.say !== undefined) return splitWords(directives.say);
+  if (directives.words !== undefined) return fillerWords(directives.words);
+  if (turn.calls.length > 0) return splitWords(turn.calls.map(describeCall).join('\n'));
+  return splitWords(plainAnswer(directives.question, turn));
+}
+
+function describeCall({ tool, input, result }: TurnSoFar['calls'][number]): string {
+  if (result === undefined) return `${tool} gave no result.`;
+  if (result.isError) return `${tool} failed: ${result.output}`;
+  if (tool !== 'handoff') return `${tool} answered: ${result.output}`;
+  const agent = typeof input === 'object' && input !== null && 'agent' in input ? String(input.agent) : 'another sub-agent';
+  return `This is ${agent}, who takes over here.`;
+}
+
+function plainAnswer(question: string, turn: TurnSoFar): string {
+  const asked = question.length > 300 ? `${question.slice(0, 300).toWellFormed()}...` : question;
+  const attached = turn.files.length === 0 ? '' : ` You attached ${turn.files.join(', ')}.`;
+  return `You said: "${asked}".${attached} This is turn ${turn.number} of our conversation.`;
+}
+
+function failureOf(code: FailureCode): ModelError {
+  switch (code) {
+    case 'unauthorized':
+      return new ModelError('byok_key_rejected', provider, 'The offline model was told to reject its key.');
+    case 'rate_limited':
+      return new ModelError('rate_limited', provider, 'The offline model was told to be rate limited.', { retryAfterSeconds: 1 });
+    case 'overloaded':
+      return new ModelError('overloaded', provider, 'The offline model was told to be overloaded.', { retryAfterSeconds: 1 });
+    case 'broken_stream':
+      return new ModelError('broken_stream', provider, 'The offline model was told to break off its answer.');
+  }
+}
+
+function isOffered(name: string, tools: readonly ModelTool[]): boolean {
+  return tools.some((tool) => tool.name === name);
+}
+
+const filler = 'a slow river carries small boats past the old mill and under nine stone bridges toward the sea'.split(' ');
+
+function fillerWords(count: number): string[] {
+  const words: string[] = [];
+  for (let index = 1; index <= count; index += 1) {
+    const word = filler[(index - 1) % filler.length] ?? '';
+    words.push(index === count ? word : `${word} `);
+  }
+  return words;
+}
+
+/** Each word with the white space after it, so that the pieces joined are the text. By hand: a regular expression costs ten times more. */
+function splitWords(text: string): string[] {
+  const words: string[] = [];
+  let start = 0;
+  for (let index = 1; index < text.length; index += 1) {
+    if (text.charCodeAt(index) > 32 && text.charCodeAt(index - 1) <= 32) {
+      words.push(text.slice(start, index));
+      start = index;
+    }
+  }
+  if (start < text.length) words.push(text.slice(start));
+  return words;
+}
