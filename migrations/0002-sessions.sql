@@ -4,7 +4,7 @@ create table sessions (
   id text primary key,
   org_id integer not null,
   agent_id integer not null,
-  release_version integer,          -- null: the session follows the active release until its first turn
+  release_version integer not null, -- pinned when the session is created
   surface text not null,            -- native | managed | chat | responses | gateway
   status text not null default 'active' check (status in ('active', 'stopped')),
   metadata json not null default '{}',

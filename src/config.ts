@@ -1,0 +1,201 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+
+/** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
+interface Setting<Value> {
+  description: string;
+  fallback: string;
+  parse(text: string): Value;
+}
+
+const settings = {
+  HOST: setting('address to listen on', '127.0.0.1', text),
+  PORT: setting('port to listen on; 0 takes a free one', '8080', integer(0, 65_535)),
+  PARLEY_DATA_DIR: setting('where the embedded database, generated keys and credentials live', './data', path),
+  DATABASE_URL: setting(
+    'postgres://… to use PostgreSQL 15 or later instead of the embedded database',
+    '',
+    optional(urlWith(['postgres:', 'postgresql:'])),
+  ),
+  PARLEY_DATABASE_POOL: setting('connections to PostgreSQL that one process holds at most', '10', integer(1, 500)),
+  REDIS_URL: setting(
+    'redis://… to carry wake-ups and live text between processes instead of LISTEN/NOTIFY',
+    '',
+    optional(urlWith(['redis:', 'rediss:'])),
+  ),
+  PARLEY_API_KEY: setting(
+    'value of the first API key, instead of a generated one',
+    '',
+    optional(matching(/^svc_live_[A-Za-z0-9_-]{16,}$/, 'svc_live_ and 16 or more of A-Z a-z 0-9 _ -')),
+  ),
+  PARLEY_OPERATOR_KEY: setting(
+    'value of the operator key, instead of a generated one',
+    '',
+    optional(matching(/^svc_operator_[A-Za-z0-9_-]{16,}$/, 'svc_operator_ and 16 or more of A-Z a-z 0-9 _ -')),
+  ),
+  PARLEY_SECRET_KEY: setting(
+    '32 bytes, Base64 or hex: encrypts stored credentials; generated into the data directory when absent',
+    '',
+    optional(secretKey),
+  ),
+  PARLEY_PUBLIC_URL: setting(
+    'address under which clients reach this server; issuer of session tokens',
+    '',
+    optional(urlWith(['http:', 'https:'])),
+  ),
+  PARLEY_BASE_HOST: setting('Host header that serves the flat API; absent: any', '', optional(text)),
+  PARLEY_AGENT_HOST: setting('Host header that serves the agent routes; absent: any', '', optional(text)),
+  PARLEY_MANAGEMENT_HOST: setting('Host header that serves the management API; absent: any', '', optional(text)),
+  PARLEY_CORS_ORIGINS: setting(
+    'origins that browsers may call the session-token surfaces from, separated by commas; * allows all',
+    '*',
+    list,
+  ),
+  PARLEY_GATEWAY: setting('1 turns the gateway routes on', '0', flag),
+  PARLEY_GATEWAY_PEERS: setting('JSON map of gateway URL to the API key to sign in there with', '{}', stringMap),
+  PARLEY_WEBHOOK_ALLOW_PRIVATE: setting('1 lets webhooks and gateways use plain HTTP and private addresses (development)', '0', flag),
+  PARLEY_WEBHOOK_MAX_FAILURES: setting('consecutive failures after which a webhook endpoint is disabled', '25', integer(1, 10_000)),
+  PARLEY_ALLOW_PRIVATE_UPSTREAMS: setting('1 lets models and MCP servers use plain HTTP and private addresses', '0', flag),
+  PARLEY_RATE_LIMIT_RPS: setting('requests a second per organization; 0 turns the limit off', '1000', integer(0, 10_000_000)),
+  PARLEY_RATE_LIMIT_BURST: setting('requests an organization may send at once; 0 turns the limit off', '2000', integer(0, 10_000_000)),
+  PARLEY_MAX_TURNS: setting('turns that this process runs at once; more are refused with 503', '1000', integer(1, 1_000_000)),
+  PARLEY_TURN_RESERVATION_TOKENS: setting(
+    'tokens that a turn reserves from a budget before it runs, on top of its text',
+    '1024',
+    integer(1, 10_000_000),
+  ),
+  PARLEY_LEASE_MS: setting('how long a silent process keeps its turns before another takes them over', '5000', integer(500, 600_000)),
+  PARLEY_DRAIN_SECONDS: setting('how long running turns may go on after SIGTERM', '30', integer(0, 3_600)),
+  PARLEY_AUDIT_TOKENS: setting('1 records every minted session token in the audit log', '0', flag),
+  PARLEY_PRICES: setting('JSON map of provider/model to micro-dollars a token, over the built-in table', '{}', json),
+  PARLEY_LOG_LEVEL: setting(
+    'fatal, error, warn, info, debug, trace or silent',
+    'info',
+    oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
+  ),
+  OPENAI_API_KEY: setting("the operator's key for OpenAI, for orgs without one of their own", '', optional(text)),
+  ANTHROPIC_API_KEY: setting("the operator's key for Anthropic, likewise", '', optional(text)),
+  GOOGLE_GENERATIVE_AI_API_KEY: setting("the operator's key for Google, likewise", '', optional(text)),
+  OTEL_EXPORTER_OTLP_ENDPOINT: setting(
+    'where to send OpenTelemetry traces; absent: none are made',
+    '',
+    optional(urlWith(['http:', 'https:'])),
+  ),
+};
+
+type Settings = typeof settings;
+export type Config = { readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> };
+
+/** A setting that cannot be used; its message is the one line a person needs. */
+export class ConfigError extends Error {}
+
+/** Reads the environment, with a `.env` file of the working directory below it. Throws `ConfigError`. */
+export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): Config {
+  const entries = Object.entries(settings).map(([name, { fallback, parse }]) => {
+    const given = environment[name];
+    try {
+      return [name, parse(given === undefined || given === '' ? fallback : given)];
+    } catch (error) {
+      throw new ConfigError(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  });
+  return Object.fromEntries(entries) as Config;
+}
+
+export function describeSettings(): { name: string; fallback: string; description: string }[] {
+  return Object.entries(settings).map(([name, { fallback, description }]) => ({ name, fallback, description }));
+}
+
+function readDotEnv(): NodeJS.ProcessEnv {
+  try {
+    return parseEnv(readFileSync('.env', 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+function setting<Value>(description: string, fallback: string, parse: (text: string) => Value): Setting<Value> {
+  return { description, fallback, parse };
+}
+
+function optional<Value>(parse: (text: string) => Value): (text: string) => Value | undefined {
+  return (value) => (value === '' ? undefined : parse(value));
+}
+
+function text(value: string): string {
+  return value;
+}
+
+function path(value: string): string {
+  return resolve(value);
+}
+
+function integer(least: number, most: number): (text: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (!Number.isInteger(number) || number < least || number > most)
+      throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
+    return number;
+  };
+}
+
+function flag(value: string): boolean {
+  if (value === '1' || value === 'true') return true;
+  if (value === '0' || value === 'false') return false;
+  throw new Error(`must be 1 or 0, not "${value}"`);
+}
+
+function oneOf<Choice extends string>(choices: readonly Choice[]): (text: string) => Choice {
+  return (value) => {
+    const choice = choices.find((candidate) => candidate === value);
+    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}, not "${value}"`);
+    return choice;
+  };
+}
+
+function matching(pattern: RegExp, words: string): (text: string) => string {
+  return (value) => {
+    if (!pattern.test(value)) throw new Error(`must be ${words}`);
+    return value;
+  };
+}
+
+function urlWith(protocols: string[]): (text: string) => string {
+  return (value) => {
+    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
+      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(' or ')}`);
+    return value;
+  };
+}
+
+function list(value: string): string[] {
+  return value
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+}
+
+function json(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    throw new Error('must be JSON');
+  }
+}
+
+function stringMap(value: string): Record<string, string> {
+  const parsed = json(value);
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('must be a JSON object');
+  const entries = Object.entries(parsed).map(([key, entry]) => {
+    if (typeof entry !== 'string') throw new Error(`"${key}" must be a string`);
+    return [key, entry] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+function secretKey(value: string): Buffer {
+  const bytes = /^[0-9a-fA-F]{64}$/.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
+  if (bytes.length !== 32) throw new Error('must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them');
+  return bytes;
+}
