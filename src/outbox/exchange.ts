@@ -1,0 +1,112 @@
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+
+/**
+ * One HTTP exchange with fetch's face and no redirects. Straight over the dispatcher it costs about a quarter less
+ * CPU for a stream of 64 chunks than fetch itself (0.64 ms to 0.85 ms), and every streamed model call pays it.
+ */
+export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): Promise<Response> {
+  const signal = init.signal ?? undefined;
+  const { body, contentType } = bodyOf(init.body);
+  const headers = headersOf(init.headers, contentType);
+  const method = (init.method ?? 'GET').toUpperCase();
+
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    let request: Dispatcher.DispatchController | undefined;
+    let answer: ReadableStreamDefaultController<Uint8Array> | undefined;
+
+    const abort = () => {
+      request?.abort(signal?.reason);
+      // Before the first byte undici may still be connecting; the caller does not wait for that.
+      fail(signal?.reason);
+    };
+    const fail = (error: unknown) => {
+      signal?.removeEventListener('abort', abort);
+      if (answer === undefined) reject(error);
+      else answer.error(error);
+    };
+    signal?.addEventListener('abort', abort, { once: true });
+
+    const options = { origin: url.origin, path: url.pathname + url.search, method, headers, body };
+    dispatcher.dispatch(options, {
+      onRequestStart(controller) {
+        request = controller;
+        if (signal?.aborted) controller.abort(signal.reason);
+      },
+      onResponseStart(controller, status, received) {
+        if (status < 200) return;
+        const stream = new ReadableStream<Uint8Array>(
+          {
+            start: (created) => {
+              answer = created;
+            },
+            pull: () => controller.resume(),
+            cancel: () => {
+              signal?.removeEventListener('abort', abort);
+              controller.abort(new Error('The response was no longer wanted'));
+            },
+          },
+          { highWaterMark: 16 },
+        );
+        try {
+          resolve(responseOf(status, received, stream));
+        } catch (error) {
+          reject(error);
+          controller.abort(new Error('The response could not be read'));
+        }
+      },
+      onResponseData(controller, chunk) {
+        answer?.enqueue(chunk);
+        if ((answer?.desiredSize ?? 1) <= 0) controller.pause();
+      },
+      onResponseEnd() {
+        signal?.removeEventListener('abort', abort);
+        answer?.close();
+      },
+      onResponseError(_controller, error) {
+        fail(error);
+      },
+    });
+  });
+}
+
+function responseOf(status: number, received: Record<string, string | string[] | undefined>, stream: ReadableStream<Uint8Array>): Response {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(received)) {
+    for (const item of Array.isArray(value) ? value : [value ?? '']) headers.append(name, item);
+  }
+  if (bodilessStatuses.has(status)) return new Response(null, { status, headers });
+  const format = compressions.get(headers.get('content-encoding') ?? '');
+  if (format === undefined) return new Response(stream, { status, headers });
+  headers.delete('content-encoding');
+  headers.delete('content-length');
+  return new Response(stream.pipeThrough(new DecompressionStream(format)), { status, headers });
+}
+
+function headersOf(given: RequestInit['headers'], contentType: string | undefined): Record<string, string> {
+  const headers = Object.fromEntries(new Headers(given));
+  headers.accept ??= '*/*';
+  headers['user-agent'] ??= 'parley';
+  if (contentType !== undefined) headers['content-type'] ??= contentType;
+  return headers;
+}
+
+function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readable | null; contentType?: string } {
+  if (body === undefined || body === null) return { body: null };
+  if (typeof body === 'string') return { body, contentType: 'text/plain;charset=UTF-8' };
+  if (body instanceof Uint8Array) return { body };
+  // Forms, blobs and streams: fetch's own reading of them.
+  const read = new Response(body);
+  const contentType = read.headers.get('content-type');
+  const stream = read.body === null ? null : Readable.fromWeb(read.body);
+  return contentType === null ? { body: stream } : { body: stream, contentType };
+}
+
+const bodilessStatuses = new Set([204, 205, 304]);
+const compressions = new Map<string, ConstructorParameters<typeof DecompressionStream>[0]>([
+  ['gzip', 'gzip'],
+  ['x-gzip', 'gzip'],
+  ['deflate', 'deflate'],
+  ['br', 'brotli'],
+]);

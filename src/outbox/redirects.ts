@@ -1,0 +1,41 @@
+/** Follows redirects as fetch would, but through `send`, so that each hop is checked like the first. */
+export async function followRedirects(
+  url: URL,
+  init: RequestInit,
+  limit: number,
+  send: (url: URL, init: RequestInit) => Promise<Response>,
+): Promise<Response> {
+  let current = url;
+  let options = init;
+  for (let hop = 0; ; hop += 1) {
+    const response = await send(current, options);
+    const location = redirectStatuses.has(response.status) ? response.headers.get('location') : null;
+    if (location === null || limit === 0) return response;
+    await response.body?.cancel();
+    if (hop === limit) throw new TypeError(`The destination redirected more than ${limit} times`);
+    const next = URL.parse(location, current.href);
+    if (next === null) throw new TypeError('The destination redirected to something that is not a URL');
+    options = optionsOfNextHop(options, response.status, next.origin === current.origin);
+    current = next;
+  }
+}
+
+function optionsOfNextHop(init: RequestInit, status: number, sameOrigin: boolean): RequestInit {
+  const headers = new Headers(init.headers);
+  const method = (init.method ?? 'GET').toUpperCase();
+  const next: RequestInit = { ...init, method, headers };
+  if (!sameOrigin) for (const name of credentialHeaders) headers.delete(name);
+  const becomesGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST');
+  if (becomesGet) {
+    next.method = 'GET';
+    delete next.body;
+    for (const name of bodyHeaders) headers.delete(name);
+  } else if (typeof next.body === 'object' && next.body !== null && !ArrayBuffer.isView(next.body)) {
+    throw new TypeError('The destination redirected a request whose body cannot be sent again');
+  }
+  return next;
+}
+
+const redirectStatuses = new Set([301, 302, 303, 307, 308]);
+const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie'];
+const bodyHeaders = ['content-type', 'content-length', 'content-encoding', 'content-language', 'content-location'];

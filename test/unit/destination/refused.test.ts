@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
+import { checkDestination, createGuardedFetch } from '../../../src/outbox/destination.ts';
+
+const neverResolve = async (): Promise<never> => {
+  throw new Error('no name may be resolved here');
+};
+const publicAddress = [{ address: '93.184.215.14', family: 4 }];
+
+const refusedUrls: [what: string, url: string][] = [
+  ['plain HTTP', 'http://example.com/'],
+  ['another scheme', 'ftp://example.com/'],
+  ['a file', 'file:///etc/passwd'],
+  ['data', 'data:text/plain,hello'],
+  ['something that is no URL', 'example.com/hook'],
+  ['a user name', 'https://user@example.com/'],
+  ['a password', 'https://user:secret@example.com/'],
+  ['a user name that looks like the host', 'https://example.com@127.0.0.1/'],
+  ['loopback', 'https://127.0.0.1/'],
+  ['another loopback', 'https://127.8.9.1/'],
+  ['loopback in decimal', 'https://2130706433/'],
+  ['loopback in octal', 'https://0177.0.0.1/'],
+  ['loopback in hexadecimal', 'https://0x7f.0.0.1/'],
+  ['loopback in one hexadecimal number', 'https://0x7f000001/'],
+  ['loopback shortened', 'https://127.1/'],
+  ['loopback in full-width digits', 'https://１２７.０.０.１/'],
+  ['loopback with ideographic stops', 'https://127。0。0。1/'],
+  ['loopback percent-encoded', 'https://%31%32%37.0.0.1/'],
+  ['loopback with a trailing dot', 'https://127.0.0.1./'],
+  ['the unspecified address', 'https://0.0.0.0/'],
+  ['zero', 'https://0/'],
+  ['private 10/8', 'https://10.1.2.3/'],
+  ['private 172.16/12', 'https://172.31.255.1/'],
+  ['private 192.168/16', 'https://192.168.0.1/'],
+  ['link-local', 'https://169.254.1.1/'],
+  ['metadata', 'https://169.254.169.254/latest/meta-data/'],
+  ['metadata in decimal', 'https://2852039166/'],
+  ['metadata of Azure', 'https://168.63.129.16/'],
+  ['metadata of Alibaba', 'https://100.100.100.200/'],
+  ['carrier-grade NAT', 'https://100.64.0.1/'],
+  ['multicast', 'https://224.0.0.1/'],
+  ['broadcast', 'https://255.255.255.255/'],
+  ['reserved 240/4', 'https://240.0.0.1/'],
+  ['documentation', 'https://192.0.2.1/'],
+  ['benchmarking', 'https://198.18.0.1/'],
+  ['protocol assignments', 'https://192.0.0.192/'],
+  ['IPv6 loopback', 'https://[::1]/'],
+  ['IPv6 unspecified', 'https://[::]/'],
+  ['IPv6 link-local', 'https://[fe80::1]/'],
+  ['IPv6 unique local', 'https://[fd12:3456::1]/'],
+  ['IPv6 site-local', 'https://[fec0::1]/'],
+  ['IPv6 metadata', 'https://[fd00:ec2::254]/'],
+  ['IPv6 multicast', 'https://[ff02::1]/'],
+  ['IPv6 documentation', 'https://[2001:db8::1]/'],
+  ['IPv4-mapped loopback', 'https://[::ffff:127.0.0.1]/'],
+  ['IPv4-mapped public', 'https://[::ffff:93.184.215.14]/'],
+  ['IPv4-compatible', 'https://[::7f00:1]/'],
+  ['IPv4-translated', 'https://[::ffff:0:127.0.0.1]/'],
+  ['NAT64', 'https://[64:ff9b::7f00:1]/'],
+  ['local NAT64', 'https://[64:ff9b:1::7f00:1]/'],
+  ['6to4', 'https://[2002:7f00:1::]/'],
+  ['Teredo', 'https://[2001:0:7f00:1::]/'],
+  ['unassigned IPv6', 'https://[4000::1]/'],
+  ['localhost', 'https://localhost/'],
+  ['localhost in capitals', 'https://LOCALHOST/'],
+  ['localhost with a trailing dot', 'https://localhost./'],
+  ['a name below localhost', 'https://api.localhost/'],
+  ['a .local name', 'https://printer.local/'],
+  ['a .internal name', 'https://db.internal/'],
+  ['metadata by name', 'https://metadata.google.internal/'],
+  ['a .home.arpa name', 'https://nas.home.arpa/'],
+  ['a name without a dot', 'https://intranet/'],
+  ...[22, 25, 53, 110, 143, 389, 445, 587, 993, 995, 1433, 2375, 3306, 3389, 5432, 6379, 9200, 11211, 27017].map(
+    (port): [string, string] => [`port ${port}`, `https://example.com:${port}/`],
+  ),
+];
+
+for (const [what, url] of refusedUrls) {
+  test(`${what} is refused before any name is resolved`, async () => {
+    const policy = { allowPrivate: false, resolve: neverResolve };
+    await assert.rejects(checkDestination(url, policy), isRefusal);
+    await assert.rejects(createGuardedFetch(policy)(url), isRefusal);
+  });
+}
+
+for (const url of ['https://example.com/', 'https://example.com:8443/hook?x=1', 'https://93.184.215.14/', 'https://[2606:4700::1111]/']) {
+  test(`${url} is accepted`, async () => {
+    await checkDestination(url, { allowPrivate: false, resolve: async () => publicAddress });
+  });
+}
+
+const resolvedTo = [
+  '127.0.0.1',
+  '10.0.0.7',
+  '169.254.169.254',
+  '100.64.1.1',
+  '::1',
+  'fe80::1',
+  '::ffff:10.0.0.1',
+  '64:ff9b::a00:1',
+  'fd00::1',
+];
+for (const address of resolvedTo) {
+  test(`a name that resolves to ${address} is refused, even beside a public address`, async () => {
+    const resolve = async () => [...publicAddress, { address, family: address.includes(':') ? 6 : 4 }];
+    const policy = { allowPrivate: false, resolve };
+    await assert.rejects(checkDestination('https://example.com/', policy), isRefusal);
+    await assert.rejects(createGuardedFetch(policy)('https://example.com/'), isRefusal);
+  });
+}
+
+test('a name that does not resolve yet can be configured', async () => {
+  await checkDestination('https://example.com/', {
+    allowPrivate: false,
+    resolve: async () => {
+      throw new Error('EAI_AGAIN');
+    },
+  });
+});
+
+test('where private destinations are allowed, plain HTTP and private addresses pass', async () => {
+  const policy = { allowPrivate: true, resolve: neverResolve };
+  for (const url of ['http://127.0.0.1:11434/v1', 'http://localhost:3000/', 'http://ollama:11434/', 'https://10.0.0.1/', 'http://[::1]/']) {
+    await checkDestination(url, policy);
+  }
+});
+
+test('where private destinations are allowed, metadata, disguised addresses, credentials and foreign ports stay refused', async () => {
+  const policy = { allowPrivate: true, resolve: neverResolve };
+  const urls = [
+    'http://169.254.169.254/',
+    'http://[fd00:ec2::254]/',
+    'http://metadata.google.internal/',
+    'http://[::ffff:169.254.169.254]/',
+    'http://[64:ff9b::a9fe:a9fe]/',
+    'http://user:secret@127.0.0.1/',
+    'http://127.0.0.1:6379/',
+    'file:///etc/passwd',
+  ];
+  for (const url of urls) {
+    await assert.rejects(checkDestination(url, policy), isRefusal, url);
+    await assert.rejects(createGuardedFetch(policy)(url), isRefusal, url);
+  }
+});
+
+test('a refusal names the setting that lifts it, and never the credentials', async () => {
+  const policy = { allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' };
+  await assert.rejects(checkDestination('http://user:hunter2@10.0.0.1/?token=hunter2', policy), (error) => {
+    assert(isRefusal(error));
+    assert.match(error.message, /PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+    assert.doesNotMatch(error.message, /hunter2/);
+    return true;
+  });
+});
+
+function isRefusal(error: unknown): error is ServiceError {
+  return error instanceof ServiceError && error.kind === 'invalid' && error.code === 'destination_refused';
+}
