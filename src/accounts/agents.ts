@@ -1,0 +1,131 @@
+import type { Selectable } from 'kysely';
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { assertSlug } from './slugs.ts';
+
+export interface Agent {
+  id: number;
+  orgId: number;
+  slug: string;
+  name: string;
+  description: string;
+  activeVersion: number | undefined;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export async function createAgent(
+  transaction: Db,
+  actor: Actor,
+  input: { slug: string; name: string; description: string; isDefault: boolean },
+): Promise<Agent> {
+  assertSlug(input.slug);
+  const row = await transaction
+    .insertInto('agents')
+    .values({
+      org_id: actor.orgId,
+      slug: input.slug,
+      name: input.name,
+      description: input.description,
+      created_at: actor.at,
+      updated_at: actor.at,
+    })
+    .onConflict((conflict) => conflict.columns(['org_id', 'slug']).where('deleted_at', 'is', null).doNothing())
+    .returningAll()
+    .executeTakeFirst();
+  if (row === undefined) throw new ServiceError('conflict', `slug: an agent "${input.slug}" exists already`);
+  if (input.isDefault) await makeDefault(transaction, actor, row.id);
+  await recordAudit(transaction, actor, {
+    action: 'agent.created',
+    subjectType: 'agent',
+    subjectId: row.id,
+    metadata: { slug: row.slug, name: row.name, default: input.isDefault },
+  });
+  return agentFrom(row);
+}
+
+/** In the order of their making. `after`: the id that the page before ended with. */
+export async function listAgents(db: Db, orgId: number, page: { limit: number; after: number | undefined }): Promise<Agent[]> {
+  let query = db.selectFrom('agents').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
+  if (page.after !== undefined) query = query.where('id', '>', page.after);
+  return (await query.orderBy('id').limit(page.limit).execute()).map(agentFrom);
+}
+
+export async function updateAgent(
+  transaction: Db,
+  actor: Actor,
+  agentId: number,
+  changes: { name?: string; description?: string; isDefault?: boolean },
+): Promise<Agent | undefined> {
+  const row = await transaction
+    .updateTable('agents')
+    .set({
+      ...(changes.name === undefined ? {} : { name: changes.name }),
+      ...(changes.description === undefined ? {} : { description: changes.description }),
+      updated_at: actor.at,
+    })
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', agentId)
+    .where('deleted_at', 'is', null)
+    .returningAll()
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  if (changes.isDefault === true) await makeDefault(transaction, actor, row.id);
+  if (changes.isDefault === false) await forgetDefault(transaction, actor, row.id);
+  await recordAudit(transaction, actor, {
+    action: 'agent.updated',
+    subjectType: 'agent',
+    subjectId: row.id,
+    metadata: { slug: row.slug, changes },
+  });
+  return agentFrom(row);
+}
+
+/** Takes the agent away from every route; its sessions stay on record. False when the org has no such agent. */
+export async function deleteAgent(transaction: Db, actor: Actor, agentId: number): Promise<boolean> {
+  const row = await transaction
+    .updateTable('agents')
+    .set({ deleted_at: actor.at })
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', agentId)
+    .where('deleted_at', 'is', null)
+    .returning(['id', 'slug'])
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  await forgetDefault(transaction, actor, row.id);
+  await recordAudit(transaction, actor, {
+    action: 'agent.deleted',
+    subjectType: 'agent',
+    subjectId: row.id,
+    metadata: { slug: row.slug },
+  });
+  return true;
+}
+
+export function agentFrom(row: Selectable<Schema['agents']>): Agent {
+  return {
+    id: row.id,
+    orgId: row.org_id,
+    slug: row.slug,
+    name: row.name,
+    description: row.description,
+    activeVersion: row.active_version ?? undefined,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+async function makeDefault(transaction: Db, actor: Actor, agentId: number): Promise<void> {
+  await transaction.updateTable('organizations').set({ default_agent_id: agentId }).where('id', '=', actor.orgId).execute();
+}
+
+async function forgetDefault(transaction: Db, actor: Actor, agentId: number): Promise<void> {
+  await transaction
+    .updateTable('organizations')
+    .set({ default_agent_id: null })
+    .where('id', '=', actor.orgId)
+    .where('default_agent_id', '=', agentId)
+    .execute();
+}

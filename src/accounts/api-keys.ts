@@ -1,0 +1,119 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { type Selectable, sql } from 'kysely';
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { isScope } from './scopes.ts';
+
+export interface ApiKey {
+  id: number;
+  name: string;
+  prefix: string;
+  scopes: string[];
+  createdAt: Date;
+  lastUsedAt: Date | undefined;
+  revokedAt: Date | undefined;
+}
+
+const prefixLength = 'svc_live_'.length + 6;
+
+/** The shape of a key, checked before any query. */
+export function isApiKey(secret: string): boolean {
+  return secret.length <= 256 && /^svc_live_[A-Za-z0-9_-]{16,}$/.test(secret);
+}
+
+export function newApiKeySecret(): string {
+  return `svc_live_${randomBytes(24).toString('base64url')}`;
+}
+
+/** Keys are random, not chosen, so a plain SHA-256 is enough to keep them unreadable. */
+export function hashOfSecret(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex');
+}
+
+/** The secret is returned here and never again. `grantable`: what the caller itself may do. */
+export async function createApiKey(
+  transaction: Db,
+  actor: Actor,
+  input: { name: string; scopes: readonly string[]; secret?: string },
+  grantable: ReadonlySet<string>,
+): Promise<{ apiKey: ApiKey; secret: string }> {
+  const scopes = [...new Set(input.scopes)];
+  const unknown = scopes.find((scope) => !isScope(scope));
+  if (unknown !== undefined) throw new ServiceError('invalid', `scopes: "${unknown}" is not a scope`);
+  const lacking = scopes.find((scope) => !grantable.has(scope));
+  if (lacking !== undefined) throw new ServiceError('forbidden', `A key cannot grant a scope that it lacks: ${lacking}`);
+  const secret = input.secret ?? newApiKeySecret();
+  const row = await transaction
+    .insertInto('api_keys')
+    .values({
+      org_id: actor.orgId,
+      name: input.name,
+      prefix: secret.slice(0, prefixLength),
+      hash: hashOfSecret(secret),
+      scopes: JSON.stringify(scopes),
+      created_at: actor.at,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await recordAudit(transaction, actor, {
+    action: 'api_key.created',
+    subjectType: 'api_key',
+    subjectId: row.id,
+    metadata: { name: row.name, prefix: row.prefix, scopes },
+  });
+  await emitKeyEvent(transaction, actor.orgId, 'api_key.created', row);
+  return { apiKey: apiKeyFrom(row), secret };
+}
+
+/** Newest first. `before`: the id that the page before ended with. */
+export async function listApiKeys(db: Db, orgId: number, page: { limit: number; before: number | undefined }): Promise<ApiKey[]> {
+  let query = db.selectFrom('api_keys').selectAll().where('org_id', '=', orgId).orderBy('id', 'desc').limit(page.limit);
+  if (page.before !== undefined) query = query.where('id', '<', page.before);
+  return (await query.execute()).map(apiKeyFrom);
+}
+
+/** False when the org has no such key. Revoking a revoked key changes nothing. */
+export async function revokeApiKey(transaction: Db, actor: Actor, id: number): Promise<boolean> {
+  const row = await transaction
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  if (row.revoked_at !== null) return true;
+  await transaction.updateTable('api_keys').set({ revoked_at: actor.at }).where('id', '=', id).execute();
+  await recordAudit(transaction, actor, {
+    action: 'api_key.revoked',
+    subjectType: 'api_key',
+    subjectId: id,
+    metadata: { name: row.name, prefix: row.prefix },
+  });
+  await emitKeyEvent(transaction, actor.orgId, 'api_key.revoked', row);
+  return true;
+}
+
+async function emitKeyEvent(
+  transaction: Db,
+  orgId: number,
+  type: string,
+  key: { id: number; prefix: string; name: string },
+): Promise<void> {
+  const data = JSON.stringify({ id: key.id, prefix: key.prefix, name: key.name });
+  await sql`select emit_webhook(${orgId}, ${type}, ${data}::json)`.execute(transaction);
+}
+
+function apiKeyFrom(row: Selectable<Schema['api_keys']>): ApiKey {
+  return {
+    id: row.id,
+    name: row.name,
+    prefix: row.prefix,
+    scopes: row.scopes,
+    createdAt: row.created_at,
+    lastUsedAt: row.last_used_at ?? undefined,
+    revokedAt: row.revoked_at ?? undefined,
+  };
+}

@@ -1,0 +1,137 @@
+import { sql } from 'kysely';
+import type { Database, Db } from '../database/database.ts';
+import { type Agent, agentFrom } from './agents.ts';
+import { hashOfSecret, isApiKey } from './api-keys.ts';
+import { KeyUse } from './key-use.ts';
+import { OrgCache } from './org-cache.ts';
+import { organizationColumns, organizationFrom } from './organizations.ts';
+import type { KeyPrincipal, Organization } from './principal.ts';
+import { type Release, releaseFrom } from './releases.ts';
+import { isSlug } from './slugs.ts';
+
+/**
+ * Answers, on every request, who a key is and what an agent runs, from memory. A change of an org drops everything held
+ * of it: here at once, in the other processes when they are notified.
+ */
+export class Directory {
+  readonly #database: Database;
+  readonly #processId: string;
+  readonly #keys = new OrgCache<KeyPrincipal>();
+  readonly #organizations = new OrgCache<Organization>();
+  readonly #agents = new OrgCache<Agent>();
+  readonly #releases = new OrgCache<Release>();
+  readonly #keyUse: KeyUse;
+  readonly #listeners = new Set<(change: string) => void>();
+
+  constructor(database: Database, processId: string) {
+    this.#database = database;
+    this.#processId = processId;
+    this.#keyUse = new KeyUse(database.db);
+  }
+
+  /** The key's principal, also when its org is suspended; undefined for anything that is not a live key. */
+  async keyBySecret(secret: string): Promise<KeyPrincipal | undefined> {
+    if (!isApiKey(secret)) return undefined;
+    const hash = hashOfSecret(secret);
+    const principal = await this.#keys.get(hash, () => this.#readKey(hash));
+    if (principal !== undefined) this.#keyUse.note(principal.keyId);
+    return principal;
+  }
+
+  async organizationBySlug(slug: string): Promise<Organization | undefined> {
+    if (!isSlug(slug)) return undefined;
+    return this.#organizations.get(slug, () => this.#readOrganization('slug', slug));
+  }
+
+  async organizationById(id: number): Promise<Organization | undefined> {
+    return this.#organizations.get(`id ${id}`, () => this.#readOrganization('id', id));
+  }
+
+  async agentBySlug(orgId: number, slug: string): Promise<Agent | undefined> {
+    if (!isSlug(slug)) return undefined;
+    return this.#agents.get(`${orgId}/${slug}`, () => this.#readAgent(orgId, 'slug', slug));
+  }
+
+  async agentById(orgId: number, id: number): Promise<Agent | undefined> {
+    return this.#agents.get(`${orgId}/id ${id}`, () => this.#readAgent(orgId, 'id', id));
+  }
+
+  async release(orgId: number, agentId: number, version: number): Promise<Release | undefined> {
+    return this.#releases.get(`${orgId}/${agentId}/${version}`, async () => {
+      const row = await this.#database.db
+        .selectFrom('releases')
+        .selectAll()
+        .where('org_id', '=', orgId)
+        .where('agent_id', '=', agentId)
+        .where('version', '=', version)
+        .executeTakeFirst();
+      return row && { orgId, value: releaseFrom(row) };
+    });
+  }
+
+  /** Runs a change of an org's things. The notice is part of its transaction, so it is given if and only if it commits. */
+  async change<Result>(orgId: number, work: (transaction: Db) => Promise<Result>): Promise<Result> {
+    const result = await this.#database.db.transaction().execute(async (transaction) => {
+      const outcome = await work(transaction);
+      if (this.#database.engine === 'postgres') {
+        await sql`select pg_notify('parley', ${`${this.#processId} changed ${orgId}`})`.execute(transaction);
+      }
+      return outcome;
+    });
+    this.invalidate(String(orgId));
+    for (const listener of this.#listeners) listener(String(orgId));
+    return result;
+  }
+
+  /** Drops what is held of an org (its id), or of all (`*`): what a notification `<process> changed <org id>` asks for. */
+  invalidate(change: string): void {
+    const orgId = change === '*' ? 'all' : Number(change);
+    for (const cache of [this.#keys, this.#organizations, this.#agents, this.#releases]) cache.drop(orgId);
+  }
+
+  /** Calls back with the org's id after each change that this process committed. */
+  onChange(listener: (change: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Writes what is unwritten; call it before the database closes. */
+  async close(): Promise<void> {
+    await this.#keyUse.close();
+  }
+
+  async #readKey(hash: string): Promise<{ orgId: number; value: KeyPrincipal } | undefined> {
+    const row = await this.#database.db
+      .selectFrom('api_keys')
+      .innerJoin('organizations', 'organizations.id', 'api_keys.org_id')
+      .select(organizationColumns)
+      .select(['api_keys.id as key_id', 'api_keys.prefix', 'api_keys.scopes'])
+      .where('api_keys.hash', '=', hash)
+      .where('api_keys.revoked_at', 'is', null)
+      .executeTakeFirst();
+    if (row === undefined) return undefined;
+    const organization = organizationFrom(row);
+    const value: KeyPrincipal = { type: 'key', keyId: row.key_id, prefix: row.prefix, organization, scopes: new Set(row.scopes) };
+    return { orgId: organization.id, value };
+  }
+
+  async #readOrganization(column: 'slug' | 'id', value: string | number): Promise<{ orgId: number; value: Organization } | undefined> {
+    const row = await this.#database.db
+      .selectFrom('organizations')
+      .select(organizationColumns)
+      .where(`organizations.${column}`, '=', value)
+      .executeTakeFirst();
+    return row && { orgId: row.id, value: organizationFrom(row) };
+  }
+
+  async #readAgent(orgId: number, column: 'slug' | 'id', value: string | number): Promise<{ orgId: number; value: Agent } | undefined> {
+    const row = await this.#database.db
+      .selectFrom('agents')
+      .selectAll()
+      .where('org_id', '=', orgId)
+      .where(column, '=', value)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst();
+    return row && { orgId, value: agentFrom(row) };
+  }
+}

@@ -1,0 +1,19 @@
+import { timingSafeEqual } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import { hashOfSecret } from './api-keys.ts';
+
+export async function storeOperatorKey(db: Db, key: string): Promise<void> {
+  await db
+    .insertInto('installation')
+    .values({ key: 'operator_key', value: JSON.stringify({ hash: hashOfSecret(key) }) })
+    .onConflict((conflict) => conflict.column('key').doUpdateSet((row) => ({ value: row.ref('excluded.value') })))
+    .execute();
+}
+
+export async function isOperatorKey(db: Db, secret: string): Promise<boolean> {
+  if (secret.length > 256 || !/^svc_operator_[A-Za-z0-9_-]{16,}$/.test(secret)) return false;
+  const { rows } = await sql<{ hash: string }>`select value ->> 'hash' as hash from installation where key = 'operator_key'`.execute(db);
+  const stored = rows[0]?.hash;
+  return stored !== undefined && timingSafeEqual(Buffer.from(stored), Buffer.from(hashOfSecret(secret)));
+}

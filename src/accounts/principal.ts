@@ -1,0 +1,44 @@
+/** Who a request acts for. Not the same as what it may reach: every read of customer data takes the org first. */
+export interface Organization {
+  id: number;
+  slug: string;
+  name: string;
+  status: 'active' | 'suspended';
+  defaultAgentId: number | undefined;
+  transcriptsAccess: boolean;
+}
+
+export type Role = 'owner' | 'admin' | 'member';
+
+export type Principal = KeyPrincipal | TokenPrincipal | MemberPrincipal;
+
+/** An API key of the customer's backend. */
+export interface KeyPrincipal {
+  type: 'key';
+  keyId: number;
+  prefix: string;
+  organization: Organization;
+  scopes: ReadonlySet<string>;
+}
+
+/** A session token in an end user's browser; without `endUserId` it is anonymous. */
+export interface TokenPrincipal {
+  type: 'token';
+  organization: Organization;
+  agentId: number;
+  agentSlug: string;
+  endUserId: string | undefined;
+  agentInstanceId: string | undefined;
+  expiresAt: Date;
+  tokenId: string;
+}
+
+/** A person signed in to the dashboard. */
+export interface MemberPrincipal {
+  type: 'member';
+  userId: string;
+  email: string;
+  role: Role;
+  organization: Organization;
+  scopes: ReadonlySet<string>;
+}

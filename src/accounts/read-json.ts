@@ -1,0 +1,68 @@
+import { ServiceError } from '../errors.ts';
+
+/** Reads an untrusted JSON object field by field; every refusal names the field by its path. */
+export class FieldReader {
+  readonly #fields: ReadonlyMap<string, unknown>;
+  readonly #path: string;
+
+  /** Refuses anything but an object whose keys are all among `known`. */
+  constructor(value: unknown, path: string, known: readonly string[]) {
+    this.#path = path;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse(path, 'must be an object');
+    this.#fields = new Map(Object.entries(value));
+    for (const key of this.#fields.keys()) {
+      if (!known.includes(key)) throw refuse(this.path(key), 'is not a known field');
+    }
+  }
+
+  path(key: string): string {
+    return this.#path === '' ? key : `${this.#path}.${key}`;
+  }
+
+  has(key: string): boolean {
+    return this.#fields.has(key);
+  }
+
+  /** An absent field and one that is null are the same. */
+  raw(key: string): unknown {
+    return this.#fields.get(key) ?? undefined;
+  }
+
+  refuse(key: string, reason: string): ServiceError {
+    return refuse(this.path(key), reason);
+  }
+
+  string(key: string, fallback: string | undefined, limits: { most: number; pattern?: RegExp; words?: string }): string {
+    const value = this.raw(key) ?? fallback;
+    if (value === undefined) throw this.refuse(key, 'is required');
+    if (typeof value !== 'string') throw this.refuse(key, 'must be a string');
+    if (value.length > limits.most) throw this.refuse(key, `must have at most ${limits.most} characters`);
+    if (limits.pattern !== undefined && !limits.pattern.test(value)) throw this.refuse(key, `must be ${limits.words ?? limits.pattern}`);
+    return value;
+  }
+
+  oneOf<Choice extends string>(key: string, choices: readonly Choice[], fallback: Choice | undefined): Choice {
+    const value = this.raw(key) ?? fallback;
+    const choice = choices.find((candidate) => candidate === value);
+    if (choice === undefined) throw this.refuse(key, `must be one of ${choices.join(', ')}`);
+    return choice;
+  }
+
+  integer(key: string, fallback: number, least: number, most: number): number {
+    const value = this.raw(key) ?? fallback;
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
+      throw this.refuse(key, `must be a whole number from ${least} to ${most}`);
+    return value;
+  }
+
+  list<Item>(key: string, most: number, read: (item: unknown, path: string) => Item): Item[] {
+    const value = this.raw(key) ?? [];
+    if (!Array.isArray(value)) throw this.refuse(key, 'must be an array');
+    if (value.length > most) throw this.refuse(key, `must have at most ${most} entries`);
+    return value.map((item, index) => read(item, `${this.path(key)}[${index}]`));
+  }
+}
+
+function refuse(path: string, reason: string): ServiceError {
+  return new ServiceError('invalid', `${path === '' ? 'body' : path}: ${reason}`);
+}

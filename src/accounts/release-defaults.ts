@@ -1,0 +1,148 @@
+import { ServiceError } from '../errors.ts';
+import type { BuiltInTool, McpServerConfig, ModelConfig, PermissionRule, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
+import { FieldReader } from './read-json.ts';
+
+const providers = ['offline', 'openai', 'anthropic', 'google', 'openai-compatible'] as const;
+const builtInTools = ['bash', 'files', 'fetch'] as const;
+const namePattern = { most: 64, pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/, words: '1 to 64 of A-Z a-z 0-9 _ -' };
+const topLevel = ['instructions', 'model', 'main', 'agents', 'tools', 'mcp_servers', 'permissions', 'instance', 'limits', 'context'];
+const mostInstructions = 200_000;
+
+/** Checks what a customer sent as a release and fills in what it left out. Throws `invalid`, naming the field. */
+export function completeReleaseConfig(input: unknown): ReleaseConfig {
+  const fields = new FieldReader(input, '', topLevel);
+  const instructions = fields.string('instructions', '', { most: mostInstructions });
+  const agents = readSubAgents(fields, instructions);
+  return {
+    instructions,
+    model: fields.has('model') ? readModel(fields.raw('model'), 'model') : defaultModel(),
+    main: readMain(fields, agents),
+    agents,
+    tools: fields.has('tools') ? fields.list('tools', builtInTools.length, readTool) : [...builtInTools],
+    mcp_servers: readMcpServers(fields),
+    permissions: readPermissions(fields.raw('permissions') ?? {}),
+    instance: {
+      scope: new FieldReader(fields.raw('instance') ?? {}, 'instance', ['scope']).oneOf(
+        'scope',
+        ['session', 'end_user', 'shared'],
+        'end_user',
+      ),
+    },
+    limits: readLimits(fields.raw('limits') ?? {}),
+    context: readContext(fields.raw('context') ?? {}),
+  };
+}
+
+function defaultModel(): ModelConfig {
+  return { provider: 'offline', name: 'demo', base_url: null, settings: {} };
+}
+
+function readModel(value: unknown, path: string): ModelConfig {
+  const fields = new FieldReader(value, path, ['provider', 'name', 'base_url', 'settings']);
+  const provider = fields.oneOf('provider', providers, undefined);
+  const name = fields.string('name', provider === 'offline' ? 'demo' : undefined, { most: 200, pattern: /\S/, words: 'a model name' });
+  const baseUrl = fields.raw('base_url');
+  if (baseUrl === undefined && provider === 'openai-compatible') throw fields.refuse('base_url', 'is required for openai-compatible');
+  if (baseUrl !== undefined && provider === 'offline') throw fields.refuse('base_url', 'has no meaning for the offline model');
+  const settings = fields.raw('settings') ?? {};
+  if (typeof settings !== 'object' || Array.isArray(settings)) throw fields.refuse('settings', 'must be an object');
+  return { provider, name, base_url: baseUrl === undefined ? null : readUrl(fields, 'base_url'), settings: { ...settings } };
+}
+
+function readUrl(fields: FieldReader, key: string): string {
+  const url = fields.string(key, undefined, { most: 2_048 });
+  if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol)) throw fields.refuse(key, 'must be an http or https URL');
+  const { username, password } = new URL(url);
+  if (username !== '' || password !== '') throw fields.refuse(key, 'must not hold credentials; store them as a model credential');
+  return url;
+}
+
+/** Without `agents` there is one, and the release's own instructions are its. */
+function readSubAgents(fields: FieldReader, instructions: string): SubAgentConfig[] {
+  const agents = fields.list('agents', 64, (item, path) => readSubAgent(item, path, ''));
+  if (agents.length === 0) return [{ name: fields.string('main', 'main', namePattern), instructions }];
+  assertUnique(
+    agents.map((agent) => agent.name),
+    'agents',
+  );
+  const main = readMain(fields, agents);
+  return fields.list('agents', 64, (item, path) => {
+    const agent = readSubAgent(item, path, '');
+    return agent.name === main ? readSubAgent(item, path, instructions) : agent;
+  });
+}
+
+function readSubAgent(item: unknown, path: string, inherited: string): SubAgentConfig {
+  const fields = new FieldReader(item, path, ['name', 'instructions', 'model', 'tools']);
+  return {
+    name: fields.string('name', undefined, namePattern),
+    instructions: fields.string('instructions', inherited, { most: mostInstructions }),
+    ...(fields.raw('model') === undefined ? {} : { model: readModel(fields.raw('model'), fields.path('model')) }),
+    ...(fields.raw('tools') === undefined ? {} : { tools: fields.list('tools', builtInTools.length, readTool) }),
+  };
+}
+
+function readMain(fields: FieldReader, agents: SubAgentConfig[]): string {
+  const names = agents.map((agent) => agent.name);
+  const fallback = names.includes('main') ? 'main' : names[0];
+  const main = fields.string('main', fallback, namePattern);
+  if (!names.includes(main)) throw fields.refuse('main', `names no sub-agent; there are ${names.join(', ')}`);
+  return main;
+}
+
+function readTool(item: unknown, path: string): BuiltInTool {
+  const tool = builtInTools.find((candidate) => candidate === item);
+  if (tool === undefined) throw new ServiceError('invalid', `${path}: must be one of ${builtInTools.join(', ')}`);
+  return tool;
+}
+
+function readMcpServers(fields: FieldReader): McpServerConfig[] {
+  const servers = fields.list('mcp_servers', 32, (item, path) => {
+    const server = new FieldReader(item, path, ['name', 'url', 'credential']);
+    const name = server.string('name', undefined, { ...namePattern, most: 32 });
+    // Tools are named `<server>__<tool>`, so a server's own name may not hold the separator.
+    if (name.includes('__')) throw server.refuse('name', 'must not contain "__"');
+    const url = readUrl(server, 'url');
+    return {
+      name,
+      url,
+      ...(server.raw('credential') === undefined ? {} : { credential: server.string('credential', undefined, namePattern) }),
+    };
+  });
+  assertUnique(
+    servers.map((server) => server.name),
+    'mcp_servers',
+  );
+  return servers;
+}
+
+function readPermissions(value: unknown): ReleaseConfig['permissions'] {
+  const fields = new FieldReader(value, 'permissions', ['mode', 'rules']);
+  return {
+    mode: fields.oneOf('mode', ['interactive', 'autonomous', 'locked'], 'interactive'),
+    rules: fields.list('rules', 500, (item, path): PermissionRule => {
+      const rule = new FieldReader(item, path, ['tool', 'match', 'action']);
+      return {
+        tool: rule.string('tool', undefined, { most: 200, pattern: /\S/, words: 'the name of a tool' }),
+        ...(rule.raw('match') === undefined ? {} : { match: rule.string('match', undefined, { most: 2_000 }) }),
+        action: rule.oneOf('action', ['allow', 'ask', 'deny'], undefined),
+      };
+    }),
+  };
+}
+
+function readLimits(value: unknown): ReleaseConfig['limits'] {
+  const fields = new FieldReader(value, 'limits', ['max_steps', 'turn_timeout_s']);
+  return { max_steps: fields.integer('max_steps', 32, 1, 1_000), turn_timeout_s: fields.integer('turn_timeout_s', 600, 1, 86_400) };
+}
+
+function readContext(value: unknown): ReleaseConfig['context'] {
+  const fields = new FieldReader(value, 'context', ['limit_tokens', 'overflow']);
+  const limit = fields.raw('limit_tokens') === undefined ? null : fields.integer('limit_tokens', 0, 256, 100_000_000);
+  return { limit_tokens: limit, overflow: fields.oneOf('overflow', ['drop', 'summarize'], 'drop') };
+}
+
+function assertUnique(names: string[], field: string): void {
+  const duplicate = names.find((name, index) => names.indexOf(name) !== index);
+  if (duplicate !== undefined) throw new ServiceError('invalid', `${field}: the name "${duplicate}" is used twice`);
+}

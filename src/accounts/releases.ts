@@ -1,0 +1,109 @@
+import type { Selectable } from 'kysely';
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import type { ReleaseState, Schema } from '../database/schema.ts';
+import type { PinnedTool, ReleaseConfig } from '../release-config.ts';
+
+export interface Release {
+  agentId: number;
+  version: number;
+  state: ReleaseState;
+  /** Which step of its materialization failed, and why. */
+  error: string | undefined;
+  config: ReleaseConfig;
+  pinnedTools: PinnedTool[];
+  createdAt: Date;
+}
+
+/** Adds the agent's next version. Undefined when the org has no such agent. */
+export async function createRelease(transaction: Db, actor: Actor, agentId: number, config: ReleaseConfig): Promise<Release | undefined> {
+  // The agent's row is held, so that versions have no gaps and no duplicates.
+  const agent = await transaction
+    .selectFrom('agents')
+    .select(['id', 'slug'])
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', agentId)
+    .where('deleted_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (agent === undefined) return undefined;
+  const newest = await transaction
+    .selectFrom('releases')
+    .select('version')
+    .where('agent_id', '=', agentId)
+    .orderBy('version', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const row = await transaction
+    .insertInto('releases')
+    .values({
+      org_id: actor.orgId,
+      agent_id: agentId,
+      version: (newest?.version ?? 0) + 1,
+      state: 'pending',
+      config: JSON.stringify(config),
+      created_at: actor.at,
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await recordAudit(transaction, actor, {
+    action: 'release.created',
+    subjectType: 'release',
+    subjectId: `${agent.slug}/${row.version}`,
+    metadata: { agent: agent.slug, version: row.version, provider: config.model.provider, model: config.model.name },
+  });
+  return releaseFrom(row);
+}
+
+/** Newest first. `before`: the version that the page before ended with. */
+export async function listReleases(
+  db: Db,
+  orgId: number,
+  agentId: number,
+  page: { limit: number; before: number | undefined },
+): Promise<Release[]> {
+  let query = db.selectFrom('releases').selectAll().where('org_id', '=', orgId).where('agent_id', '=', agentId);
+  if (page.before !== undefined) query = query.where('version', '<', page.before);
+  return (await query.orderBy('version', 'desc').limit(page.limit).execute()).map(releaseFrom);
+}
+
+/** New sessions get this version from now on; also the way back to an earlier one. Undefined when there is none such. */
+export async function activateRelease(transaction: Db, actor: Actor, agentId: number, version: number): Promise<Release | undefined> {
+  const row = await transaction
+    .selectFrom('releases')
+    .selectAll()
+    .where('org_id', '=', actor.orgId)
+    .where('agent_id', '=', agentId)
+    .where('version', '=', version)
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const agent = await transaction
+    .selectFrom('agents')
+    .select(['slug', 'active_version'])
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', agentId)
+    .where('deleted_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
+  if (agent === undefined) return undefined;
+  await transaction.updateTable('agents').set({ active_version: version, updated_at: actor.at }).where('id', '=', agentId).execute();
+  await recordAudit(transaction, actor, {
+    action: 'release.activated',
+    subjectType: 'release',
+    subjectId: `${agent.slug}/${version}`,
+    metadata: { agent: agent.slug, version, previous_version: agent.active_version },
+  });
+  return releaseFrom(row);
+}
+
+export function releaseFrom(row: Selectable<Schema['releases']>): Release {
+  return {
+    agentId: row.agent_id,
+    version: row.version,
+    state: row.state,
+    error: row.error ?? undefined,
+    config: row.config,
+    pinnedTools: row.pinned_tools,
+    createdAt: row.created_at,
+  };
+}

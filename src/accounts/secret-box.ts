@@ -1,0 +1,93 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { type Config, ConfigError } from '../config.ts';
+import type { Database } from '../database/database.ts';
+
+/**
+ * Encrypts what is stored but must be read again: model credentials, webhook secrets, signing keys, kept answers.
+ * The context (such as `org 7`) is authenticated with it, so that a value moved to another org does not open.
+ */
+export interface SecretBox {
+  readonly keyId: string;
+  seal(plaintext: string, context: string): string;
+  /** Throws when the value was sealed with another key or context, or was changed. */
+  open(sealed: string, context: string): string;
+}
+
+export function createSecretBox(key: Buffer): SecretBox {
+  const keyId = createHash('sha256').update('parley secret key id').update(key).digest('hex').slice(0, 8);
+  return {
+    keyId,
+    seal(plaintext, context) {
+      const nonce = randomBytes(12);
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(context));
+      const body = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final()]);
+      return `v1.${keyId}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url')}`;
+    },
+    open(sealed, context) {
+      const [version, sealedWith, payload] = sealed.split('.');
+      if (version !== 'v1' || payload === undefined) throw new Error('not a sealed value');
+      if (sealedWith !== keyId) throw new Error(`sealed with the secret key ${sealedWith}, but the key in use is ${keyId}`);
+      const bytes = Buffer.from(payload, 'base64url');
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, 12), { authTagLength: 16 })
+        .setAAD(Buffer.from(context))
+        .setAuthTag(bytes.subarray(12, 28));
+      return decipher.update(bytes.subarray(28), undefined, 'utf8') + decipher.final('utf8');
+    },
+  };
+}
+
+/** The key of `PARLEY_SECRET_KEY`, or one kept in the data directory: then `warning` says what a person should do about it. */
+export async function loadSecretKey(config: Config): Promise<{ box: SecretBox; warning: string | undefined }> {
+  if (config.PARLEY_SECRET_KEY !== undefined) return { box: createSecretBox(config.PARLEY_SECRET_KEY), warning: undefined };
+  const file = join(config.PARLEY_DATA_DIR, 'secret.key');
+  const key = (await readKey(file)) ?? (await generateKey(config.PARLEY_DATA_DIR, file));
+  return {
+    box: createSecretBox(key),
+    warning: `PARLEY_SECRET_KEY is not set: stored credentials are encrypted with the key in ${file}. Back it up; they cannot be read without it.`,
+  };
+}
+
+/** Refuses a start with a key that cannot open what is stored, before anything fails on it. */
+export async function checkSecretKey(database: Database, box: SecretBox): Promise<void> {
+  await database.db
+    .insertInto('installation')
+    .values({ key: 'secret_key', value: JSON.stringify({ id: box.keyId }) })
+    .onConflict((conflict) => conflict.column('key').doNothing())
+    .execute();
+  const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
+  const id = rows[0]?.id;
+  if (id === box.keyId) return;
+  throw new ConfigError(
+    `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but the key given is ${box.keyId}. Set the one it was started with`,
+  );
+}
+
+async function readKey(file: string): Promise<Buffer | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length !== 32) throw new ConfigError(`PARLEY_SECRET_KEY: ${file} does not hold 32 bytes as Base64`);
+  return key;
+}
+
+async function generateKey(directory: string, file: string): Promise<Buffer> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const key = randomBytes(32);
+  try {
+    await writeFile(file, `${key.toString('base64')}\n`, { flag: 'wx', mode: 0o600 });
+    return key;
+  } catch (error) {
+    // Another process of this directory was first.
+    const theirs = error instanceof Error && 'code' in error && error.code === 'EEXIST' ? await readKey(file) : undefined;
+    if (theirs === undefined) throw error;
+    return theirs;
+  }
+}

@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import type { Clock } from '../clock.ts';
+import type { Config } from '../config.ts';
+import type { Database, Db } from '../database/database.ts';
+import { createAgent } from './agents.ts';
+import { createApiKey, newApiKeySecret } from './api-keys.ts';
+import { storeOperatorKey } from './operator-key.ts';
+import { createOrganization } from './organizations.ts';
+import { completeReleaseConfig } from './release-defaults.ts';
+import { activateRelease, createRelease } from './releases.ts';
+import { allScopes } from './scopes.ts';
+
+export interface SeedResult {
+  /** Whether this start found the database empty. */
+  created: boolean;
+  /** The plaintext of what was made now. */
+  apiKey?: string;
+  operatorKey?: string;
+}
+
+const instructions =
+  'You are the demo assistant of this Parley installation. Answer briefly and plainly. Use your tools when they help, and say what you did.';
+
+/** Fills an empty database with an org, an agent that answers and the first keys. Safe when several processes start at once. */
+export async function seedInstallation(database: Database, config: Config, clock: Clock): Promise<SeedResult> {
+  return database.db.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(7265748)`.execute(transaction);
+    const existing = await transaction.selectFrom('organizations').select('id').limit(1).executeTakeFirst();
+    if (existing !== undefined) {
+      if (config.PARLEY_OPERATOR_KEY !== undefined) await storeOperatorKey(transaction, config.PARLEY_OPERATOR_KEY);
+      return { created: false };
+    }
+    const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
+    const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(24).toString('base64url')}`;
+    await createDemo(transaction, apiKey, clock.now());
+    await storeOperatorKey(transaction, operatorKey);
+    // Before the commit: a crash in between must not leave keys that nobody knows.
+    keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
+    return { created: true, apiKey, operatorKey };
+  });
+}
+
+async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<void> {
+  const organization = await createOrganization(transaction, { slug: 'demo', name: 'Demo', at });
+  const actor = { orgId: organization.id, at };
+  const agent = await createAgent(transaction, actor, {
+    slug: 'assistant',
+    name: 'Assistant',
+    description: 'Answers offline',
+    isDefault: true,
+  });
+  const config = completeReleaseConfig({ instructions, tools: ['bash', 'files', 'fetch'] });
+  const release = await createRelease(transaction, actor, agent.id, config);
+  // The offline model has nothing to resolve or to connect to.
+  await transaction.updateTable('releases').set({ state: 'materialized', materialized_at: at }).where('agent_id', '=', agent.id).execute();
+  await activateRelease(transaction, actor, agent.id, release?.version ?? 1);
+  await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, secret: apiKey }, new Set(allScopes));
+}
+
+function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): void {
+  const generated = {
+    ...(config.PARLEY_API_KEY === undefined ? { api_key: keys.api_key } : {}),
+    ...(config.PARLEY_OPERATOR_KEY === undefined ? { operator_key: keys.operator_key } : {}),
+  };
+  if (Object.keys(generated).length === 0) return;
+  mkdirSync(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
+  writeFileSync(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`, { mode: 0o600 });
+}

@@ -1,0 +1,18 @@
+import { ServiceError } from '../errors.ts';
+
+/** First path segments that are routes of ours, so that `/{org}/{agent}/v1` can never be mistaken for one of them. */
+const reserved = new Set(['v1', 'api', 'operator', 'auth', 'docs', 'dashboard', 'widget', 'healthz', 'readyz', 'metrics', 'assets']);
+
+/** Checked before a slug of a URL reaches a query. */
+export function isSlug(value: string): boolean {
+  return /^[a-z0-9][a-z0-9_-]{0,62}$/.test(value);
+}
+
+export function assertSlug(slug: string): void {
+  if (!isSlug(slug)) throw new ServiceError('invalid', 'slug: must be 1 to 63 of a-z 0-9 _ - and start with a letter or digit');
+}
+
+export function assertOrganizationSlug(slug: string): void {
+  assertSlug(slug);
+  if (reserved.has(slug)) throw new ServiceError('invalid', `slug: "${slug}" is reserved`);
+}

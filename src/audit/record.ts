@@ -1,0 +1,92 @@
+import { createHash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+export type AuditAction =
+  | `api_key.${'created' | 'revoked'}`
+  | `agent.${'created' | 'updated' | 'deleted'}`
+  | `release.${'created' | 'activated'}`
+  | 'budget.updated'
+  | `webhook_endpoint.${'created' | 'updated' | 'deleted' | 'enabled' | 'disabled' | 'secret_rotated'}`
+  | `model_credential.${'stored' | 'deleted'}`
+  | `member.${'invited' | 'joined' | 'role_changed' | 'removed'}`
+  | `organization.${'updated' | 'suspended' | 'resumed'}`
+  | 'subscription.updated'
+  | 'session_token.minted'
+  | 'audit_log.exported';
+
+/** Who acts, for which org. Nobody named: the operator, or the program itself. */
+export interface Actor {
+  orgId: number;
+  at: Date;
+  email?: string;
+  userId?: string;
+  apiKeyPrefix?: string;
+  ipAddress?: string;
+  userAgent?: string;
+}
+
+export interface AuditEntry {
+  action: AuditAction;
+  subjectType: string;
+  subjectId: string | number;
+  /** Never a secret: not a bearer token, a webhook secret or a stored credential. */
+  metadata?: Record<string, unknown>;
+}
+
+/** What a row's hash covers, with that of the row before it in its org. */
+export interface ChainedContent {
+  org_id: number;
+  created_at: Date;
+  action: string;
+  actor_email: string | null;
+  actor_user_id: string | null;
+  api_key_prefix: string | null;
+  subject_type: string;
+  subject_id: string;
+  ip_address: string | null;
+  user_agent: string | null;
+  metadata: Record<string, unknown>;
+  previous_hash: string;
+}
+
+export const firstHash = '0'.repeat(64);
+
+/** Adds an event to the org's chain, in the transaction of the change it records. */
+export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEntry): Promise<void> {
+  // One writer per org at a time, held until commit: two changes cannot both follow the same row.
+  await sql`select pg_advisory_xact_lock(7265747, ${actor.orgId})`.execute(transaction);
+  const previous = await transaction
+    .selectFrom('audit_events')
+    .select('hash')
+    .where('org_id', '=', actor.orgId)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const content: ChainedContent = {
+    org_id: actor.orgId,
+    created_at: actor.at,
+    action: entry.action,
+    actor_email: actor.email ?? null,
+    actor_user_id: actor.userId ?? null,
+    api_key_prefix: actor.apiKeyPrefix ?? null,
+    subject_type: entry.subjectType,
+    subject_id: String(entry.subjectId),
+    ip_address: actor.ipAddress ?? null,
+    user_agent: actor.userAgent?.slice(0, 512).toWellFormed() ?? null,
+    metadata: entry.metadata ?? {},
+    previous_hash: previous?.hash ?? firstHash,
+  };
+  await transaction
+    .insertInto('audit_events')
+    .values({ ...content, metadata: JSON.stringify(content.metadata), hash: hashOf(content) })
+    .execute();
+}
+
+export function hashOf(content: ChainedContent): string {
+  const text = canonicalize({ ...content, created_at: content.created_at.toISOString() });
+  return createHash('sha256')
+    .update(text ?? '')
+    .digest('hex');
+}

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { revokeApiKey } from '../../../src/accounts/api-keys.ts';
+import { Directory } from '../../../src/accounts/directory.ts';
+import { isOperatorKey } from '../../../src/accounts/operator-key.ts';
+import { allScopes } from '../../../src/accounts/scopes.ts';
+import { seedInstallation } from '../../../src/accounts/seed.ts';
+import { systemClock } from '../../../src/clock.ts';
+import { loadConfig } from '../../../src/config.ts';
+import type { Database } from '../../../src/database/database.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+
+const directoryPath = mkdtempSync(join(tmpdir(), 'parley-'));
+const config = loadConfig({ PARLEY_DATA_DIR: directoryPath });
+let database: Database;
+
+before(async () => {
+  database = await wrapPGlite({});
+  await migrate(database);
+});
+after(async () => {
+  await database.close();
+  rmSync(directoryPath, { recursive: true });
+});
+
+test('the first start makes an org, an agent that answers and keys that are kept; the second changes nothing', async () => {
+  const first = await seedInstallation(database, config, systemClock);
+  assert.equal(first.created, true);
+  const file = join(directoryPath, 'credentials.json');
+  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: first.apiKey, operator_key: first.operatorKey });
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.deepEqual(await seedInstallation(database, config, systemClock), { created: false });
+
+  const directory = new Directory(database, 'proc_1');
+  const principal = await directory.keyBySecret(first.apiKey ?? '');
+  assert.deepEqual([...(principal?.scopes ?? [])], [...allScopes]);
+  const organization = await directory.organizationBySlug('demo');
+  assert.equal(principal?.organization.id, organization?.id);
+  const agent = await directory.agentBySlug(organization?.id ?? 0, 'assistant');
+  assert.equal(agent?.id, organization?.defaultAgentId);
+  const release = await directory.release(organization?.id ?? 0, agent?.id ?? 0, agent?.activeVersion ?? 0);
+  assert.equal(release?.state, 'materialized');
+  assert.deepEqual(release?.config.model, { provider: 'offline', name: 'demo', base_url: null, settings: {} });
+  assert.equal(await directory.release(99, agent?.id ?? 0, 1), undefined);
+  assert.equal(await isOperatorKey(database.db, first.operatorKey ?? ''), true);
+  assert.equal(await isOperatorKey(database.db, `${first.operatorKey}x`), false);
+});
+
+test('a revoked key is refused at once here, and elsewhere once the change is heard of', async () => {
+  const here = new Directory(database, 'proc_1');
+  const elsewhere = new Directory(database, 'proc_2');
+  const { api_key: secret } = JSON.parse(readFileSync(join(directoryPath, 'credentials.json'), 'utf8'));
+  const principal = await here.keyBySecret(secret);
+  assert.ok(principal);
+  assert.ok(await elsewhere.keyBySecret(secret));
+  const orgId = principal.organization.id;
+  const heard: string[] = [];
+  here.onChange((change) => heard.push(change));
+  await here.change(orgId, (db) => revokeApiKey(db, { orgId, at: new Date() }, principal.keyId));
+  assert.equal(await here.keyBySecret(secret), undefined);
+  assert.deepEqual(heard, [String(orgId)]);
+  for (const change of heard) elsewhere.invalidate(change);
+  assert.equal(await elsewhere.keyBySecret(secret), undefined);
+  await here.close();
+  const row = await database.db.selectFrom('api_keys').select('last_used_at').executeTakeFirstOrThrow();
+  assert.ok(row.last_used_at instanceof Date);
+});
+
+test('what does not look like a key or a slug reaches no query', async () => {
+  const directory = new Directory({ ...database, db: new Proxy(database.db, { get: () => assert.fail('queried') }) }, 'proc_1');
+  assert.equal(await directory.keyBySecret('svc_live_short'), undefined);
+  assert.equal(await directory.keyBySecret("svc_live_' or 1=1 -- aaaaaaaaaaaaa"), undefined);
+  assert.equal(await directory.organizationBySlug('a\u0000b'), undefined);
+});
