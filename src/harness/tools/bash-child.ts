@@ -1,0 +1,96 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Bash, type CommandName, getCommandNames, InMemoryFs } from 'just-bash';
+import type { WorkspaceFile } from '../tool.ts';
+import { type FromShell, maxStreamCharacters, type ShellResult, type ToShell } from './bash-messages.ts';
+import { collectChanges, LoadedFiles, withoutShadowed } from './bash-workspace.ts';
+import { workspaceRoot } from './workspace-path.ts';
+
+/**
+ * The program of a shell process: runs one command at a time over a virtual file system, with no network, no access to
+ * the disk and none of the server's environment. It is ended from outside when it takes too long.
+ */
+const contents = new Map<string, (content: Uint8Array | undefined) => void>();
+// just-bash watches what runs inside a command; talking to the parent has to happen outside of that.
+const outside = AsyncLocalStorage.snapshot();
+
+process.on('disconnect', () => process.exit());
+process.on('message', (message: ToShell) => {
+  if (message.type === 'content') return contents.get(message.path)?.(message.content);
+  run(message.command, message.files, message.timeoutMs).then(
+    (result) => send({ type: 'done', ...result }),
+    (error) => send({ type: 'done', ...failure(error) }),
+  );
+});
+send({ type: 'ready' });
+
+async function run(command: string, stored: WorkspaceFile[], timeoutMs: number): Promise<ShellResult> {
+  const files = withoutShadowed(stored);
+  const fileSystem = new InMemoryFs({}, { maxTotalBytes: 128 * 1024 * 1024 });
+  const loaded = new LoadedFiles(requestContent);
+  fileSystem.mkdirSync(workspaceRoot, { recursive: true });
+  fileSystem.mkdirSync('/tmp', { recursive: true });
+  for (const file of files) {
+    // Modes are not kept, so every file may be run as a script.
+    fileSystem.writeFileLazy(`${workspaceRoot}/${file.path}`, () => outside(() => loaded.load(file.path)), {
+      mode: 0o755,
+      mtime: file.updatedAt,
+    });
+  }
+  const bash = new Bash({
+    fs: fileSystem,
+    cwd: workspaceRoot,
+    env: { HOME: workspaceRoot, TMPDIR: '/tmp' },
+    commands: getCommandNames().filter(isOffered),
+    executionLimits: { ...limits, maxExecutionTimeMs: timeoutMs },
+    defenseInDepth: true,
+  });
+  const began = performance.now();
+  const { stdout, stderr, exitCode } = await bash.exec(command, { rawScript: true });
+  const timedOut = performance.now() - began >= timeoutMs;
+  const { changes, notes } = timedOut ? { changes: [], notes: [] } : await collectChanges(fileSystem, files, loaded);
+  return { stdout: cut(stdout), stderr: cut(stderr), exitCode, timedOut, changes, notes };
+}
+
+function requestContent(path: string): Promise<Uint8Array | undefined> {
+  return new Promise((resolve) => {
+    contents.set(path, resolve);
+    send({ type: 'read', path });
+  });
+}
+
+function send(message: FromShell): void {
+  process.send?.(message);
+}
+
+function cut(text: string): string {
+  return text.slice(0, maxStreamCharacters);
+}
+
+function failure(error: unknown): ShellResult {
+  const stderr = error instanceof Error ? error.message : String(error);
+  return { stdout: '', stderr, exitCode: 1, timedOut: false, changes: [], notes: [] };
+}
+
+// sqlite3 needs a thread of its own, which this process may not start.
+function isOffered(name: string): name is CommandName {
+  return name !== 'sqlite3';
+}
+
+// Counters are generous, because the clock is the limit; sizes are not, because memory is.
+const limits = {
+  maxCommandCount: 1_000_000,
+  maxLoopIterations: 1_000_000,
+  maxAwkIterations: 10_000_000,
+  maxSedIterations: 1_000_000,
+  maxSourceBytes: 1024 * 1024,
+  maxStringLength: 16 * 1024 * 1024,
+  maxHeredocSize: 16 * 1024 * 1024,
+  maxOutputSize: 32 * 1024 * 1024,
+  maxLiveBytes: 128 * 1024 * 1024,
+  maxInputBytes: 256 * 1024 * 1024,
+  maxArchiveBytes: 128 * 1024 * 1024,
+  maxArchiveEntryBytes: 64 * 1024 * 1024,
+  maxArchiveCompressedBytes: 64 * 1024 * 1024,
+  maxArchiveEntries: 10_000,
+  maxTraversalEntries: 100_000,
+};

@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Workspace } from '../tool.ts';
+import type { FromShell, ShellResult, ToShell } from './bash-messages.ts';
+
+/** Why a command has no result. */
+export type ShellFailure = 'timed-out' | 'crashed';
+
+/** A shell process: runs commands one after another until it is ended, ends itself, or fails one. */
+export class ShellProcess {
+  readonly #child: ChildProcess;
+  /** Commands begun, and the time they took: an old process is replaced, so that nothing piles up in it. */
+  commands = 0;
+  busyMs = 0;
+  #ended = false;
+
+  constructor() {
+    const [file, args] = commandLine();
+    // An empty environment: the server's holds its secrets.
+    this.#child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
+    this.#child.once('exit', () => {
+      this.#ended = true;
+    });
+    this.#child.once('error', () => {
+      this.#ended = true;
+    });
+    this.rest();
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** Kills it at once; a command that runs in it fails with `crashed`. */
+  end(): void {
+    this.#ended = true;
+    this.#child.kill('SIGKILL');
+  }
+
+  /** Throws the signal's reason when it aborts, which ends the process. */
+  async run(command: string, workspace: Workspace, timeoutMs: number, signal: AbortSignal): Promise<ShellResult | ShellFailure> {
+    const files = await workspace.list();
+    signal.throwIfAborted();
+    const began = performance.now();
+    this.commands += 1;
+    this.#child.ref();
+    this.#child.channel?.ref();
+    try {
+      return await this.#exchange({ type: 'run', command, files, timeoutMs }, workspace, signal);
+    } finally {
+      this.busyMs += performance.now() - began;
+      this.rest();
+    }
+  }
+
+  #exchange(request: ToShell & { type: 'run' }, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure> {
+    const child = this.#child;
+    return new Promise((resolve, reject) => {
+      const settle = (action: () => void) => {
+        clearTimeout(deadline);
+        signal.removeEventListener('abort', abort);
+        child.off('message', receive).off('exit', crash).off('error', crash);
+        action();
+      };
+      const fail = (error: unknown) => {
+        this.end();
+        settle(() => reject(error));
+      };
+      const abort = () => fail(signal.reason);
+      const crash = () => settle(() => resolve('crashed'));
+      // The shell stops itself at its deadline; one that cannot, because it never yields, is killed.
+      const deadline = setTimeout(() => {
+        this.end();
+        settle(() => resolve('timed-out'));
+      }, request.timeoutMs + graceMs);
+      const receive = (message: FromShell) => {
+        if (message.type === 'done') settle(() => resolve(message));
+        if (message.type === 'read')
+          workspace.read(message.path).then((content) => this.#send({ type: 'content', path: message.path, content }), fail);
+      };
+      child.on('message', receive).once('exit', crash).once('error', crash);
+      signal.addEventListener('abort', abort, { once: true });
+      if (this.#ended) return crash();
+      this.#send(request);
+    });
+  }
+
+  #send(message: ToShell): void {
+    // A process that dies meanwhile says so through `exit`.
+    this.#child.send(message, () => {});
+  }
+
+  /** An idle shell keeps nothing running. */
+  rest(): void {
+    this.#child.unref();
+    this.#child.channel?.unref();
+  }
+}
+
+const graceMs = 1_000;
+const heapMegabytes = 256;
+// Virtual size of everything writable; node itself takes about 0.7 GB of it. The kernel holds this one.
+const dataKilobytes = 1_300_000;
+// A process is replaced long before this; it ends one whose parent died while it looped.
+const cpuSeconds = 180;
+
+function commandLine(): [file: string, args: string[]] {
+  const args = [
+    '--permission',
+    ...readablePaths().map((path) => `--allow-fs-read=${path}`),
+    `--max-old-space-size=${heapMegabytes}`,
+    '--v8-pool-size=1',
+    '--no-warnings',
+    program,
+  ];
+  if (process.platform === 'win32') return [process.execPath, args];
+  const limits = `ulimit -c 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKilobytes} 2>/dev/null; exec "$0" "$@"`;
+  return ['/bin/sh', ['-c', limits, process.execPath, ...args]];
+}
+
+/** The program and its packages, wherever they are installed: each folder above it is looked at for them. */
+function readablePaths(): string[] {
+  const packages = realpathSync(fileURLToPath(import.meta.resolve('just-bash')));
+  const paths = [dirname(dirname(program)), packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length)];
+  for (let folder = dirname(program); folder !== dirname(folder); folder = dirname(folder)) {
+    paths.push(join(folder, 'node_modules'), join(folder, 'package.json'));
+  }
+  return paths;
+}
+
+const program = fileURLToPath(import.meta.resolve('./bash-child.ts'));

@@ -1,0 +1,103 @@
+import { hash } from 'node:crypto';
+import type { InMemoryFs } from 'just-bash';
+import type { FileChange, WorkspaceFile } from '../tool.ts';
+import { workspaceRoot } from './workspace-path.ts';
+
+/** The files of the workspace that a command has looked at; the others never leave the database. */
+export class LoadedFiles {
+  readonly #request: (path: string) => Promise<Uint8Array | undefined>;
+  readonly #digests = new Map<string, string>();
+  #collecting: string | undefined;
+  #untouched = false;
+
+  constructor(request: (path: string) => Promise<Uint8Array | undefined>) {
+    this.#request = request;
+  }
+
+  async load(path: string): Promise<Uint8Array> {
+    // Read for the first time only to be compared: nobody has changed it, so it need not be fetched.
+    if (this.#collecting === path) {
+      this.#untouched = true;
+      return new Uint8Array();
+    }
+    const content = (await this.#request(path)) ?? new Uint8Array();
+    this.#digests.set(path, digest(content));
+    return content;
+  }
+
+  /** The content at this path if a command made it differ from the stored one. */
+  async changed(path: string, read: () => Promise<Uint8Array>): Promise<Uint8Array | undefined> {
+    this.#collecting = path;
+    this.#untouched = false;
+    const content = await read();
+    this.#collecting = undefined;
+    if (this.#untouched || this.#digests.get(path) === digest(content)) return undefined;
+    return content;
+  }
+}
+
+/** Two sessions that share a workspace can leave `a` and `a/b`; a file system holds only one of them, so the other stays out of it. */
+export function withoutShadowed(files: readonly WorkspaceFile[]): WorkspaceFile[] {
+  const paths = new Set(files.map((file) => file.path));
+  return files.filter(({ path }) => {
+    for (let end = path.indexOf('/'); end !== -1; end = path.indexOf('/', end + 1)) if (paths.has(path.slice(0, end))) return false;
+    return true;
+  });
+}
+
+/** What a command did to the workspace, as changes to its files. */
+export async function collectChanges(
+  fileSystem: InMemoryFs,
+  before: readonly WorkspaceFile[],
+  loaded: LoadedFiles,
+): Promise<{ changes: FileChange[]; notes: string[] }> {
+  const found = await walk(fileSystem, workspaceRoot);
+  const changes: FileChange[] = [];
+  const present = new Set<string>();
+  for (const absolute of found.files) {
+    const path = absolute.slice(workspaceRoot.length + 1);
+    present.add(path);
+    const content = await loaded.changed(path, () => fileSystem.readFileBuffer(absolute));
+    if (content !== undefined) changes.push({ path, content });
+  }
+  for (const { path } of before) if (!present.has(path)) changes.push({ path, deleted: true });
+  return { changes, notes: notesOn(found) };
+}
+
+interface Found {
+  files: string[];
+  links: string[];
+  emptyDirectories: string[];
+}
+
+async function walk(fileSystem: InMemoryFs, directory: string): Promise<Found> {
+  const found: Found = { files: [], links: [], emptyDirectories: [] };
+  const waiting = [directory];
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const entries = await fileSystem.readdirWithFileTypes(next);
+    if (entries.length === 0 && next !== directory) found.emptyDirectories.push(next);
+    for (const entry of entries) {
+      const path = `${next}/${entry.name}`;
+      if (entry.isSymbolicLink) found.links.push(path);
+      else if (entry.isDirectory) waiting.push(path);
+      else found.files.push(path);
+    }
+  }
+  return found;
+}
+
+function notesOn({ links, emptyDirectories }: Found): string[] {
+  const notes: string[] = [];
+  if (links.length > 0) notes.push(`symbolic links are not kept: ${names(links)}`);
+  if (emptyDirectories.length > 0) notes.push(`empty directories are not kept: ${names(emptyDirectories)}`);
+  return notes;
+}
+
+function names(paths: string[]): string {
+  const shown = paths.slice(0, 5).map((path) => path.slice(workspaceRoot.length + 1));
+  return paths.length > 5 ? `${shown.join(', ')} and ${paths.length - 5} more` : shown.join(', ');
+}
+
+function digest(content: Uint8Array): string {
+  return hash('sha256', content, 'base64');
+}

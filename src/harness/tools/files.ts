@@ -1,0 +1,93 @@
+import type { Tool, ToolOutcome, Workspace, WorkspaceFile } from '../tool.ts';
+import { excerpt, failed, succeeded, textField } from './input.ts';
+import { changesProblem, collision } from './workspace-changes.ts';
+import { parseWorkspacePath } from './workspace-path.ts';
+
+/** Reads and changes the workspace without a shell. Its changes are written with its result, so it may run again. */
+export const filesTool: Tool = {
+  name: 'files',
+  description:
+    'Read, write, list and delete files of the workspace. Paths are relative to the workspace. ' +
+    '`write` replaces the whole file and creates directories as needed; `list` shows every file below `path`, or all of them.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      operation: { type: 'string', enum: ['read', 'write', 'list', 'delete'] },
+      path: { type: 'string', description: 'Path of the file; optional for list' },
+      content: { type: 'string', description: 'New content of the file, for write' },
+    },
+    required: ['operation'],
+    additionalProperties: false,
+  },
+  repeatable: true,
+  guards: (input) => !['read', 'list'].includes(textField(input, 'operation') ?? ''),
+  subject(input) {
+    const given = textField(input, 'path') ?? '';
+    const parsed = parseWorkspacePath(given);
+    return 'path' in parsed ? parsed.path : given;
+  },
+  prompt(input) {
+    const path = excerpt(textField(input, 'path') ?? '');
+    if (textField(input, 'operation') === 'delete') return `Delete the file ${path}?`;
+    return `Write ${Buffer.byteLength(textField(input, 'content') ?? '')} bytes to the file ${path}?`;
+  },
+  async run(input, { workspace }) {
+    const parsed = parseWorkspacePath(textField(input, 'path') ?? '');
+    if ('problem' in parsed) return failed(parsed.problem);
+    const { path } = parsed;
+    const operation = textField(input, 'operation');
+    if (operation === 'list') return list(workspace, path);
+    if (path === '') return failed('The path of a file is missing');
+    if (operation === 'read') return read(workspace, path);
+    if (operation === 'write') return write(workspace, path, textField(input, 'content'));
+    if (operation === 'delete') return remove(workspace, path);
+    return failed('The operation must be one of read, write, list, delete');
+  },
+};
+
+async function list(workspace: Workspace, path: string): Promise<ToolOutcome> {
+  const files = await workspace.list();
+  const shown = files.filter((file) => path === '' || file.path === path || file.path.startsWith(`${path}/`));
+  if (shown.length === 0) return path === '' ? succeeded('The workspace is empty.') : failed(`There is nothing at ${path}`);
+  return succeeded(shown.sort(byPath).map(describe).join('\n'));
+}
+
+async function read(workspace: Workspace, path: string): Promise<ToolOutcome> {
+  const content = await workspace.read(path);
+  if (content === undefined) return failed(`There is no file ${path}`);
+  const text = decodeText(content);
+  if (text !== undefined) return succeeded(text);
+  return succeeded(`[binary file of ${content.length} bytes, shown in base64]\n${Buffer.from(content).toString('base64')}`);
+}
+
+async function write(workspace: Workspace, path: string, content: string | undefined): Promise<ToolOutcome> {
+  if (content === undefined) return failed('The content to write is missing');
+  const files = await workspace.list();
+  const changes = [{ path, content: new TextEncoder().encode(content) }];
+  const problem = collision(files, path) ?? changesProblem(files, changes);
+  if (problem !== undefined) return failed(`Nothing was written: ${problem}`);
+  return { ...succeeded(`Wrote ${changes[0]?.content.length} bytes to ${path}`), changes };
+}
+
+async function remove(workspace: Workspace, path: string): Promise<ToolOutcome> {
+  const files = await workspace.list();
+  if (!files.some((file) => file.path === path)) return failed(`There is no file ${path}`);
+  return { ...succeeded(`Deleted ${path}`), changes: [{ path, deleted: true }] };
+}
+
+function decodeText(content: Uint8Array): string | undefined {
+  if (content.includes(0)) return undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(content);
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(file: WorkspaceFile): string {
+  return `${file.path} (${file.size} bytes, ${file.updatedAt.toISOString()})`;
+}
+
+function byPath(one: WorkspaceFile, other: WorkspaceFile): number {
+  return one.path < other.path ? -1 : 1;
+}

@@ -1,0 +1,32 @@
+import { type FileChange, type WorkspaceFile, workspaceLimits } from '../tool.ts';
+import { pathProblem } from './workspace-path.ts';
+
+/** Why these changes cannot be kept, if they cannot. Either all of them are or none. */
+export function changesProblem(files: readonly WorkspaceFile[], changes: readonly FileChange[]): string | undefined {
+  const sizes = new Map(files.map((file) => [file.path, file.size]));
+  for (const change of changes) {
+    if ('deleted' in change) {
+      sizes.delete(change.path);
+      continue;
+    }
+    const problem = pathProblem(change.path.split('/'));
+    if (problem !== undefined) return `${problem}: ${change.path}`;
+    if (change.content.length > workspaceLimits.fileBytes) {
+      return `${change.path} would be ${change.content.length} bytes; a file may have ${workspaceLimits.fileBytes}`;
+    }
+    sizes.set(change.path, change.content.length);
+  }
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  if (total > workspaceLimits.totalBytes) return `The workspace would be ${total} bytes; it may have ${workspaceLimits.totalBytes}`;
+  if (sizes.size > workspaceLimits.files) return `The workspace would have ${sizes.size} files; it may have ${workspaceLimits.files}`;
+  return undefined;
+}
+
+/** A file and a directory cannot share a path. */
+export function collision(files: readonly WorkspaceFile[], path: string): string | undefined {
+  for (const file of files) {
+    if (path.startsWith(`${file.path}/`)) return `${file.path} is a file, not a directory`;
+    if (file.path.startsWith(`${path}/`)) return `${path} is a directory`;
+  }
+  return undefined;
+}
