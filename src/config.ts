@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { parsePrices } from './harness/models/prices.ts';
 
 /** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
 interface Setting<Value> {
@@ -68,7 +69,9 @@ const settings = {
   PARLEY_LEASE_MS: setting('how long a silent process keeps its turns before another takes them over', '5000', integer(500, 600_000)),
   PARLEY_DRAIN_SECONDS: setting('how long running turns may go on after SIGTERM', '30', integer(0, 3_600)),
   PARLEY_AUDIT_TOKENS: setting('1 records every minted session token in the audit log', '0', flag),
-  PARLEY_PRICES: setting('JSON map of provider/model to micro-dollars a token, over the built-in table', '{}', json),
+  PARLEY_PRICES: setting('JSON map of provider/model to micro-dollars a token, over the built-in table', '{}', (value) =>
+    parsePrices(json(value)),
+  ),
   PARLEY_LOG_LEVEL: setting(
     'fatal, error, warn, info, debug, trace or silent',
     'info',

@@ -1,8 +1,8 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { newId } from '../../ids.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
+import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';
 import { type Directives, type FailureCode, parseDirectives, type RequestedCall } from './offline-directives.ts';
-import { countTokens, promptTokens, valueLength } from './offline-tokens.ts';
 import { readTurn, type TurnSoFar } from './offline-turn.ts';
 
 const provider = 'offline';

@@ -1,6 +1,6 @@
 import type { ModelCall, PromptMessage } from '../model.ts';
 
-/** Four characters make a token: near enough to try budgets and limits, and the same every time. */
+/** Four characters make a token: near enough for budgets and limits where no provider counts, and the same every time. */
 export function countTokens(characters: number): number {
   return Math.ceil(characters / 4);
 }

@@ -1,0 +1,126 @@
+import { newId } from '../../ids.ts';
+import type { ModelPart } from '../model.ts';
+import { metadataKey } from './chat-request.ts';
+import { isJsonObject, isRecord, type JsonObject, parseToolInput } from './json.ts';
+import { type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+
+type FinishReason = Extract<ModelPart, { type: 'finish' }>['reason'];
+
+interface OpenCall {
+  index: unknown;
+  id: string;
+  name: string;
+  arguments: string;
+  extra: JsonObject | undefined;
+}
+
+/**
+ * Puts one answer together from its chunks. `take` gives the parts that a chunk completes, `finish` the last ones;
+ * both throw `ModelError`. `estimate` stands in for a server that counts no tokens.
+ */
+export function createChatAnswer(caller: Caller, estimate: (outputCharacters: number) => { input: number; output: number }) {
+  const calls: OpenCall[] = [];
+  let reasoningField: string | undefined;
+  let reason: FinishReason | undefined;
+  let usage: Record<string, unknown> | undefined;
+  let isDone = false;
+  let characters = 0;
+
+  function take(data: string): ModelPart[] {
+    if (data === '[DONE]') {
+      isDone = true;
+      return [];
+    }
+    return takeChunk(JSON.parse(data));
+  }
+
+  function takeChunk(chunk: unknown): ModelPart[] {
+    if (!isRecord(chunk)) return [];
+    if (chunk.error !== undefined && chunk.error !== null) throw failureOf(caller, readFailure(chunk));
+    if (isRecord(chunk.usage)) usage = chunk.usage;
+    const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
+    if (!isRecord(choice)) return [];
+    const parts: ModelPart[] = [];
+    const delta = choice.delta ?? choice.message;
+    if (isRecord(delta)) takeDelta(delta, parts);
+    if (typeof choice.finish_reason === 'string') reason = finishReasons[choice.finish_reason] ?? 'other';
+    return parts;
+  }
+
+  function takeDelta(delta: Record<string, unknown>, parts: ModelPart[]): void {
+    for (const field of ['reasoning_content', 'reasoning']) {
+      const thought = delta[field];
+      if (typeof thought !== 'string' || thought === '') continue;
+      reasoningField = field;
+      characters += thought.length;
+      parts.push({ type: 'reasoning-delta', text: thought });
+      // Some servers send the same thought under both names.
+      break;
+    }
+    if (typeof delta.content === 'string' && delta.content !== '') {
+      endReasoning(parts);
+      characters += delta.content.length;
+      parts.push({ type: 'text-delta', text: delta.content });
+    }
+    if (Array.isArray(delta.tool_calls)) {
+      endReasoning(parts);
+      for (const piece of delta.tool_calls) if (isRecord(piece)) takeCallPiece(piece);
+    }
+  }
+
+  function takeCallPiece(piece: Record<string, unknown>): void {
+    const call = isRecord(piece.function) ? piece.function : {};
+    const id = typeof piece.id === 'string' && piece.id !== '' ? piece.id : undefined;
+    let open = calls.at(-1);
+    if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
+    // A new id under a used index, or one without any index, is another call.
+    if (open === undefined || (id !== undefined && id !== open.id)) {
+      open = { index: piece.index, id: id ?? newId('call_'), name: '', arguments: '', extra: undefined };
+      calls.push(open);
+    }
+    if (typeof call.name === 'string' && open.name === '') open.name = call.name;
+    if (typeof call.arguments === 'string') open.arguments += call.arguments;
+    else if (isRecord(call.arguments)) open.arguments = JSON.stringify(call.arguments);
+    if (isJsonObject(piece.extra_content)) open.extra = piece.extra_content;
+  }
+
+  function endReasoning(parts: ModelPart[]): void {
+    if (reasoningField === undefined) return;
+    parts.push({ type: 'reasoning-end', providerMetadata: { [metadataKey]: { field: reasoningField } } });
+    reasoningField = undefined;
+  }
+
+  function finish(): ModelPart[] {
+    if (reason === undefined && !isDone) throw cutOff(caller);
+    const parts: ModelPart[] = [];
+    endReasoning(parts);
+    for (const { id, name, arguments: text, extra } of calls) {
+      characters += text.length;
+      const call: ModelPart = { type: 'tool-call', callId: id, tool: name, input: parseToolInput(text) };
+      parts.push(extra === undefined ? call : { ...call, providerMetadata: { [metadataKey]: { extra_content: extra } } });
+    }
+    // Not every server says so when it calls a tool.
+    const isCall = calls.length > 0 && (reason === undefined || reason === 'stop');
+    parts.push({ type: 'finish', reason: isCall ? 'tool-calls' : (reason ?? 'stop'), usage: toUsage(usage, () => estimate(characters)) });
+    return parts;
+  }
+
+  return { take, takeChunk, finish, isComplete: () => isDone };
+}
+
+const finishReasons: Record<string, FinishReason> = {
+  stop: 'stop',
+  tool_calls: 'tool-calls',
+  function_call: 'tool-calls',
+  length: 'length',
+  content_filter: 'content-filter',
+};
+
+function toUsage(usage: Record<string, unknown> | undefined, estimate: () => { input: number; output: number }) {
+  const input = usage?.prompt_tokens;
+  const output = usage?.completion_tokens;
+  if (typeof input !== 'number' || typeof output !== 'number') return { ...estimate(), cachedInput: 0 };
+  const details = usage?.prompt_tokens_details;
+  const cached = isRecord(details) ? details.cached_tokens : usage?.prompt_cache_hit_tokens;
+  return { input, output, cachedInput: typeof cached === 'number' ? cached : 0 };
+}

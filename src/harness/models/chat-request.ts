@@ -1,0 +1,82 @@
+import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
+import { isJsonObject, toolInputObject } from './json.ts';
+import { readSettings } from './settings.ts';
+import { userText } from './user-text.ts';
+
+/** Under this name the metadata of a part says what this wire needs back. */
+export const metadataKey = 'openai-compatible';
+
+/** The body of a streamed `/chat/completions` call. `provider_options` are added to it as they stand. */
+export function chatBody(name: string, call: ModelCall): string {
+  const settings = readSettings(metadataKey, call.settings);
+  return JSON.stringify({
+    model: name,
+    messages: chatMessages(call),
+    tools: call.tools.length === 0 ? undefined : call.tools.map(chatTool),
+    temperature: settings.temperature,
+    top_p: settings.topP,
+    max_tokens: settings.maxOutputTokens,
+    stop: settings.stop,
+    stream: true,
+    stream_options: { include_usage: true },
+    ...settings.providerOptions,
+  });
+}
+
+function chatMessages(call: ModelCall): object[] {
+  const messages: object[] = [];
+  if (call.instructions !== '') messages.push({ role: 'system', content: call.instructions });
+  const turnStart = call.messages.findLastIndex((message) => message.role === 'user');
+  for (const [index, message] of call.messages.entries()) addMessage(messages, message, index > turnStart);
+  return messages;
+}
+
+function addMessage(messages: object[], message: PromptMessage, isOfThisTurn: boolean): void {
+  switch (message.role) {
+    case 'user':
+      messages.push({ role: 'user', content: userText(message) });
+      return;
+    case 'assistant': {
+      const assistant = chatAssistant(message.parts, isOfThisTurn);
+      if (assistant !== undefined) messages.push(assistant);
+      return;
+    }
+    case 'tool':
+      for (const result of message.results) messages.push({ role: 'tool', tool_call_id: result.callId, content: result.output });
+  }
+}
+
+function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): object | undefined {
+  let text = '';
+  const reasoning: Record<string, string> = {};
+  const calls: object[] = [];
+  for (const part of parts) {
+    if (part.type === 'text') text += part.text;
+    else if (part.type === 'tool-call') calls.push(chatCall(part));
+    else if (isOfThisTurn) addReasoning(reasoning, part);
+  }
+  if (text === '' && calls.length === 0) return undefined;
+  return { role: 'assistant', content: text === '' ? null : text, ...reasoning, tool_calls: calls.length === 0 ? undefined : calls };
+}
+
+/** Models that think between tool calls want their thoughts back within the turn and refuse or ignore those of earlier ones. */
+function addReasoning(reasoning: Record<string, string>, part: Extract<AssistantPart, { type: 'reasoning' }>): void {
+  const own = part.providerMetadata?.[metadataKey];
+  const field = isJsonObject(own) ? own.field : undefined;
+  if (field === 'reasoning' || field === 'reasoning_content') reasoning[field] = (reasoning[field] ?? '') + part.text;
+}
+
+function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>): object {
+  const own = part.providerMetadata?.[metadataKey];
+  return {
+    id: part.callId,
+    type: 'function',
+    function: { name: part.tool, arguments: JSON.stringify(toolInputObject(part.input)) },
+    // Gemini behind this wire signs its calls here and refuses them without.
+    extra_content: isJsonObject(own) ? own.extra_content : undefined,
+  };
+}
+
+function chatTool({ name, description, inputSchema }: ModelTool): object {
+  return { type: 'function', function: { name, description, parameters: inputSchema } };
+}

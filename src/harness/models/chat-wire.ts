@@ -1,0 +1,74 @@
+import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
+import { createChatAnswer } from './chat-answer.ts';
+import { chatBody, metadataKey } from './chat-request.ts';
+import { contextLimitOf } from './context-limits.ts';
+import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { createEventSplitter } from './event-data.ts';
+import { letGo } from './let-go.ts';
+import { brokenOf, type Caller, failureOf, readFailure } from './model-failure.ts';
+
+const maxErrorBytes = 64 * 1024;
+const maxBodyBytes = 8 * 1024 * 1024;
+
+interface ChatSettings {
+  baseUrl: string;
+  apiKey: string | undefined;
+  fetch: typeof globalThis.fetch;
+}
+
+/** A model of any server that speaks `/chat/completions`. */
+export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSettings): Model {
+  const caller: Caller = { provider: metadataKey, apiKey };
+  const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
+  const headers: Record<string, string> = { 'content-type': 'application/json', accept: 'text/event-stream' };
+  if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
+
+  async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
+    signal.throwIfAborted();
+    const body = chatBody(name, call);
+    let isComplete = false;
+    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    try {
+      const response = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'manual' });
+      reader = response.body?.getReader();
+      if (!response.ok) throw failureOf(caller, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
+      const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
+      // A server that does not stream answers with the whole message.
+      if (response.headers.get('content-type')?.startsWith('application/json') === true) {
+        yield* answer.takeChunk(JSON.parse(await readText(reader, maxBodyBytes)));
+      } else if (reader !== undefined) {
+        const splitter = createEventSplitter();
+        while (!answer.isComplete()) {
+          const chunk = await reader.read();
+          if (signal.aborted) throw signal.reason;
+          for (const data of chunk.done ? splitter.end() : splitter.push(chunk.value)) {
+            for (const part of answer.take(data)) yield part;
+          }
+          if (chunk.done) break;
+        }
+      }
+      const last = answer.finish();
+      isComplete = true;
+      for (const part of last) yield part;
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      throw error instanceof ModelError ? error : brokenOf(caller, error);
+    } finally {
+      letGo(reader, isComplete);
+    }
+  }
+
+  return { provider: metadataKey, name, contextLimit: contextLimitOf(name), stream };
+}
+
+async function readText(reader: ReadableStreamDefaultReader<Uint8Array> | undefined, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  while (reader !== undefined && bytes < maxBytes) {
+    const chunk = await reader.read();
+    if (chunk.done) break;
+    chunks.push(chunk.value);
+    bytes += chunk.value.length;
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

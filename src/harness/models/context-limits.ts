@@ -1,0 +1,31 @@
+/**
+ * How many tokens a model takes, by the beginning of its name; the first that fits counts. Kept low where a family
+ * varies: too low only condenses early, too high fails. A release's `context.limit_tokens` has the last word.
+ */
+const limits: readonly [prefix: string, tokens: number][] = [
+  ['claude-', 200_000],
+  ['gpt-3.5', 16_000],
+  ['gpt-4.1', 1_047_576],
+  ['gpt-4', 128_000],
+  ['gpt-5-chat', 128_000],
+  ['gpt-', 400_000],
+  ['o1-mini', 128_000],
+  ['o1', 200_000],
+  ['o3', 200_000],
+  ['o4', 200_000],
+  ['gemini-', 1_048_576],
+  ['gemma-3-1b', 32_000],
+  ['gemma', 128_000],
+  ['llama3:', 8_000],
+  ['llama-3-', 8_000],
+  ['mistral-7b', 32_000],
+  ['qwen2.5', 32_000],
+  ['qwen3', 32_000],
+];
+const defaultLimit = 128_000;
+
+/** Gateways write `vendor/model`: the model counts. */
+export function contextLimitOf(name: string): number {
+  const model = name.slice(name.lastIndexOf('/') + 1).toLowerCase();
+  return limits.find(([prefix]) => model.startsWith(prefix))?.[1] ?? defaultLimit;
+}

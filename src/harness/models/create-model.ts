@@ -1,0 +1,40 @@
+import type { ModelConfig } from '../../release-config.ts';
+import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
+import { createChatModel } from './chat-wire.ts';
+import { contextLimitOf } from './context-limits.ts';
+import { createOfflineModel } from './offline.ts';
+import { createSdkModel } from './sdk-model.ts';
+import { sdkProviders } from './sdk-providers.ts';
+
+export interface ModelOptions {
+  /** The org's own key, or the operator's. */
+  apiKey: string | undefined;
+  /** Every request of a model goes through this; the server passes the guarded one. */
+  fetch: typeof globalThis.fetch;
+}
+
+/** Cheap: nothing is loaded or connected before the first call. */
+export function createModel(config: ModelConfig, { apiKey, fetch }: ModelOptions): Model {
+  const { provider, name } = config;
+  switch (provider) {
+    case 'offline':
+      return createOfflineModel(name);
+    case 'openai-compatible':
+      if (config.base_url === null)
+        return createFailingModel(config, 'invalid_model_request', `${provider} needs a base_url in the release`);
+      return createChatModel(name, { baseUrl: config.base_url, apiKey, fetch });
+    case 'anthropic':
+    case 'openai':
+    case 'google':
+      if (apiKey === undefined) return createFailingModel(config, 'byok_key_rejected', `No API key is stored for ${provider}`);
+      return createSdkModel(provider, name, { apiKey, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
+  }
+}
+
+/** What is missing is said when a turn runs, as any refusal of the provider would be. */
+function createFailingModel({ provider, name }: ModelConfig, code: 'byok_key_rejected' | 'invalid_model_request', message: string): Model {
+  const stream = (_call: ModelCall, _signal: AbortSignal): AsyncIterable<ModelPart> => ({
+    [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new ModelError(code, provider, message)) }),
+  });
+  return { provider, name, contextLimit: contextLimitOf(name), stream };
+}

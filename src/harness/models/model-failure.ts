@@ -1,0 +1,155 @@
+import { errorMessage, ServiceError } from '../../errors.ts';
+import { ModelError, type ModelErrorCode } from '../model.ts';
+import { isRecord, type JsonObject } from './json.ts';
+
+/** Whose call failed, and the key that no message may repeat. */
+export interface Caller {
+  provider: string;
+  apiKey: string | undefined;
+}
+
+/** What a provider said went wrong, in an HTTP answer or inside its stream. */
+export interface ProviderFailure {
+  status?: number | undefined;
+  /** The provider's own word for it: `overloaded_error`, `context_length_exceeded`. */
+  code?: string | undefined;
+  message: string;
+  retryAfterSeconds?: number | undefined;
+}
+
+export function failureOf(caller: Caller, failure: ProviderFailure): ModelError {
+  const code = classify(failure);
+  const status = failure.status === undefined ? '' : ` (${failure.status})`;
+  const message = `${caller.provider} ${saying[code]}${status}: ${failure.message}`;
+  const { retryAfterSeconds } = failure;
+  return new ModelError(
+    code,
+    caller.provider,
+    redact(message, caller.apiKey),
+    retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
+  );
+}
+
+/** What broke off without a word from the provider: the connection, the stream, or a request that was not allowed out. */
+export function brokenOf(caller: Caller, error: unknown): ModelError {
+  const chain = causesOf(error);
+  const refused = chain.find((cause) => cause instanceof ServiceError);
+  if (refused !== undefined) return new ModelError('invalid_model_request', caller.provider, refused.message);
+  const isNetwork = chain.some(isNetworkFailure);
+  const reason = redact(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), caller.apiKey);
+  if (isNetwork) return new ModelError('broken_stream', caller.provider, `The connection to ${caller.provider} failed: ${reason}`);
+  return new ModelError('model_error', caller.provider, `The call to ${caller.provider} failed: ${reason}`);
+}
+
+/** The answer stopped without saying that it was complete. */
+export function cutOff(caller: Caller): ModelError {
+  return new ModelError('broken_stream', caller.provider, `The answer of ${caller.provider} ended before it was complete`);
+}
+
+/** Reads the failure out of an error body, whichever of the usual shapes it has. */
+export function readFailure(body: unknown, status?: number, headers?: Headers): ProviderFailure {
+  const parsed = typeof body === 'string' ? parseJson(body) : body;
+  // Google wraps the error of a stream in an array.
+  const root = Array.isArray(parsed) ? parsed[0] : parsed;
+  const error = isRecord(root) && root.error !== undefined ? root.error : root;
+  const message = wordsOf(error) ?? (typeof body === 'string' ? body : '');
+  const code = isRecord(error) ? [error.code, error.type, error.status].filter((word) => typeof word === 'string').join(' ') : '';
+  const retryAfterSeconds = retryAfter(headers) ?? googleRetryDelay(error);
+  return {
+    status: status ?? statusIn(error),
+    code,
+    message: message.trim().slice(0, 500).toWellFormed() || 'no reason given',
+    retryAfterSeconds,
+  };
+}
+
+const saying: Record<ModelErrorCode, string> = {
+  byok_key_rejected: 'rejected the API key',
+  rate_limited: 'limits the rate of calls',
+  overloaded: 'is overloaded',
+  broken_stream: 'broke off its answer',
+  context_length_exceeded: 'says that the conversation is too long for the model',
+  invalid_model_request: 'refused the request',
+  model_error: 'failed',
+};
+
+function classify({ status, code = '', message }: ProviderFailure): ModelErrorCode {
+  const isClientError = status === undefined || (status >= 400 && status < 500);
+  if (status === 401 || status === 403 || keyRejected.test(code) || keyRejected.test(message)) return 'byok_key_rejected';
+  if (status === 429 || rateLimited.test(code)) return 'rate_limited';
+  if (status === 503 || status === 529 || overloaded.test(code)) return 'overloaded';
+  if (isClientError && (contextExceeded.test(code) || contextExceeded.test(message))) return 'context_length_exceeded';
+  if ((status !== undefined && isClientError) || /invalid_request/.test(code)) return 'invalid_model_request';
+  return 'model_error';
+}
+
+// Google answers a bad key with 400.
+const keyRejected = /authentication_error|permission_error|invalid_api_key|API_KEY_INVALID|API key not valid/;
+const rateLimited = /rate_limit|RESOURCE_EXHAUSTED|insufficient_quota/;
+const overloaded = /overloaded|UNAVAILABLE/;
+const contextExceeded =
+  /context_length_exceeded|context.?(length|window|size)|prompt is too long|input is too long|maximum context|input token count.*exceeds|exceed.*context|too many (input )?tokens/i;
+
+function isNetworkFailure(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if ('code' in error && typeof error.code === 'string' && networkCode.test(error.code)) return true;
+  // A chunk that is not JSON is a stream that broke, whoever cut it.
+  return error instanceof SyntaxError || networkWords.test(error.message);
+}
+
+const networkCode =
+  /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR_|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HPE_)/;
+const networkWords = /^(fetch failed|terminated|other side closed|Network error)/i;
+
+function causesOf(error: unknown): unknown[] {
+  const chain: unknown[] = [];
+  for (let cause = error; cause !== undefined && cause !== null && chain.length < 8; ) {
+    chain.push(cause);
+    cause = cause instanceof Error ? cause.cause : undefined;
+  }
+  return chain;
+}
+
+function wordsOf(error: unknown): string | undefined {
+  if (typeof error === 'string') return error;
+  if (!isRecord(error)) return undefined;
+  for (const words of [error.message, error.detail]) if (typeof words === 'string') return words;
+  return undefined;
+}
+
+/** Some gateways put the status of the provider behind them into the error of a stream. */
+function statusIn(error: unknown): number | undefined {
+  if (!isRecord(error)) return undefined;
+  const status = Number(error.code ?? error.status_code ?? error.statusCode);
+  return Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined;
+}
+
+function retryAfter(headers: Headers | undefined): number | undefined {
+  const milliseconds = Number(headers?.get('retry-after-ms') ?? Number.NaN);
+  if (milliseconds >= 0) return Math.ceil(milliseconds / 1000);
+  const value = headers?.get('retry-after');
+  if (value === undefined || value === null) return undefined;
+  const seconds = /^\s*\d+(\.\d+)?\s*$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, Math.ceil(seconds)) : undefined;
+}
+
+function googleRetryDelay(error: unknown): number | undefined {
+  const details: unknown[] = isRecord(error) && Array.isArray(error.details) ? error.details : [];
+  for (const detail of details) {
+    const delay = isRecord(detail) && typeof detail.retryDelay === 'string' ? Number.parseFloat(detail.retryDelay) : Number.NaN;
+    if (delay >= 0) return Math.ceil(delay);
+  }
+  return undefined;
+}
+
+function redact(message: string, apiKey: string | undefined): string {
+  return apiKey === undefined || apiKey.length < 4 ? message : message.replaceAll(apiKey, '[key]');
+}
+
+function parseJson(text: string): JsonObject | unknown[] | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,92 @@
+import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
+import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
+import { contextLimitOf } from './context-limits.ts';
+import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { isJsonObject, isRecord, type JsonObject } from './json.ts';
+import { letGo } from './let-go.ts';
+import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+import { createPartReader } from './sdk-parts.ts';
+import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
+import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
+import { readSettings } from './settings.ts';
+
+/** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
+export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {
+  const sdk = sdkProviders[provider];
+  const caller: Caller = { provider, apiKey: settings.apiKey };
+  let loading: Promise<LanguageModelV4> | undefined;
+
+  async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
+    signal.throwIfAborted();
+    const options = callOptions(provider, sdk, name, call);
+    let characters = 0;
+    const read = createPartReader(caller, () => ({ input: promptTokens(call), output: countTokens(characters) }));
+    let reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart> | undefined;
+    let isComplete = false;
+    try {
+      loading ??= sdk.load(name, settings);
+      const model = await loading;
+      const answer = await model.doStream({ ...options, abortSignal: signal });
+      reader = answer.stream.getReader();
+      while (!isComplete) {
+        const chunk = await reader.read();
+        if (signal.aborted) throw signal.reason;
+        if (chunk.done) throw cutOff(caller);
+        const part = read(chunk.value);
+        if (part === undefined) continue;
+        if (part.type === 'text-delta' || part.type === 'reasoning-delta') characters += part.text.length;
+        isComplete = part.type === 'finish';
+        yield part;
+      }
+    } catch (error) {
+      throw signal.aborted ? signal.reason : toModelError(caller, error);
+    } finally {
+      letGo(reader, isComplete);
+    }
+  }
+
+  return { provider, name, contextLimit: contextLimitOf(name), stream };
+}
+
+function callOptions(provider: string, sdk: SdkProvider, name: string, call: ModelCall): LanguageModelV4CallOptions {
+  const settings = readSettings(provider, call.settings);
+  const thinking = call.thinking ? sdk.thinking(name) : undefined;
+  const prompt = toSdkPrompt(call, sdk.key);
+  if (sdk.cachePoint !== undefined) markCachePoints(prompt, { [sdk.key]: sdk.cachePoint });
+  const own = mergeOptions(mergeOptions(sdk.options, thinking?.options ?? {}), settings.providerOptions);
+  return {
+    prompt,
+    providerOptions: { [sdk.key]: own },
+    ...(call.tools.length === 0 ? {} : { tools: toSdkTools(call.tools) }),
+    ...(thinking?.reasoning === undefined ? {} : { reasoning: thinking.reasoning }),
+    ...(settings.temperature === undefined ? {} : { temperature: settings.temperature }),
+    ...(settings.topP === undefined ? {} : { topP: settings.topP }),
+    ...(settings.maxOutputTokens === undefined ? {} : { maxOutputTokens: settings.maxOutputTokens }),
+    ...(settings.stop === undefined ? {} : { stopSequences: settings.stop }),
+  };
+}
+
+/** The right side wins; objects in both are joined, so that a release can set one part of an option and keep the rest. */
+function mergeOptions(left: JsonObject, right: JsonObject): JsonObject {
+  const merged: JsonObject = { ...left };
+  for (const [key, value] of Object.entries(right)) {
+    const present = merged[key];
+    merged[key] = isJsonObject(present) && isJsonObject(value) ? { ...present, ...value } : value;
+  }
+  return merged;
+}
+
+/** The package's errors are read by their fields: their classes would have to be loaded, and they hold the whole prompt. */
+function toModelError(caller: Caller, error: unknown): ModelError {
+  if (error instanceof ModelError) return error;
+  if (isRecord(error) && typeof error.statusCode === 'number' && (error.statusCode < 200 || error.statusCode >= 300)) {
+    const headers = isRecord(error.responseHeaders) ? new Headers(stringEntries(error.responseHeaders)) : undefined;
+    const body = typeof error.responseBody === 'string' && error.responseBody !== '' ? error.responseBody : error;
+    return failureOf(caller, readFailure(body, error.statusCode, headers));
+  }
+  return brokenOf(caller, error);
+}
+
+function stringEntries(record: Record<string, unknown>): [string, string][] {
+  return Object.entries(record).flatMap(([name, value]): [string, string][] => (typeof value === 'string' ? [[name, value]] : []));
+}

@@ -1,0 +1,65 @@
+import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from '@ai-sdk/provider';
+import type { ModelPart } from '../model.ts';
+import { isRecord, parseToolInput } from './json.ts';
+import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+
+/** Takes a provider's stream part by part. Throws `ModelError` on a failure inside the stream. */
+export function createPartReader(caller: Caller, estimate: () => { input: number; output: number }) {
+  let reasoningMetadata: SharedV4ProviderMetadata | undefined;
+
+  return function read(part: LanguageModelV4StreamPart): ModelPart | undefined {
+    switch (part.type) {
+      case 'text-delta':
+        return part.delta === '' ? undefined : { type: 'text-delta', text: part.delta };
+      case 'reasoning-start':
+        reasoningMetadata = part.providerMetadata;
+        return undefined;
+      case 'reasoning-delta':
+        // A signature comes as a delta without text.
+        reasoningMetadata = mergeMetadata(reasoningMetadata, part.providerMetadata);
+        return part.delta === '' ? undefined : { type: 'reasoning-delta', text: part.delta };
+      case 'reasoning-end': {
+        const providerMetadata = mergeMetadata(reasoningMetadata, part.providerMetadata);
+        reasoningMetadata = undefined;
+        return providerMetadata === undefined ? { type: 'reasoning-end' } : { type: 'reasoning-end', providerMetadata };
+      }
+      case 'tool-call': {
+        // What a provider ran on its own side is not ours to run.
+        if (part.providerExecuted === true) return undefined;
+        const call: ModelPart = { type: 'tool-call', callId: part.toolCallId, tool: part.toolName, input: parseToolInput(part.input) };
+        return part.providerMetadata === undefined ? call : { ...call, providerMetadata: part.providerMetadata };
+      }
+      case 'finish': {
+        const reason = part.finishReason.unified;
+        if (reason === 'interrupted') throw cutOff(caller);
+        if (reason === 'error') throw failureOf(caller, { message: part.finishReason.raw ?? 'no reason given' });
+        return { type: 'finish', reason, usage: toUsage(part.usage, estimate) };
+      }
+      case 'error':
+        throw streamFailure(caller, part.error);
+      default:
+        return undefined;
+    }
+  };
+}
+
+function streamFailure(caller: Caller, error: unknown): Error {
+  if (error instanceof Error) return brokenOf(caller, error);
+  return failureOf(caller, readFailure(isRecord(error) && isRecord(error.data) ? { ...error.data, ...error } : error));
+}
+
+function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage, estimate: () => { input: number; output: number }) {
+  const estimated = inputTokens.total === undefined || outputTokens.total === undefined ? estimate() : { input: 0, output: 0 };
+  return {
+    input: inputTokens.total ?? estimated.input,
+    output: outputTokens.total ?? estimated.output,
+    cachedInput: inputTokens.cacheRead ?? 0,
+  };
+}
+
+function mergeMetadata(left: SharedV4ProviderMetadata | undefined, right: SharedV4ProviderMetadata | undefined) {
+  if (left === undefined || right === undefined) return left ?? right;
+  const merged = { ...left };
+  for (const [key, metadata] of Object.entries(right)) merged[key] = { ...merged[key], ...metadata };
+  return merged;
+}

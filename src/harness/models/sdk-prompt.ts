@@ -1,0 +1,84 @@
+import type {
+  LanguageModelV4FunctionTool,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4ReasoningPart,
+  LanguageModelV4TextPart,
+  LanguageModelV4ToolCallPart,
+  LanguageModelV4ToolResultPart,
+  SharedV4ProviderOptions,
+} from '@ai-sdk/provider';
+import type { AssistantPart, ModelCall, ModelTool, PromptMessage, ToolResultPart } from '../model.ts';
+import { isJsonObject, toolInputObject } from './json.ts';
+import { userText } from './user-text.ts';
+
+/** `key` names the provider in metadata: only what that provider said about a part goes back to it. */
+export function toSdkPrompt(call: ModelCall, key: string): LanguageModelV4Prompt {
+  const prompt: LanguageModelV4Prompt = [];
+  if (call.instructions !== '') prompt.push({ role: 'system', content: call.instructions });
+  for (const message of call.messages) {
+    const converted = toSdkMessage(message, key);
+    if (converted !== undefined) prompt.push(converted);
+  }
+  return prompt;
+}
+
+/** Marks where a provider with explicit prompt caching may cut: after the instructions and after everything so far. */
+export function markCachePoints(prompt: LanguageModelV4Prompt, options: SharedV4ProviderOptions): void {
+  const last = prompt.at(-1);
+  const first = prompt.at(0);
+  if (last !== undefined) last.providerOptions = options;
+  if (first?.role === 'system') first.providerOptions = options;
+}
+
+export function toSdkTools(tools: readonly ModelTool[]): LanguageModelV4FunctionTool[] {
+  return tools.map(({ name, description, inputSchema }) => ({ type: 'function', name, description, inputSchema }));
+}
+
+function toSdkMessage(message: PromptMessage, key: string): LanguageModelV4Message | undefined {
+  switch (message.role) {
+    case 'user':
+      return { role: 'user', content: [{ type: 'text', text: userText(message) }] };
+    case 'assistant': {
+      const content = message.parts.flatMap((part) => toSdkAssistantPart(part, key));
+      return content.length === 0 ? undefined : { role: 'assistant', content };
+    }
+    case 'tool':
+      return message.results.length === 0 ? undefined : { role: 'tool', content: message.results.map(toSdkResult) };
+  }
+}
+
+type SdkAssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart | LanguageModelV4ToolCallPart;
+
+function toSdkAssistantPart(part: AssistantPart, key: string): SdkAssistantPart[] {
+  switch (part.type) {
+    case 'text':
+      // Providers refuse an empty text.
+      return part.text === '' ? [] : [{ type: 'text', text: part.text }];
+    case 'reasoning': {
+      // Without its own signature or id a provider takes no reasoning back, and another's means nothing to it.
+      const providerOptions = ownOptions(part.providerMetadata, key);
+      return providerOptions === undefined ? [] : [{ type: 'reasoning', text: part.text, providerOptions }];
+    }
+    case 'tool-call': {
+      const providerOptions = ownOptions(part.providerMetadata, key);
+      const call: LanguageModelV4ToolCallPart = {
+        type: 'tool-call',
+        toolCallId: part.callId,
+        toolName: part.tool,
+        input: toolInputObject(part.input),
+      };
+      return [providerOptions === undefined ? call : { ...call, providerOptions }];
+    }
+  }
+}
+
+function toSdkResult(result: ToolResultPart): LanguageModelV4ToolResultPart {
+  const output: LanguageModelV4ToolResultPart['output'] = { type: result.isError ? 'error-text' : 'text', value: result.output };
+  return { type: 'tool-result', toolCallId: result.callId, toolName: result.tool, output };
+}
+
+function ownOptions(metadata: Record<string, unknown> | undefined, key: string): SharedV4ProviderOptions | undefined {
+  const own = metadata?.[key];
+  return isJsonObject(own) ? { [key]: own } : undefined;
+}

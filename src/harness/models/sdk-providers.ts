@@ -1,0 +1,50 @@
+import type { LanguageModelV4, LanguageModelV4CallOptions } from '@ai-sdk/provider';
+import type { JsonObject } from './json.ts';
+
+/** What sets one provider of the AI SDK apart from the others. */
+export interface SdkProvider {
+  /** Its name in options and metadata. */
+  key: string;
+  /** Always passed on: left out, the package would take one from the environment. */
+  baseUrl: string;
+  /** Imported on first use: each of these packages costs about 100 ms and 24 MB. */
+  load(name: string, settings: SdkSettings): Promise<LanguageModelV4>;
+  options: JsonObject;
+  /** How extended thinking is asked for; undefined where the model has none. */
+  thinking(name: string): { reasoning?: NonNullable<LanguageModelV4CallOptions['reasoning']>; options: JsonObject } | undefined;
+  /** Set on a message to let the provider cache the prompt up to there. */
+  cachePoint?: JsonObject;
+}
+
+export interface SdkSettings {
+  apiKey: string;
+  baseURL: string;
+  fetch: typeof globalThis.fetch;
+}
+
+export const sdkProviders: Record<'anthropic' | 'openai' | 'google', SdkProvider> = {
+  anthropic: {
+    key: 'anthropic',
+    baseUrl: 'https://api.anthropic.com/v1',
+    load: async (name, settings) => (await import('@ai-sdk/anthropic')).createAnthropic(settings)(name),
+    options: {},
+    // The package turns the effort into a budget or into adaptive thinking, whichever the model takes.
+    thinking: (name) => (/^claude-3-(?!7)/.test(name) ? undefined : { reasoning: 'medium', options: {} }),
+    cachePoint: { cacheControl: { type: 'ephemeral' } },
+  },
+  openai: {
+    key: 'openai',
+    baseUrl: 'https://api.openai.com/v1',
+    load: async (name, settings) => (await import('@ai-sdk/openai')).createOpenAI(settings).responses(name),
+    // Nothing is kept at the provider: the reasoning comes back encrypted and is sent again from our own log.
+    options: { store: false },
+    thinking: () => ({ options: { reasoningSummary: 'auto' } }),
+  },
+  google: {
+    key: 'google',
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    load: async (name, settings) => (await import('@ai-sdk/google')).createGoogle(settings)(name),
+    options: {},
+    thinking: (name) => (/^(gemma|gemini-(1|2\.0))/.test(name) ? undefined : { options: { thinkingConfig: { includeThoughts: true } } }),
+  },
+};

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { type LocalServer, serveLocally } from './local-server.ts';
+
+/** What a provider does with one request. */
+export interface ScriptedAnswer {
+  status?: number;
+  headers?: Record<string, string>;
+  body: string | Buffer;
+  /** Sends the body in pieces of this many bytes, each in a write of its own. */
+  pieceBytes?: number;
+  /** Waits so long between pieces. */
+  pauseMilliseconds?: number;
+  /** Ends the connection after the body without ending the answer. */
+  cut?: boolean;
+  /** Leaves the answer open after the body. */
+  hang?: boolean;
+}
+
+export interface ReceivedRequest {
+  url: string;
+  headers: IncomingHttpHeaders;
+  body: Record<string, unknown>;
+}
+
+export interface ProviderServer extends LocalServer {
+  requests: ReceivedRequest[];
+  /** How many answers the client ended before they were complete. */
+  dropped(): number;
+}
+
+/** A provider on 127.0.0.1 that gives the answers in order, the last one again and again. */
+export async function serveProvider(...answers: ScriptedAnswer[]): Promise<ProviderServer> {
+  const requests: ReceivedRequest[] = [];
+  let dropped = 0;
+  const server = await serveLocally((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const answer = answers[Math.min(requests.length, answers.length - 1)] ?? { body: '' };
+      requests.push({ url: request.url ?? '', headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString('utf8')) });
+      response.on('close', () => {
+        if (!response.writableFinished) dropped += 1;
+      });
+      send(answer, response);
+    });
+  });
+  return { ...server, requests, dropped: () => dropped };
+}
+
+export function providerFixture(name: string): string {
+  return readFileSync(new URL(`../fixtures/providers/${name}.sse`, import.meta.url), 'utf8');
+}
+
+async function send(answer: ScriptedAnswer, response: ServerResponse): Promise<void> {
+  const isFailure = (answer.status ?? 200) >= 400;
+  response.writeHead(answer.status ?? 200, { 'content-type': isFailure ? 'application/json' : 'text/event-stream', ...answer.headers });
+  response.flushHeaders();
+  const bytes = Buffer.from(answer.body);
+  const size = answer.pieceBytes ?? bytes.length;
+  for (let start = 0; start < bytes.length && !response.destroyed; start += size) {
+    response.write(bytes.subarray(start, start + size));
+    await new Promise((resolve) => {
+      if (answer.pauseMilliseconds === undefined) setImmediate(resolve);
+      else setTimeout(resolve, answer.pauseMilliseconds);
+    });
+  }
+  if (answer.hang === true) return;
+  if (answer.cut === true) response.destroy();
+  else response.end();
+}
