@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import type { ModelPart } from '../../../src/harness/model.ts';
+import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
+import { providerFixture } from '../../support/provider-server.ts';
+import { callOf, collect, neverAborted, reasoningOf, textOf } from './provider-cases.ts';
+
+/** A server that answers with these chunks, in memory, so that a thousand ways to cut a stream take no time. */
+function modelAnswering(chunks: (string | Uint8Array)[], headers: Record<string, string> = { 'content-type': 'text/event-stream' }) {
+  const body = () => ReadableStream.from(chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk)));
+  const fetch = async () => new Response(body(), { headers });
+  return createChatModel('llama', { baseUrl: 'http://127.0.0.1/v1/', apiKey: undefined, fetch });
+}
+
+function answer(...chunks: (string | Uint8Array)[]): Promise<ModelPart[]> {
+  return collect(modelAnswering(chunks).stream(callOf(), neverAborted));
+}
+
+const delta = (fields: object, finish: string | null = null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: fields, finish_reason: finish }] })}\n\n`;
+const done = 'data: [DONE]\n\n';
+const callsOf = (parts: ModelPart[]) => parts.flatMap((part) => (part.type === 'tool-call' ? [part] : []));
+const finishOf = (parts: ModelPart[]) => parts.find((part) => part.type === 'finish');
+
+describe('the chat-completions stream is read the same', () => {
+  for (const fixture of ['chat-text', 'chat-reasoning-tools']) {
+    test(`wherever ${fixture} is cut in two`, async () => {
+      const bytes = Buffer.from(providerFixture(fixture));
+      const whole = await answer(bytes);
+      for (let cut = 1; cut < bytes.length; cut += 1) {
+        assert.deepEqual(await answer(bytes.subarray(0, cut), bytes.subarray(cut)), whole, `cut at ${cut}`);
+      }
+    });
+  }
+
+  test('with other line ends, comments, a byte order mark and event names', async () => {
+    const expected = await answer(providerFixture('chat-text'));
+    const text = providerFixture('chat-text');
+    assert.deepEqual(await answer(text.replaceAll('\n', '\r\n')), expected);
+    assert.deepEqual(await answer(text.replaceAll('\n', '\r')), expected);
+    assert.deepEqual(await answer(`\uFEFF: hello\n\n${text.replaceAll('data: ', 'event: message\nid: 7\ndata:')}`), expected);
+  });
+
+  test('without an empty line at the end', async () => {
+    const parts = await answer(delta({ content: 'Hi' }), delta({}, 'stop').trimEnd());
+    assert.equal(textOf(parts), 'Hi');
+  });
+
+  test('with an event of two data lines', async () => {
+    assert.equal(textOf(await answer('data: {"choices":[{"delta":\ndata: {"content":"Hi"}}]}\n\n', done)), 'Hi');
+  });
+});
+
+describe('a chat-completions server may', () => {
+  test('end with a finish reason and no [DONE]', async () => {
+    assert.deepEqual(finishOf(await answer(delta({ content: 'Hi' }, 'length')))?.reason, 'length');
+  });
+
+  test('end with [DONE] and no finish reason', async () => {
+    assert.deepEqual(finishOf(await answer(delta({ content: 'Hi' }), done))?.reason, 'stop');
+  });
+
+  test('keep the connection open after [DONE]', async () => {
+    let isCancelled = false;
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(Buffer.from(delta({ content: 'Hi' }, 'stop') + done)),
+      cancel: () => {
+        isCancelled = true;
+      },
+    });
+    const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch: async () => new Response(body) });
+    assert.equal(textOf(await collect(model.stream(callOf(), neverAborted))), 'Hi');
+    while (!isCancelled) await new Promise((resolve) => setTimeout(resolve, 50));
+  });
+
+  test('count no tokens: they are estimated', async () => {
+    const parts = await answer(delta({ reasoning: '12345678' }), delta({ content: '1234' }, 'stop'), done);
+    // 'Be brief.' and 'Hello' are 14 characters, the answer 12.
+    assert.deepEqual(finishOf(parts)?.usage, { input: 4, output: 3, cachedInput: 0 });
+  });
+
+  test('count cached tokens in another place', async () => {
+    const usage = { prompt_tokens: 10, completion_tokens: 2, prompt_cache_hit_tokens: 8 };
+    const parts = await answer(delta({ content: 'Hi' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done);
+    assert.deepEqual(finishOf(parts)?.usage, { input: 10, output: 2, cachedInput: 8 });
+  });
+
+  test('send the same thought under both names', async () => {
+    const parts = await answer(delta({ reasoning: 'Hm.', reasoning_content: 'Hm.' }), delta({ content: 'Hi' }, 'stop'), done);
+    assert.equal(reasoningOf(parts), 'Hm.');
+    assert.deepEqual(
+      parts.map((part) => part.type),
+      ['reasoning-delta', 'reasoning-end', 'text-delta', 'finish'],
+    );
+  });
+
+  test('think and say nothing else', async () => {
+    const parts = await answer(delta({ reasoning: 'Hm.' }, 'length'), done);
+    assert.deepEqual(
+      parts.map((part) => part.type),
+      ['reasoning-delta', 'reasoning-end', 'finish'],
+    );
+  });
+
+  test('call tools without indexes, in one piece, and say "stop"', async () => {
+    const tool_calls = [
+      { id: 'a', function: { name: 'bash', arguments: '{"command":"ls"}' } },
+      { id: 'b', function: { name: 'files', arguments: { operation: 'list' } } },
+    ];
+    const parts = await answer(delta({ tool_calls }, 'stop'), done);
+    assert.deepEqual(
+      callsOf(parts).map(({ callId, tool, input }) => [callId, tool, input]),
+      [
+        ['a', 'bash', { command: 'ls' }],
+        ['b', 'files', { operation: 'list' }],
+      ],
+    );
+    assert.equal(finishOf(parts)?.reason, 'tool-calls');
+  });
+
+  test('give its calls the same index and different ids', async () => {
+    const piece = (id: string) => delta({ tool_calls: [{ index: 0, id, function: { name: 'bash', arguments: '{}' } }] });
+    assert.deepEqual(
+      callsOf(await answer(piece('a'), piece('b'), done)).map((part) => part.callId),
+      ['a', 'b'],
+    );
+  });
+
+  test('give its calls no ids: they get some', async () => {
+    const piece = (index: number) => delta({ tool_calls: [{ index, function: { name: 'bash', arguments: '{}' } }] });
+    const ids = callsOf(await answer(piece(0), piece(1), done)).map((part) => part.callId);
+    assert.equal(new Set(ids).size, 2);
+    assert.ok(ids.every((id) => id.startsWith('call_')));
+  });
+
+  test('write an input that is no JSON: the tool gets it as it is', async () => {
+    const tool_calls = [{ index: 0, id: 'a', function: { name: 'bash', arguments: '{"comm' } }];
+    const parts = await answer(delta({ tool_calls }, 'length'), done);
+    assert.equal(callsOf(parts)[0]?.input, '{"comm');
+    assert.equal(finishOf(parts)?.reason, 'length');
+  });
+
+  test('sign its calls, and gets the signature back', async () => {
+    const extra_content = { google: { thought_signature: 'abc' } };
+    const [call] = callsOf(await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash' }, extra_content }] }), done));
+    assert.ok(call);
+    let sent = '';
+    const model = createChatModel('gemini', {
+      baseUrl: 'http://x',
+      apiKey: undefined,
+      fetch: async (_url, init) => {
+        sent = String(init?.body);
+        return new Response(delta({ content: 'Hi' }, 'stop') + done);
+      },
+    });
+    await collect(
+      model.stream(
+        callOf([
+          { role: 'user', text: 'x' },
+          { role: 'assistant', parts: [call] },
+        ]),
+        neverAborted,
+      ),
+    );
+    assert.deepEqual(JSON.parse(sent).messages[2].tool_calls[0].extra_content, extra_content);
+  });
+
+  test('not stream at all', async () => {
+    const whole = {
+      choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3, completion_tokens: 1 },
+    };
+    const model = modelAnswering([JSON.stringify(whole)], { 'content-type': 'application/json; charset=utf-8' });
+    assert.deepEqual(await collect(model.stream(callOf(), neverAborted)), [
+      { type: 'text-delta', text: 'Hi' },
+      { type: 'finish', reason: 'stop', usage: { input: 3, output: 1, cachedInput: 0 } },
+    ]);
+  });
+
+  test('answer 200 and mean an error', async () => {
+    const model = modelAnswering(['{"error":{"message":"No such key","code":401}}'], { 'content-type': 'application/json' });
+    await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'byok_key_rejected' });
+  });
+
+  test('send what is no chunk', async () => {
+    assert.equal(
+      textOf(await answer('data: null\n\ndata: 7\n\ndata: {}\n\ndata: {"choices":[null]}\n\n', delta({ content: 'Hi' }, 'stop'))),
+      'Hi',
+    );
+  });
+});
+
+test('an event without an end is cut off before it fills the memory', async () => {
+  const piece = Buffer.alloc(1024 * 1024, 'x');
+  let sent = 0;
+  async function* endless() {
+    yield Buffer.from('data: ');
+    for (; sent < 64; sent += 1) yield piece;
+  }
+  const fetch = async () => new Response(ReadableStream.from(endless()));
+  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch });
+  await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'broken_stream' });
+  assert.ok(sent < 16);
+});
+
+test('a redirect is not followed: the key stays here', async () => {
+  const fetch = async (_url: unknown, init?: RequestInit) => {
+    assert.equal(init?.redirect, 'manual');
+    return new Response(null, { status: 307, headers: { location: 'http://elsewhere/' } });
+  };
+  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: 'sk-key', fetch });
+  await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'model_error' });
+});
+
+test('without a key nothing is sent in its place, and provider_options go into the body as they are', async () => {
+  let sent: RequestInit | undefined;
+  const fetch = async (url: unknown, init?: RequestInit) => {
+    assert.equal(url, 'http://127.0.0.1:11434/v1/chat/completions');
+    sent = init;
+    return new Response(delta({ content: 'Hi' }, 'stop') + done);
+  };
+  const model = createChatModel('llama', { baseUrl: 'http://127.0.0.1:11434/v1/', apiKey: undefined, fetch });
+  const settings = { stop: 'END', provider_options: { reasoning_effort: 'low', seed: 7 } };
+  await collect(model.stream(callOf(undefined, { settings }), neverAborted));
+  assert.deepEqual(JSON.parse(String(sent?.body)), {
+    model: 'llama',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hello' },
+    ],
+    stop: ['END'],
+    stream: true,
+    stream_options: { include_usage: true },
+    reasoning_effort: 'low',
+    seed: 7,
+  });
+  assert.equal(new Headers(sent?.headers).get('authorization'), null);
+});

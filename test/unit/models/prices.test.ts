@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import { contextLimitOf } from '../../../src/harness/models/context-limits.ts';
+import { costMicros, parsePrices, priceOf } from '../../../src/harness/models/prices.ts';
+
+describe('the price of a model', () => {
+  const prices: [provider: string, name: string, input: number, output: number][] = [
+    ['offline', 'demo', 1, 1],
+    ['anthropic', 'claude-sonnet-4-5-20250929', 3, 15],
+    ['anthropic', 'claude-opus-4-1-20250805', 15, 75],
+    ['anthropic', 'claude-opus-4-5', 5, 25],
+    ['openai', 'gpt-4o-mini-2024-07-18', 0.15, 0.6],
+    ['openai', 'gpt-4o', 2.5, 10],
+    ['openai', 'gpt-5', 1.25, 10],
+    ['openai', 'gpt-5-mini', 0.25, 2],
+    ['google', 'gemini-2.5-flash-lite', 0.1, 0.4],
+    ['google', 'gemini-2.5-flash', 0.3, 2.5],
+  ];
+  for (const [provider, name, input, output] of prices) {
+    test(`of ${provider} ${name} is the one of the longest name that fits`, () => {
+      const price = priceOf(provider, name);
+      assert.deepEqual([price.input, price.output], [input, output]);
+    });
+  }
+
+  test('of a model or a provider that nobody knows is not nothing', () => {
+    for (const [provider, name] of [
+      ['openai', 'brand-new'],
+      ['openai-compatible', 'llama'],
+      ['unheard-of', 'x'],
+    ] as const) {
+      assert.ok(priceOf(provider, name).output > 0);
+    }
+  });
+
+  test('is what the operator says, for a model, its family or the whole provider', () => {
+    const overrides = parsePrices({
+      'openai/gpt-5': { input: 1, output: 2 },
+      'openai/gpt-5-mini': { input: 3, cached_input: 0, output: 4 },
+      'openai-compatible': { input: 0, output: 0 },
+    });
+    assert.deepEqual(priceOf('openai', 'gpt-5-mini', overrides), { input: 3, cachedInput: 0, output: 4 });
+    assert.deepEqual(priceOf('openai', 'gpt-5.2', overrides), { input: 1, cachedInput: 1, output: 2 });
+    assert.deepEqual(priceOf('openai', 'gpt-4o', overrides), priceOf('openai', 'gpt-4o'));
+    assert.deepEqual(priceOf('openai-compatible', 'any', overrides), { input: 0, cachedInput: 0, output: 0 });
+    assert.deepEqual(priceOf('offline', 'demo', overrides), { input: 1, cachedInput: 1, output: 1 });
+  });
+});
+
+describe('the cost of a turn', () => {
+  const costs: [name: string, price: [number, number, number], usage: [number, number, number], cost: number][] = [
+    ['adds input and output', [3, 0.3, 15], [100, 10, 0], 450],
+    ['takes cached input for less', [3, 0.3, 15], [100, 10, 50], 315],
+    ['rounds up to a whole micro-dollar', [0.05, 0.005, 0.4], [1, 0, 0], 1],
+    ['does not round up what only looks broken', [0.1, 0.1, 0.1], [2, 1, 0], 1],
+    ['of 30 tokens at a tenth is 3', [0.1, 0.1, 0.1], [20, 10, 0], 3],
+    ['is nothing for nothing', [3, 0.3, 15], [0, 0, 0], 0],
+    ['is never below nothing when a provider counts oddly', [3, 0.3, 15], [10, 0, 50], 15],
+  ];
+  for (const [name, [input, cachedInput, output], [inputTokens, outputTokens, cachedTokens], cost] of costs) {
+    test(name, () => {
+      const usage = { input: inputTokens, output: outputTokens, cachedInput: cachedTokens };
+      assert.equal(costMicros({ input, cachedInput, output }, usage), cost);
+    });
+  }
+});
+
+describe("the operator's prices are refused with one clear line when they are", () => {
+  const refused: [name: string, value: unknown, message: RegExp][] = [
+    ['a list', [], /must be a JSON object/],
+    ['a number for a model', { 'openai/gpt-5': 3 }, /"openai\/gpt-5" must be an object/],
+    ['without output', { openai: { input: 1 } }, /"openai" must have "output"/],
+    ['below zero', { openai: { input: -1, output: 1 } }, /"openai" must have "input"/],
+    ['with a field that means nothing', { openai: { input: 1, output: 1, ouput: 2 } }, /unknown field "ouput"/],
+  ];
+  for (const [name, value, message] of refused) {
+    test(name, () => assert.throws(() => parsePrices(value), { message }));
+  }
+});
+
+test('the context limit is known by the beginning of a name, behind a gateway too', () => {
+  const limits: [name: string, tokens: number][] = [
+    ['claude-sonnet-4-5', 200_000],
+    ['anthropic/claude-opus-4-5', 200_000],
+    ['gpt-4.1-mini', 1_047_576],
+    ['gpt-4o', 128_000],
+    ['gpt-5', 400_000],
+    ['o3-mini', 200_000],
+    ['gemini-2.5-pro', 1_048_576],
+    ['something-new', 128_000],
+  ];
+  for (const [name, tokens] of limits) assert.equal(contextLimitOf(name), tokens, name);
+});

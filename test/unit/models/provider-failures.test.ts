@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
+import { ModelError, type ModelPart } from '../../../src/harness/model.ts';
+import { createModel } from '../../../src/harness/models/create-model.ts';
+import { providerFixture, type ScriptedAnswer, serveProvider } from '../../support/provider-server.ts';
+import { apiKey, callOf, collect, modelAt, neverAborted, type ProviderCase, providerCases } from './provider-cases.ts';
+
+interface Outcome {
+  parts: ModelPart[];
+  error: ModelError;
+}
+
+async function failWith(wire: ProviderCase, answer: ScriptedAnswer): Promise<Outcome> {
+  const server = await serveProvider(answer);
+  const parts: ModelPart[] = [];
+  try {
+    for await (const part of modelAt(server.origin, wire).stream(callOf(), neverAborted)) parts.push(part);
+  } catch (error) {
+    assert.ok(error instanceof ModelError, `${error} is a ModelError`);
+    assert.equal(error.provider, wire.provider);
+    assert.ok(!`${error.stack}${JSON.stringify(error)}${error.cause}`.includes(apiKey), 'the key is not told');
+    return { parts, error };
+  } finally {
+    server.close();
+  }
+  return assert.fail('The call should have failed');
+}
+
+const said = (message: string, type = 'error') => JSON.stringify({ type: 'error', error: { type, message } });
+
+const statuses: [status: number, body: string, code: string, headers?: Record<string, string>, retryAfterSeconds?: number][] = [
+  [401, said(`Incorrect API key provided: ${apiKey}.`, 'authentication_error'), 'byok_key_rejected'],
+  [403, said('No access to this model'), 'byok_key_rejected'],
+  [429, said('Slow down', 'rate_limit_error'), 'rate_limited', { 'retry-after': '7' }, 7],
+  [429, said('Slow down'), 'rate_limited'],
+  [503, said('Try later'), 'overloaded', { 'retry-after': '3' }, 3],
+  [529, said('Overloaded', 'overloaded_error'), 'overloaded'],
+  [500, said('Something broke'), 'model_error'],
+  [502, '<html><body>Bad Gateway</body></html>', 'model_error'],
+  [400, said('prompt is too long: 250000 tokens > 200000 maximum'), 'context_length_exceeded'],
+  [
+    400,
+    JSON.stringify({ error: { message: 'This is too much', type: 'invalid_request_error', code: 'context_length_exceeded' } }),
+    'context_length_exceeded',
+  ],
+  [400, said('temperature must be below 2', 'invalid_request_error'), 'invalid_model_request'],
+  [404, said('No such model', 'not_found_error'), 'invalid_model_request'],
+  [422, '', 'invalid_model_request'],
+];
+
+for (const wire of providerCases) {
+  describe(`${wire.provider} fails`, () => {
+    for (const [status, body, code, headers, retryAfterSeconds] of statuses) {
+      test(`with ${status} ${body.slice(0, 60)} as ${code}`, async () => {
+        const { error } = await failWith(wire, { status, body, ...(headers && { headers }) });
+        assert.equal(error.code, code);
+        assert.equal(error.retryAfterSeconds, retryAfterSeconds);
+        assert.ok(error.message.includes(String(status)), error.message);
+      });
+    }
+
+    test('with the words of the provider in its message', async () => {
+      const { error } = await failWith(wire, { status: 400, body: said('temperature must be below 2') });
+      assert.ok(error.message.includes('temperature must be below 2'), error.message);
+    });
+
+    const whole = providerFixture(wire.text);
+    const begun = whole.slice(0, whole.indexOf('\n\n', whole.indexOf('Grüße')) + 2);
+    const cuts: [name: string, answer: ScriptedAnswer, hasText: boolean][] = [
+      ['the connection is cut before anything came', { body: '', cut: true }, false],
+      ['the stream ends before anything came', { body: '' }, false],
+      ['the connection is cut in the middle', { body: begun, cut: true }, true],
+      ['the stream ends in the middle', { body: begun }, true],
+      ['an event ends in the middle', { body: whole.slice(0, whole.indexOf('Grüße') + 3), cut: true }, false],
+      ['an event is not JSON', { body: `${begun}data: {"oops\n\n` }, true],
+    ];
+    for (const [name, answer, hasText] of cuts) {
+      test(`as a broken stream when ${name}`, async () => {
+        const { parts, error } = await failWith(wire, answer);
+        assert.equal(error.code, 'broken_stream', error.message);
+        assert.equal(error.retryable, true);
+        assert.equal(
+          parts.some((part) => part.type === 'text-delta'),
+          hasText,
+        );
+        assert.ok(!parts.some((part) => part.type === 'finish'));
+      });
+    }
+
+    test('as a broken stream when nobody listens', async () => {
+      const server = await serveProvider({ body: '' });
+      server.close();
+      const run = collect(modelAt(server.origin, wire).stream(callOf(), neverAborted));
+      await assert.rejects(run, { name: 'ModelError', code: 'broken_stream' });
+    });
+
+    test('as a refused request, in the words of the refusal, when the destination is not allowed', async () => {
+      const config = { provider: wire.provider, name: wire.name, base_url: 'https://10.0.0.1/v1', settings: {} };
+      const refuse = async () => {
+        throw new ServiceError('invalid', 'The destination 10.0.0.1 is refused', { code: 'destination_refused' });
+      };
+      const run = collect(createModel(config, { apiKey, fetch: refuse }).stream(callOf(), neverAborted));
+      await assert.rejects(run, { code: 'invalid_model_request', message: 'The destination 10.0.0.1 is refused' });
+    });
+  });
+}
+
+describe('a failure inside the stream', () => {
+  const inStream: [provider: ProviderCase['provider'], fixture: string, code: string][] = [
+    ['anthropic', 'anthropic-overloaded', 'overloaded'],
+    ['openai', 'openai-failed', 'model_error'],
+    ['openai-compatible', 'chat-error', 'overloaded'],
+  ];
+  for (const [provider, fixture, code] of inStream) {
+    test(`of ${provider} comes after the text before it`, async () => {
+      const wire = providerCases.find((candidate) => candidate.provider === provider);
+      assert.ok(wire);
+      const { parts, error } = await failWith(wire, { body: providerFixture(fixture) });
+      assert.deepEqual(parts, [{ type: 'text-delta', text: 'Well, ' }]);
+      assert.equal(error.code, code);
+    });
+  }
+
+  test('of Anthropic counts as one before the first word too', async () => {
+    const wire = providerCases[0];
+    assert.ok(wire);
+    const body = 'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n';
+    assert.equal((await failWith(wire, { body })).error.code, 'overloaded');
+  });
+});
+
+describe('Google says in its own way', () => {
+  const google = providerCases.find((wire) => wire.provider === 'google');
+  assert.ok(google);
+
+  test('that a key is bad', async () => {
+    const body = JSON.stringify({
+      error: { code: 400, message: 'API key not valid. Please pass a valid API key.', status: 'INVALID_ARGUMENT' },
+    });
+    assert.equal((await failWith(google, { status: 400, body })).error.code, 'byok_key_rejected');
+  });
+
+  test('when to come back', async () => {
+    const details = [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '11.4s' }];
+    const body = JSON.stringify([{ error: { code: 429, message: 'Quota exceeded', status: 'RESOURCE_EXHAUSTED', details } }]);
+    const { error } = await failWith(google, { status: 429, body });
+    assert.equal(error.code, 'rate_limited');
+    assert.equal(error.retryAfterSeconds, 12);
+  });
+});
+
+describe('a time to come back', () => {
+  const chat = providerCases.find((wire) => wire.provider === 'openai-compatible');
+  assert.ok(chat);
+  const times: [headers: Record<string, string>, least: number, most: number][] = [
+    [{ 'retry-after': new Date(Date.now() + 60_000).toUTCString() }, 50, 61],
+    [{ 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }, 0, 0],
+    [{ 'retry-after-ms': '1500', 'retry-after': '9' }, 2, 2],
+    [{ 'retry-after': '0.2' }, 1, 1],
+  ];
+  for (const [headers, least, most] of times) {
+    test(`is read from ${JSON.stringify(headers)}`, async () => {
+      const { error } = await failWith(chat, { status: 429, body: '{}', headers });
+      assert.ok((error.retryAfterSeconds ?? -1) >= least && (error.retryAfterSeconds ?? 99) <= most, String(error.retryAfterSeconds));
+    });
+  }
+
+  test('is left out when it cannot be read', async () => {
+    const { error } = await failWith(chat, { status: 429, body: '{}', headers: { 'retry-after': 'soon' } });
+    assert.equal(error.retryAfterSeconds, undefined);
+  });
+});
+
+describe('a model that cannot be called says so when it is', () => {
+  for (const provider of ['anthropic', 'openai', 'google'] as const) {
+    test(`${provider} without a key, whatever the environment holds`, async (t) => {
+      const names = ['ANTHROPIC_API_KEY', 'OPENAI_API_KEY', 'GOOGLE_GENERATIVE_AI_API_KEY'];
+      for (const name of names) process.env[name] = 'sk-of-somebody-else';
+      t.after(() => {
+        for (const name of names) delete process.env[name];
+      });
+      const model = createModel({ provider, name: 'x', base_url: null, settings: {} }, { apiKey: undefined, fetch: assert.fail });
+      await assert.rejects(collect(model.stream(callOf(), neverAborted)), {
+        code: 'byok_key_rejected',
+        message: `No API key is stored for ${provider}`,
+      });
+    });
+  }
+
+  test('openai-compatible without a base_url', async () => {
+    const config = { provider: 'openai-compatible' as const, name: 'x', base_url: null, settings: {} };
+    const model = createModel(config, { apiKey, fetch: assert.fail });
+    await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'invalid_model_request' });
+  });
+});

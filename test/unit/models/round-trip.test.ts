@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import type { PromptMessage } from '../../../src/harness/model.ts';
+import { providerFixture, serveProvider } from '../../support/provider-server.ts';
+import {
+  assistantMessage,
+  callOf,
+  collect,
+  modelAt,
+  neverAborted,
+  type ProviderCase,
+  providerCases,
+  textOf,
+  tools,
+} from './provider-cases.ts';
+
+function caseOf(provider: ProviderCase['provider']): ProviderCase {
+  const found = providerCases.find((wire) => wire.provider === provider);
+  assert.ok(found);
+  return found;
+}
+
+/** Runs the step that calls the tools and the one that answers, and gives what the second one sent. */
+async function runTwoSteps(wire: ProviderCase, before: PromptMessage[] = []): Promise<Record<string, unknown>> {
+  const server = await serveProvider({ body: providerFixture(wire.tools) }, { body: providerFixture(wire.text) });
+  try {
+    const model = modelAt(server.origin, wire);
+    const messages: PromptMessage[] = [...before, { role: 'user', text: 'Read both', name: 'Ada', files: ['uploads/a.txt'] }];
+    const first = await collect(model.stream(callOf(messages, { tools, thinking: true }), neverAborted));
+    messages.push(assistantMessage(first), {
+      role: 'tool',
+      results: [
+        { callId: wire.callIds[0], tool: 'files', output: 'content of a', isError: false },
+        { callId: wire.callIds[1], tool: 'bash', output: 'exit code 1', isError: true },
+      ],
+    });
+    const second = await collect(model.stream(callOf(messages, { tools, thinking: true }), neverAborted));
+    assert.equal(textOf(second), 'Grüße, 世界 👋');
+    const body = server.requests[1]?.body;
+    assert.ok(body);
+    return body;
+  } finally {
+    server.close();
+  }
+}
+
+const asked = 'Ada: Read both\n\n[Attached in the workspace: uploads/a.txt]';
+
+describe('the second step sends back', () => {
+  test('to Anthropic its thinking with the signature, the redacted thinking, the calls and their results', async () => {
+    const body = await runTwoSteps(caseOf('anthropic'));
+    assert.deepEqual(body.system, [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }]);
+    assert.deepEqual(body.messages, [
+      { role: 'user', content: [{ type: 'text', text: asked }] },
+      {
+        role: 'assistant',
+        content: [
+          { type: 'thinking', thinking: 'Two files to read.', signature: 'EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk=' },
+          { type: 'redacted_thinking', data: 'EmwKAhgBEgy3va3pzix' },
+          { type: 'text', text: 'Reading both.' },
+          { type: 'tool_use', id: 'toolu_01A', name: 'files', input: { operation: 'read', path: 'a.txt' } },
+          { type: 'tool_use', id: 'toolu_01B', name: 'bash', input: {} },
+        ],
+      },
+      {
+        role: 'user',
+        content: [
+          { type: 'tool_result', tool_use_id: 'toolu_01A', content: 'content of a' },
+          { type: 'tool_result', tool_use_id: 'toolu_01B', content: 'exit code 1', is_error: true, cache_control: { type: 'ephemeral' } },
+        ],
+      },
+    ]);
+  });
+
+  test('to OpenAI its reasoning encrypted, and asks it to store nothing', async () => {
+    const body = await runTwoSteps(caseOf('openai'));
+    assert.equal(body.store, false);
+    assert.deepEqual(body.include, ['reasoning.encrypted_content']);
+    assert.partialDeepStrictEqual(body.input, [
+      { role: 'developer', content: 'Be brief.' },
+      { role: 'user', content: [{ type: 'input_text', text: asked }] },
+      {
+        type: 'reasoning',
+        id: 'rs_68b2',
+        encrypted_content: 'gAAAAABoEncryptedWhole',
+        summary: [{ type: 'summary_text', text: 'Two files to read.' }],
+      },
+      { type: 'function_call', call_id: 'call_68b3', name: 'files', arguments: '{"operation":"read","path":"a.txt"}' },
+      { type: 'function_call', call_id: 'call_68b4', name: 'bash', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'call_68b3', output: 'content of a' },
+      { type: 'function_call_output', call_id: 'call_68b4', output: '{"error":"exit code 1"}' },
+    ]);
+  });
+
+  test('to Google the signature of the call that carried it', async () => {
+    const body = await runTwoSteps(caseOf('google'));
+    assert.deepEqual(body.systemInstruction, { parts: [{ text: 'Be brief.' }] });
+    assert.partialDeepStrictEqual(body.contents, [
+      { role: 'user', parts: [{ text: asked }] },
+      {
+        role: 'model',
+        parts: [
+          {
+            functionCall: { name: 'files', args: { operation: 'read', path: 'a.txt' } },
+            thoughtSignature: 'CiQBSignatureOfTheFirstCall==',
+          },
+          { functionCall: { name: 'bash', args: {} } },
+        ],
+      },
+      { role: 'user', parts: [{ functionResponse: { name: 'files' } }, { functionResponse: { name: 'bash' } }] },
+    ]);
+    assert.ok(JSON.stringify(body.contents).includes('content of a'));
+  });
+
+  test('to a chat-completions server its thoughts of this turn, the calls and their results', async () => {
+    const earlier: PromptMessage[] = [
+      { role: 'user', text: 'Hi' },
+      {
+        role: 'assistant',
+        parts: [
+          {
+            type: 'reasoning',
+            text: 'An old thought.',
+            providerMetadata: { 'openai-compatible': { field: 'reasoning_content' } },
+          },
+          { type: 'text', text: 'Hello' },
+        ],
+      },
+    ];
+    const body = await runTwoSteps(caseOf('openai-compatible'), earlier);
+    assert.deepEqual(body.messages, [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: 'Hello' },
+      { role: 'user', content: asked },
+      {
+        role: 'assistant',
+        content: null,
+        reasoning_content: 'Two files to read.',
+        tool_calls: [
+          { id: 'call_a', type: 'function', function: { name: 'files', arguments: '{"operation":"read","path":"a.txt"}' } },
+          { id: 'call_b', type: 'function', function: { name: 'bash', arguments: '{}' } },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'call_a', content: 'content of a' },
+      { role: 'tool', tool_call_id: 'call_b', content: 'exit code 1' },
+    ]);
+    assert.deepEqual(body.tools, [
+      { type: 'function', function: { name: 'files', description: 'Reads and writes files', parameters: tools[0]?.inputSchema } },
+      { type: 'function', function: { name: 'bash', description: 'Runs a command', parameters: tools[1]?.inputSchema } },
+    ]);
+  });
+});
+
+describe('a conversation that another provider began', () => {
+  const foreign: PromptMessage[] = [
+    { role: 'user', text: 'Hi' },
+    {
+      role: 'assistant',
+      parts: [
+        { type: 'reasoning', text: 'A foreign thought.', providerMetadata: { elsewhere: { signature: 'x' } } },
+        { type: 'reasoning', text: 'A thought of nobody.' },
+        { type: 'text', text: '' },
+        { type: 'tool-call', callId: 'c1', tool: 'bash', input: '{"broken', providerMetadata: { elsewhere: { id: 1 } } },
+      ],
+    },
+    { role: 'tool', results: [{ callId: 'c1', tool: 'bash', output: 'not valid JSON', isError: true }] },
+    { role: 'assistant', parts: [] },
+    { role: 'user', text: 'Go on' },
+  ];
+  for (const wire of providerCases) {
+    test(`goes to ${wire.provider} without foreign thoughts, and with an input that it takes`, async (t) => {
+      const server = await serveProvider({ body: providerFixture(wire.text) });
+      t.after(() => server.close());
+      await collect(modelAt(server.origin, wire).stream(callOf(foreign, { tools }), neverAborted));
+      const sent = JSON.stringify(server.requests[0]?.body);
+      assert.ok(!sent.includes('thought of nobody') && !sent.includes('foreign thought'));
+      assert.ok(!sent.includes('elsewhere'));
+      assert.ok(sent.includes('invalid_input'));
+      assert.ok(sent.includes('not valid JSON'));
+    });
+  }
+});
