@@ -3,6 +3,7 @@ import type { Database, Db } from '../database/database.ts';
 import { type Agent, agentFrom } from './agents.ts';
 import { hashOfSecret, isApiKey } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';
+import { readSealedCredentials } from './model-credentials.ts';
 import { OrgCache } from './org-cache.ts';
 import { organizationColumns, organizationFrom } from './organizations.ts';
 import type { KeyPrincipal, Organization } from './principal.ts';
@@ -20,6 +21,7 @@ export class Directory {
   readonly #organizations = new OrgCache<Organization>();
   readonly #agents = new OrgCache<Agent>();
   readonly #releases = new OrgCache<Release>();
+  readonly #credentials = new OrgCache<ReadonlyMap<string, string>>();
   readonly #keyUse: KeyUse;
   readonly #listeners = new Set<(change: string) => void>();
 
@@ -69,6 +71,15 @@ export class Directory {
     });
   }
 
+  /** The sealed credential of that name, as stored: it is opened only where it is used. */
+  async sealedCredential(orgId: number, name: string): Promise<string | undefined> {
+    const credentials = await this.#credentials.get(String(orgId), async () => ({
+      orgId,
+      value: await readSealedCredentials(this.#database.db, orgId),
+    }));
+    return credentials?.get(name);
+  }
+
   /** Runs a change of an org's things. The notice is part of its transaction, so it is given if and only if it commits. */
   async change<Result>(orgId: number, work: (transaction: Db) => Promise<Result>): Promise<Result> {
     const result = await this.#database.db.transaction().execute(async (transaction) => {
@@ -86,7 +97,7 @@ export class Directory {
   /** Drops what is held of an org (its id), or of all (`*`): what a notification `<process> changed <org id>` asks for. */
   invalidate(change: string): void {
     const orgId = change === '*' ? 'all' : Number(change);
-    for (const cache of [this.#keys, this.#organizations, this.#agents, this.#releases]) cache.drop(orgId);
+    for (const cache of [this.#keys, this.#organizations, this.#agents, this.#releases, this.#credentials]) cache.drop(orgId);
   }
 
   /** Calls back with the org's id after each change that this process committed. */

@@ -29,6 +29,8 @@ export interface TokenPrincipal {
   agentSlug: string;
   endUserId: string | undefined;
   agentInstanceId: string | undefined;
+  /** What the backend put into the token for the sessions it opens. */
+  metadata: Record<string, unknown>;
   expiresAt: Date;
   tokenId: string;
 }

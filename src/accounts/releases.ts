@@ -86,6 +86,12 @@ export async function activateRelease(transaction: Db, actor: Actor, agentId: nu
     .forUpdate()
     .executeTakeFirst();
   if (agent === undefined) return undefined;
+  // Whatever failed may have been mended since: activating is also the way to try again.
+  if (row.state === 'failed') {
+    const again = { state: 'pending', error: null } as const;
+    await transaction.updateTable('releases').set(again).where('agent_id', '=', agentId).where('version', '=', version).execute();
+    Object.assign(row, again);
+  }
   await transaction.updateTable('agents').set({ active_version: version, updated_at: actor.at }).where('id', '=', agentId).execute();
   await recordAudit(transaction, actor, {
     action: 'release.activated',

@@ -75,7 +75,8 @@ export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEnt
     subject_id: String(entry.subjectId),
     ip_address: actor.ipAddress ?? null,
     user_agent: actor.userAgent?.slice(0, 512).toWellFormed() ?? null,
-    metadata: entry.metadata ?? {},
+    // As it will be read again: what JSON leaves out may not be hashed.
+    metadata: JSON.parse(JSON.stringify(entry.metadata ?? {})),
     previous_hash: previous?.hash ?? firstHash,
   };
   await transaction

@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../clock.ts';
+import type { Agent } from './agents.ts';
+import { hashOfSecret } from './api-keys.ts';
+import type { Directory } from './directory.ts';
+import type { Organization, TokenPrincipal } from './principal.ts';
+import type { SigningKeys } from './signing-keys.ts';
+
+export interface TokenRequest {
+  endUserId?: string;
+  agentInstanceId?: string;
+  metadata?: Record<string, unknown>;
+  ttlSeconds: number;
+}
+
+interface Claims {
+  orgId: number;
+  agentId: number;
+  agentSlug: string;
+  endUserId: string | undefined;
+  agentInstanceId: string | undefined;
+  metadata: Record<string, unknown>;
+  expiresAt: Date;
+  tokenId: string;
+}
+
+const audience = 'parley:agent';
+const scope = 'agent:converse';
+const skewSeconds = 30;
+
+/** Signed tokens for an end user's browser (spec 5.2): minted by the customer's backend, verified without a round trip. */
+export class SessionTokens {
+  readonly #keys: SigningKeys;
+  readonly #directory: Directory;
+  readonly #clock: Clock;
+  readonly #issuer: string;
+  /** A browser sends the same token with every request; the signature is checked once. */
+  readonly #verified = new LRUCache<string, Claims>({ max: 10_000 });
+
+  constructor(keys: SigningKeys, directory: Directory, clock: Clock, issuer: string) {
+    this.#keys = keys;
+    this.#directory = directory;
+    this.#clock = clock;
+    this.#issuer = issuer;
+  }
+
+  async mint(
+    organization: Organization,
+    agent: Agent,
+    request: TokenRequest,
+  ): Promise<{ token: string; tokenId: string; expiresAt: Date }> {
+    const { kid, privateKey } = await this.#keys.current();
+    const issuedAt = Math.floor(this.#clock.now().getTime() / 1_000);
+    const tokenId = randomUUID();
+    const claims = {
+      org_id: organization.id,
+      agent_id: agent.id,
+      agent_slug: agent.slug,
+      scope,
+      ...(request.agentInstanceId === undefined ? {} : { agent_instance_id: request.agentInstanceId }),
+      ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
+    };
+    const unsigned = new SignJWT(claims)
+      .setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' })
+      .setIssuer(this.#issuer)
+      .setAudience(audience)
+      .setIssuedAt(issuedAt)
+      .setExpirationTime(issuedAt + request.ttlSeconds)
+      .setJti(tokenId);
+    if (request.endUserId !== undefined) unsigned.setSubject(request.endUserId);
+    return { token: await unsigned.sign(privateKey), tokenId, expiresAt: new Date((issuedAt + request.ttlSeconds) * 1_000) };
+  }
+
+  /** Undefined for anything but a live token of ours, whose org and agent still exist. */
+  async verify(token: string): Promise<TokenPrincipal | undefined> {
+    if (token.length > 8_192 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return undefined;
+    const key = hashOfSecret(token);
+    const claims = this.#verified.get(key) ?? (await this.#check(token));
+    if (claims === undefined || claims.expiresAt.getTime() + skewSeconds * 1_000 <= this.#clock.now().getTime()) return undefined;
+    this.#verified.set(key, claims);
+    const organization = await this.#directory.organizationById(claims.orgId);
+    const agent = organization && (await this.#directory.agentById(organization.id, claims.agentId));
+    if (organization === undefined || agent === undefined) return undefined;
+    const { agentInstanceId, endUserId, expiresAt, metadata, tokenId } = claims;
+    return {
+      type: 'token',
+      organization,
+      agentId: agent.id,
+      agentSlug: agent.slug,
+      endUserId,
+      agentInstanceId,
+      metadata,
+      expiresAt,
+      tokenId,
+    };
+  }
+
+  async #check(token: string): Promise<Claims | undefined> {
+    try {
+      // Only EdDSA, and only with a key of ours: the header of the token chooses nothing else.
+      const { kid } = decodeProtectedHeader(token);
+      const publicKey = kid === undefined ? undefined : await this.#keys.verifying(kid);
+      if (publicKey === undefined) return undefined;
+      const { payload } = await jwtVerify(token, publicKey, {
+        algorithms: ['EdDSA'],
+        audience,
+        issuer: this.#issuer,
+        clockTolerance: skewSeconds,
+        currentDate: this.#clock.now(),
+        requiredClaims: ['exp', 'iat', 'jti', 'org_id', 'agent_id', 'scope'],
+      });
+      return claimsFrom(payload);
+    } catch (error) {
+      if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
+      throw error;
+    }
+  }
+}
+
+function claimsFrom(payload: JWTPayload): Claims | undefined {
+  const { org_id: orgId, agent_id: agentId, agent_slug: agentSlug, agent_instance_id: instance, metadata, exp, jti, sub } = payload;
+  if (payload.scope !== scope || typeof orgId !== 'number' || typeof agentId !== 'number' || typeof agentSlug !== 'string')
+    return undefined;
+  if (exp === undefined || jti === undefined) return undefined;
+  return {
+    orgId,
+    agentId,
+    agentSlug,
+    endUserId: sub,
+    agentInstanceId: typeof instance === 'string' ? instance : undefined,
+    metadata: typeof metadata === 'object' && metadata !== null ? { ...metadata } : {},
+    expiresAt: new Date(exp * 1_000),
+    tokenId: jti,
+  };
+}

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto';
+import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose';
+import { sql } from 'kysely';
+import type { Database, Db } from '../database/database.ts';
+import type { SecretBox } from './secret-box.ts';
+
+interface StoredKey {
+  kid: string;
+  public: JWK;
+  /** The private JWK, sealed. */
+  sealed: string;
+  created_at: string;
+  /** From then on it only verifies, until the last token it signed has expired. */
+  retired_at: string | null;
+}
+
+export interface SigningKey {
+  kid: string;
+  privateKey: CryptoKey;
+}
+
+const context = 'signing keys';
+/** No token lives longer than two hours; the rest is for clocks that differ. */
+const verifyAfterRetirementMs = 3 * 3_600_000;
+
+/** The Ed25519 keys of session tokens: shared by every process through the table `installation`, sealed there. */
+export class SigningKeys {
+  readonly #database: Database;
+  readonly #box: SecretBox;
+  #current: SigningKey | undefined;
+  #public = new Map<string, { jwk: JWK; key: CryptoKey }>();
+  #readAt = 0;
+  #reading: Promise<void> | undefined;
+
+  constructor(database: Database, box: SecretBox) {
+    this.#database = database;
+    this.#box = box;
+  }
+
+  async current(): Promise<SigningKey> {
+    // A rotation by another process is seen within a minute; until then the retired key still verifies.
+    if (this.#current === undefined || Date.now() - this.#readAt > 60_000) await this.#read();
+    if (this.#current === undefined) throw new Error('there is no signing key');
+    return this.#current;
+  }
+
+  /** The public key of that id, or undefined. An unknown id looks in the database at most once a second. */
+  async verifying(kid: string): Promise<CryptoKey | undefined> {
+    if (!this.#public.has(kid) && Date.now() - this.#readAt > 1_000) await this.#read();
+    return this.#public.get(kid)?.key;
+  }
+
+  async jwks(): Promise<{ keys: JWK[] }> {
+    await this.current();
+    return { keys: [...this.#public.values()].map((entry) => entry.jwk) };
+  }
+
+  /** Signs with a new key from now on. */
+  async rotate(): Promise<string> {
+    const made = await makeKey(this.#box);
+    await this.#database.db.transaction().execute(async (transaction) => {
+      const keys = await readStored(transaction);
+      const now = Date.now();
+      const kept = keys
+        .map((key) => ({ ...key, retired_at: key.retired_at ?? new Date(now).toISOString() }))
+        .filter((key) => now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
+      await writeStored(transaction, [made, ...kept]);
+    });
+    await this.#read();
+    return made.kid;
+  }
+
+  #read(): Promise<void> {
+    this.#reading ??= this.#load().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #load(): Promise<void> {
+    let keys = await readStored(this.#database.db);
+    if (keys.length === 0) keys = await this.#makeFirst();
+    const now = Date.now();
+    const valid = keys.filter((key) => key.retired_at === null || now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
+    this.#public = new Map(
+      await Promise.all(valid.map(async (key) => [key.kid, { jwk: key.public, key: await keyFrom(key.public) }] as const)),
+    );
+    const signing = keys.find((key) => key.retired_at === null);
+    if (signing === undefined) throw new Error('there is no signing key');
+    const privateJwk: JWK = JSON.parse(this.#box.open(signing.sealed, context));
+    this.#current = { kid: signing.kid, privateKey: await keyFrom(privateJwk) };
+    this.#readAt = now;
+  }
+
+  /** Several processes may try at once; the first one's key is everybody's. */
+  async #makeFirst(): Promise<StoredKey[]> {
+    const made = await makeKey(this.#box);
+    return this.#database.db.transaction().execute(async (transaction) => {
+      const existing = await readStored(transaction);
+      if (existing.length > 0) return existing;
+      await writeStored(transaction, [made]);
+      return [made];
+    });
+  }
+}
+
+/** Seals every signing key with another box, for a change of the secret key. */
+export async function resealSigningKeys(transaction: Db, from: SecretBox, to: SecretBox): Promise<void> {
+  const keys = await readStored(transaction);
+  if (keys.length === 0) return;
+  await writeStored(
+    transaction,
+    keys.map((key) => ({ ...key, sealed: to.seal(from.open(key.sealed, context), context) })),
+  );
+}
+
+async function makeKey(box: SecretBox): Promise<StoredKey> {
+  const pair = await generateKeyPair('EdDSA', { crv: 'Ed25519', extractable: true });
+  const kid = `key_${randomBytes(8).toString('hex')}`;
+  return {
+    kid,
+    public: { ...(await exportJWK(pair.publicKey)), kid, alg: 'EdDSA', use: 'sig' },
+    sealed: box.seal(JSON.stringify(await exportJWK(pair.privateKey)), context),
+    created_at: new Date().toISOString(),
+    retired_at: null,
+  };
+}
+
+async function keyFrom(jwk: JWK): Promise<CryptoKey> {
+  const key = await importJWK(jwk, 'EdDSA');
+  if (key instanceof Uint8Array) throw new Error('a signing key is not an Ed25519 key');
+  return key;
+}
+
+/** Inside a transaction this also waits for another process that writes them. */
+async function readStored(db: Db): Promise<StoredKey[]> {
+  if (db.isTransaction) await sql`select pg_advisory_xact_lock(7265749)`.execute(db);
+  const { rows } = await sql<{ value: { keys: StoredKey[] } }>`select value from installation where key = 'signing_keys'`.execute(db);
+  return rows[0]?.value.keys ?? [];
+}
+
+async function writeStored(transaction: Db, keys: StoredKey[]): Promise<void> {
+  const value = JSON.stringify({ keys });
+  await transaction
+    .insertInto('installation')
+    .values({ key: 'signing_keys', value })
+    .onConflict((conflict) => conflict.column('key').doUpdateSet({ value }))
+    .execute();
+}

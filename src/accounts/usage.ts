@@ -1,0 +1,87 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+export const usageDimensions = ['day', 'agent', 'model', 'end_user'] as const;
+export type UsageDimension = (typeof usageDimensions)[number];
+
+export interface UsageQuery {
+  /** What to count apart; the rest is summed. */
+  groupBy: readonly UsageDimension[];
+  from: string | undefined;
+  to: string | undefined;
+  agentId: number | undefined;
+  model: string | undefined;
+  endUserId: string | undefined;
+  limit: number;
+  /** The keys that the page before ended with. */
+  after: readonly (string | number)[] | undefined;
+}
+
+export interface UsageRow {
+  keys: (string | number)[];
+  day: string | undefined;
+  agent: string | undefined;
+  model: string | undefined;
+  endUserId: string | undefined;
+  turns: number;
+  inputTokens: number;
+  outputTokens: number;
+  cachedTokens: number;
+  costMicros: number;
+}
+
+const expressions = {
+  day: sql`u.day`,
+  agent: sql`u.agent_id`,
+  model: sql`u.model`,
+  end_user: sql`u.end_user_id`,
+} as const;
+const casts = { day: sql`date`, agent: sql`integer`, model: sql`text`, end_user: sql`text` } as const;
+
+/** What an org used, oldest day first, counted apart by the dimensions asked for. */
+export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promise<UsageRow[]> {
+  const dimensions = usageDimensions.filter((dimension) => query.groupBy.includes(dimension));
+  const keys = dimensions.map((dimension) => expressions[dimension]);
+  const conditions = [
+    sql`u.org_id = ${orgId}`,
+    ...(query.from === undefined ? [] : [sql`u.day >= ${query.from}::date`]),
+    ...(query.to === undefined ? [] : [sql`u.day <= ${query.to}::date`]),
+    ...(query.agentId === undefined ? [] : [sql`u.agent_id = ${query.agentId}`]),
+    ...(query.model === undefined ? [] : [sql`u.model = ${query.model}`]),
+    ...(query.endUserId === undefined ? [] : [sql`u.end_user_id = ${query.endUserId}`]),
+    ...(query.after === undefined || keys.length === 0
+      ? []
+      : [sql`(${sql.join(keys)}) > (${sql.join(afterValues(dimensions, query.after))})`]),
+  ];
+  const chosen = dimensions.flatMap((dimension) => [sql`${expressions[dimension]} as ${sql.ref(dimension)}`]);
+  const grouping = keys.length === 0 ? sql`` : sql`group by ${sql.join(keys)} order by ${sql.join(keys)}`;
+  const { rows } = await sql<Record<string, string | number>>`
+    select ${sql.join([...chosen, sql`count(*) as rows`])},
+      coalesce(sum(u.turns), 0)::bigint as turns, coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
+      coalesce(sum(u.output_tokens), 0)::bigint as output_tokens, coalesce(sum(u.cached_tokens), 0)::bigint as cached_tokens,
+      coalesce(sum(u.cost_micros), 0)::bigint as cost_micros
+    from usage_daily u where ${sql.join(conditions, sql` and `)} ${grouping} limit ${query.limit}`.execute(db);
+  const slugs = dimensions.includes('agent') ? await agentSlugs(db, orgId) : new Map<number, string>();
+  return rows.map((row) => ({
+    keys: dimensions.map((dimension) => row[dimension] ?? ''),
+    day: dimensions.includes('day') ? String(row.day) : undefined,
+    agent: dimensions.includes('agent') ? slugs.get(Number(row.agent)) : undefined,
+    model: dimensions.includes('model') ? String(row.model) : undefined,
+    endUserId: dimensions.includes('end_user') ? String(row.end_user) : undefined,
+    turns: Number(row.turns),
+    inputTokens: Number(row.input_tokens),
+    outputTokens: Number(row.output_tokens),
+    cachedTokens: Number(row.cached_tokens),
+    costMicros: Number(row.cost_micros),
+  }));
+}
+
+function afterValues(dimensions: readonly UsageDimension[], after: readonly (string | number)[]) {
+  return dimensions.map((dimension, index) => sql`${after[index]}::${casts[dimension]}`);
+}
+
+/** Deleted agents too: what they used stays on record. */
+async function agentSlugs(db: Db, orgId: number): Promise<Map<number, string>> {
+  const agents = await db.selectFrom('agents').select(['id', 'slug']).where('org_id', '=', orgId).execute();
+  return new Map(agents.map((agent) => [agent.id, agent.slug]));
+}

@@ -1,0 +1,87 @@
+import { type Selectable, sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+
+export interface AuditFilters {
+  action?: string;
+  userId?: string;
+  /** Inclusive days in UTC, `YYYY-MM-DD`. */
+  from?: string;
+  to?: string;
+}
+
+export type AuditRow = Selectable<Schema['audit_events']>;
+
+/** Newest first. `before`: the id that the page before ended with. */
+export async function readAuditPage(
+  db: Db,
+  orgId: number,
+  filters: AuditFilters,
+  page: { limit: number; before: number | undefined },
+): Promise<AuditRow[]> {
+  let query = filtered(db, orgId, filters).selectAll().orderBy('id', 'desc').limit(page.limit);
+  if (page.before !== undefined) query = query.where('id', '<', page.before);
+  return query.execute();
+}
+
+/** How many events the filters match: exact up to ten thousand, then as the database's statistics guess. */
+export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFilters): Promise<number> {
+  const exactUpTo = 10_000;
+  const few = filtered(db, orgId, filters)
+    .select('id')
+    .limit(exactUpTo + 1);
+  const counted = await db
+    .selectFrom(few.as('few'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  if (counted.count <= exactUpTo) return counted.count;
+  const plan = await filtered(db, orgId, filters).select('id').explain('json');
+  return Math.max(counted.count, planRows(plan));
+}
+
+/** Every matching event, newest first, a page at a time: memory does not grow with the export, and no transaction stays open. */
+export async function* readAllAudit(db: Db, orgId: number, filters: AuditFilters, upTo: number): AsyncGenerator<AuditRow[]> {
+  let before = upTo + 1;
+  for (;;) {
+    const rows = await readAuditPage(db, orgId, filters, { limit: 1_000, before });
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield rows;
+    before = last.id;
+  }
+}
+
+/** The newest event of the org: what an export that begins now goes back from. */
+export async function newestAuditId(db: Db, orgId: number): Promise<number> {
+  const row = await db
+    .selectFrom('audit_events')
+    .select('id')
+    .where('org_id', '=', orgId)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.id ?? 0;
+}
+
+/** A day that exists, as `YYYY-MM-DD`; anything else is ignored (spec 4.13). */
+export function validDay(text: string | undefined): string | undefined {
+  if (text === undefined || !/^\d{4}-\d{2}-\d{2}$/.test(text) || text < '0001-01-01') return undefined;
+  const date = new Date(`${text}T00:00:00Z`);
+  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text) ? text : undefined;
+}
+
+function filtered(db: Db, orgId: number, filters: AuditFilters) {
+  let query = db.selectFrom('audit_events').where('org_id', '=', orgId);
+  if (filters.action !== undefined) query = query.where('action', '=', filters.action);
+  if (filters.userId !== undefined) query = query.where('actor_user_id', '=', filters.userId);
+  if (filters.from !== undefined) query = query.where('created_at', '>=', sql<Date>`${filters.from}::timestamp at time zone 'utc'`);
+  if (filters.to !== undefined)
+    query = query.where('created_at', '<', sql<Date>`(${filters.to}::timestamp + interval '1 day') at time zone 'utc'`);
+  return query;
+}
+
+function planRows(explained: unknown): number {
+  const text = JSON.stringify(explained);
+  const found = /"Plan Rows":(\d+)/.exec(text.replaceAll('\\', ''));
+  return found === null ? 0 : Number(found[1]);
+}
