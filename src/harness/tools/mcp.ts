@@ -1,0 +1,43 @@
+import { hash } from 'node:crypto';
+import type { PinnedTool } from '../../release-config.ts';
+import type { Tool } from '../tool.ts';
+import { excerpt, failed, isRecord, succeeded } from './input.ts';
+
+/** Calls a tool of an MCP server on behalf of the session that acts. Throws only when the signal aborts. */
+export type McpCall = (
+  server: string,
+  tool: string,
+  input: Record<string, unknown>,
+  signal: AbortSignal,
+) => Promise<{ output: string; isError: boolean }>;
+
+/** The tools of MCP servers, as the release pinned them. */
+export function createMcpTools(pinned: readonly PinnedTool[], call: McpCall): Tool[] {
+  return pinned.map((tool) => createMcpTool(tool, call));
+}
+
+/** `<server>__<tool>`, in the letters and the length that every model provider takes. */
+export function mcpToolName({ server, name }: Pick<PinnedTool, 'server' | 'name'>): string {
+  const full = `${server}__${name}`;
+  if (/^[A-Za-z0-9_-]{1,64}$/.test(full)) return full;
+  const suffix = hash('sha256', full, 'hex').slice(0, 8);
+  return `${full.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 55)}_${suffix}`;
+}
+
+function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
+  const name = mcpToolName(pinned);
+  return {
+    name,
+    description: pinned.description,
+    inputSchema: pinned.input_schema,
+    repeatable: pinned.repeatable,
+    guards: () => !pinned.read_only,
+    subject: (input) => JSON.stringify(input) ?? '',
+    prompt: (input) => `Call the tool ${pinned.name} of ${pinned.server} with ${excerpt(JSON.stringify(input) ?? '{}')}?`,
+    async run(input, { signal }) {
+      if (input !== undefined && input !== null && !isRecord(input)) return failed('The input must be an object');
+      const { output, isError } = await call(pinned.server, pinned.name, input ?? {}, signal);
+      return isError ? failed(output) : succeeded(output);
+    },
+  };
+}

@@ -1,0 +1,14 @@
+/** A text without the secret, in any spelling that a server is likely to repeat it in. */
+export function hideSecret(text: string, secret: string | undefined): string {
+  if (secret === undefined || secret === '') return text;
+  const spellings = new Set([
+    secret,
+    encodeURIComponent(secret),
+    JSON.stringify(secret).slice(1, -1),
+    Buffer.from(secret).toString('base64'),
+    Buffer.from(secret).toString('base64url'),
+  ]);
+  let hidden = text;
+  for (const spelling of spellings) hidden = hidden.replaceAll(spelling, '[hidden]');
+  return hidden;
+}

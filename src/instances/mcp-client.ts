@@ -1,0 +1,98 @@
+import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { errorMessage, ServiceError } from '../errors.ts';
+import type { McpServerConfig } from '../release-config.ts';
+import { hideSecret } from './hidden-secret.ts';
+
+/** The guarded fetch of upstreams. */
+export type McpFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/** A server and, in the clear, what signs in there. It goes into one header and nowhere else. */
+export interface McpTarget {
+  server: McpServerConfig;
+  credential: string | undefined;
+}
+
+export interface McpClient {
+  client: Client;
+  /** Ends the session at the server too, if it keeps one. Never throws. */
+  close(): Promise<void>;
+}
+
+/** Connects to a server. Throws what `describeFailure` can say. */
+export async function openMcpClient({ server, credential }: McpTarget, fetch: McpFetch, signal?: AbortSignal): Promise<McpClient> {
+  const headers = credential === undefined ? {} : { authorization: `Bearer ${credential}` };
+  const transport = new StreamableHTTPClientTransport(new URL(server.url), { fetch: quietFetch(fetch), requestInit: { headers } });
+  const client = new Client({ name: 'parley', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  // Failures reach whoever waits for an answer; what is left concerns no one.
+  client.onerror = () => {};
+  const close = async () => {
+    await transport.terminateSession().catch(() => {});
+    await client.close().catch(() => {});
+  };
+  try {
+    await client.connect(transport, { timeout: connectTimeoutMs, ...(signal === undefined ? {} : { signal }) });
+  } catch (error) {
+    await client.close().catch(() => {});
+    throw error;
+  }
+  return { client, close };
+}
+
+/** What went wrong, for a person, without the credential even if the server repeated it. */
+export function describeFailure(error: unknown, credential: string | undefined): string {
+  const chain = causes(error);
+  const refusal = chain.find((cause) => cause instanceof ServiceError);
+  if (refusal !== undefined) return refusal.message;
+  if (error instanceof SdkHttpError && (error.status === 401 || error.status === 403)) {
+    return credential === undefined
+      ? `the server wants a credential (HTTP ${error.status})`
+      : `the server refused the credential (HTTP ${error.status})`;
+  }
+  if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) return 'the server did not answer in time';
+  return hideSecret(errorMessage(error instanceof ProtocolError ? error : chain.at(-1)), credential).slice(0, 500);
+}
+
+/** The server no longer knows this connection, and did nothing with the request. */
+export function isForgotten(error: unknown): boolean {
+  return error instanceof SdkHttpError && error.status === 404;
+}
+
+/** The server answered; the connection is fine. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof ProtocolError;
+}
+
+/** An error and what caused it, outermost first. */
+function causes(error: unknown): unknown[] {
+  const chain: unknown[] = [];
+  for (let next = error; next !== undefined && chain.length < 8; next = next instanceof Error ? next.cause : undefined) chain.push(next);
+  return chain;
+}
+
+/** Keeps the one stream that nobody reads from being opened, and any answer from filling the memory. */
+function quietFetch(fetch: McpFetch): McpFetch {
+  return async (url, init = {}) => {
+    const resumes = new Headers(init.headers).has('last-event-id');
+    // A tool list is pinned by its release, so announcements of the server have no use here.
+    if (init.method === 'GET' && !resumes) return new Response(null, { status: 405 });
+    return limitBody(await fetch(url, init));
+  };
+}
+
+function limitBody(response: Response): Response {
+  if (response.body === null) return response;
+  let length = 0;
+  const limited = response.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        length += chunk.length;
+        if (length > maxAnswerBytes) throw new Error(`The server sent more than ${maxAnswerBytes} bytes`);
+        controller.enqueue(chunk);
+      },
+    }),
+  );
+  return new Response(limited, { status: response.status, headers: response.headers });
+}
+
+const connectTimeoutMs = 15_000;
+const maxAnswerBytes = 8 * 1024 * 1024;

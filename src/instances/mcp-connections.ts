@@ -1,0 +1,173 @@
+import type { CallToolResult, Client } from '@modelcontextprotocol/client';
+import { LRUCache } from 'lru-cache';
+import { ServiceError } from '../errors.ts';
+import { hideSecret } from './hidden-secret.ts';
+import { describeFailure, isAnswer, isForgotten, type McpClient, type McpFetch, type McpTarget, openMcpClient } from './mcp-client.ts';
+import { toolResultText } from './mcp-result.ts';
+
+/** What the MCP proxy may ask a server. */
+export const mcpMethods = ['tools/list', 'tools/call', 'resources/list', 'resources/read', 'prompts/list', 'prompts/get'] as const;
+export type McpMethod = (typeof mcpMethods)[number];
+
+/**
+ * The connections of sessions to their MCP servers: one per session and server, since a client shared between sessions
+ * can hand the answer of one to another. Opened by the first request, closed when idle, opened again after a failure.
+ */
+export interface McpConnections {
+  /** Throws `upstream` when the server cannot be reached or refuses, `invalid` when it rejects the request. */
+  request(sessionId: string, target: McpTarget, method: McpMethod, params: Record<string, unknown>, signal?: AbortSignal): Promise<unknown>;
+  /** A tool's answer as text. A failure is an answer too; throws only the signal's reason. */
+  callTool(
+    sessionId: string,
+    target: McpTarget,
+    tool: string,
+    input: Record<string, unknown>,
+    signal: AbortSignal,
+  ): Promise<{ output: string; isError: boolean }>;
+  /** Of a session that was stopped. */
+  closeSession(sessionId: string): void;
+  close(): void;
+}
+
+export interface McpConnectionOptions {
+  fetch: McpFetch;
+  /** For one request, connecting included. */
+  timeoutMs?: number;
+  idleMs?: number;
+  connections?: number;
+}
+
+interface Connection {
+  sessionId: string;
+  credential: string | undefined;
+  opened: Promise<McpClient>;
+  /** Requests that wait for an answer. One that is dropped meanwhile is closed after the last. */
+  waiting: number;
+  dropped: boolean;
+}
+
+export function createMcpConnections(options: McpConnectionOptions): McpConnections {
+  const { fetch, timeoutMs = 60_000, idleMs = 300_000, connections: max = 2_000 } = options;
+  const open = new LRUCache<string, Connection>({
+    max,
+    ttl: Math.max(idleMs, timeoutMs * 2),
+    updateAgeOnGet: true,
+    ttlAutopurge: true,
+    dispose: (connection) => {
+      connection.dropped = true;
+      closeUnused(connection);
+    },
+  });
+
+  function connectionTo(sessionId: string, target: McpTarget): Connection {
+    const key = JSON.stringify([sessionId, target.server.name, target.server.url]);
+    const known = open.get(key);
+    if (known !== undefined && known.credential === target.credential) return known;
+    const opened = openMcpClient(target, fetch);
+    const connection = { sessionId, credential: target.credential, opened, waiting: 0, dropped: false };
+    open.set(key, connection);
+    opened.catch(() => forget(connection));
+    return connection;
+  }
+
+  function forget(connection: Connection): void {
+    for (const [key, value] of open.entries()) if (value === connection) open.delete(key);
+  }
+
+  async function send<Answer>(
+    sessionId: string,
+    target: McpTarget,
+    signal: AbortSignal | undefined,
+    use: (client: Client) => Promise<Answer>,
+  ): Promise<Answer> {
+    const connection = connectionTo(sessionId, target);
+    try {
+      return await through(connection, signal, use);
+    } catch (error) {
+      if (isAnswer(error) || signal?.aborted) throw error;
+      forget(connection);
+      if (!isForgotten(error)) throw error;
+    }
+    return through(connectionTo(sessionId, target), signal, use);
+  }
+
+  async function request(
+    sessionId: string,
+    target: McpTarget,
+    method: McpMethod,
+    params: Record<string, unknown>,
+    signal?: AbortSignal,
+  ): Promise<unknown> {
+    const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, ...(signal === undefined ? {} : { signal }) };
+    try {
+      const result = await send(sessionId, target, signal, (client) => client.request({ method, params }, limits));
+      return withoutSecret(result, target.credential);
+    } catch (error) {
+      signal?.throwIfAborted();
+      const kind = isAnswer(error) ? 'invalid' : 'upstream';
+      const reason = describeFailure(error, target.credential);
+      throw new ServiceError(kind, `MCP server ${target.server.name}: ${reason}`, { code: 'mcp_server_failed' });
+    }
+  }
+
+  async function callTool(sessionId: string, target: McpTarget, tool: string, input: Record<string, unknown>, signal: AbortSignal) {
+    const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, signal };
+    const call = (client: Client): Promise<CallToolResult> => client.callTool({ name: tool, arguments: input }, limits);
+    try {
+      const result = await send(sessionId, target, signal, call);
+      return { output: hideSecret(toolResultText(result), target.credential), isError: result.isError === true };
+    } catch (error) {
+      signal.throwIfAborted();
+      return { output: `MCP server ${target.server.name}: ${describeFailure(error, target.credential)}`, isError: true };
+    }
+  }
+
+  return {
+    request,
+    callTool,
+    closeSession(sessionId) {
+      for (const [key, connection] of open.entries()) if (connection.sessionId === sessionId) open.delete(key);
+    },
+    close: () => open.clear(),
+  };
+}
+
+async function through<Answer>(
+  connection: Connection,
+  signal: AbortSignal | undefined,
+  use: (client: Client) => Promise<Answer>,
+): Promise<Answer> {
+  connection.waiting += 1;
+  try {
+    const { client } = await unlessAborted(connection.opened, signal);
+    return await use(client);
+  } finally {
+    connection.waiting -= 1;
+    closeUnused(connection);
+  }
+}
+
+function closeUnused({ dropped, waiting, opened }: Connection): void {
+  if (!dropped || waiting > 0) return;
+  opened.then(
+    ({ close }) => close(),
+    () => {},
+  );
+}
+
+/** Connecting goes on for the next request; this one stops waiting for it. */
+function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+function withoutSecret(result: unknown, credential: string | undefined): unknown {
+  const text = JSON.stringify(result);
+  const hidden = hideSecret(text, credential);
+  return hidden === text ? result : JSON.parse(hidden);
+}

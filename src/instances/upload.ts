@@ -1,0 +1,82 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
+import type { Instance } from './workspace.ts';
+
+export const maxUploadBytes = 10 * 1024 * 1024;
+const maxWorkspaceBytes = 64 * 1024 * 1024;
+const maxWorkspaceFiles = 2_000;
+
+/**
+ * Writes an upload and lists it for the session's next turn, both or neither. Returns its path, or undefined when the
+ * org has no such session. The same name again replaces the file.
+ */
+export async function stageUpload(
+  db: Db,
+  instance: Instance,
+  sessionId: string,
+  name: string,
+  content: Uint8Array,
+): Promise<string | undefined> {
+  const path = uploadPath(name);
+  if (content.length > maxUploadBytes) throw new ServiceError('too-large', `A file may have ${maxUploadBytes} bytes`);
+  return db.transaction().execute(async (transaction) => {
+    const staged = await transaction
+      .updateTable('sessions')
+      .set({
+        staged_files: sql`case when staged_files::jsonb @> ${JSON.stringify([path])}::jsonb then staged_files
+          else (staged_files::jsonb || ${JSON.stringify([path])}::jsonb)::json end`,
+      })
+      .where('org_id', '=', instance.orgId)
+      .where('id', '=', sessionId)
+      .executeTakeFirst();
+    if (staged.numUpdatedRows === 0n) return undefined;
+    await writeFile(transaction, instance, path, content);
+    return path;
+  });
+}
+
+async function writeFile(db: Db, { orgId, agentId, instanceKey }: Instance, path: string, content: Uint8Array): Promise<void> {
+  const others = await db
+    .selectFrom('workspace_files')
+    .select(({ fn }) => [fn.countAll<string>().as('count'), fn.coalesce(fn.sum<string>('size'), sql<string>`0`).as('bytes')])
+    .where('org_id', '=', orgId)
+    .where('agent_id', '=', agentId)
+    .where('instance_key', '=', instanceKey)
+    .where('path', '!=', path)
+    .executeTakeFirstOrThrow();
+  if (Number(others.count) >= maxWorkspaceFiles) throw new ServiceError('too-large', `A workspace may have ${maxWorkspaceFiles} files`);
+  if (Number(others.bytes) + content.length > maxWorkspaceBytes) {
+    throw new ServiceError('too-large', `A workspace may have ${maxWorkspaceBytes} bytes`);
+  }
+  await db
+    .insertInto('workspace_files')
+    .values({ org_id: orgId, agent_id: agentId, instance_key: instanceKey, path, content, size: content.length })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['org_id', 'agent_id', 'instance_key', 'path'])
+        .doUpdateSet({ content, size: content.length, updated_at: sql<Date>`now()` }),
+    )
+    .execute();
+}
+
+/** Where an upload of this name is kept. Throws `bad-request` for a name without a usable basename. */
+export function uploadPath(name: string): string {
+  const basename = (name.split(/[/\\]/).at(-1) ?? '').trim().normalize('NFC');
+  const problem = basenameProblem(basename);
+  if (problem !== undefined) throw new ServiceError('bad-request', `The file name ${problem}`);
+  return `uploads/${basename}`;
+}
+
+function basenameProblem(basename: string): string | undefined {
+  if (basename === '') return 'is empty';
+  if (!basename.isWellFormed()) return 'is not valid Unicode';
+  if (Buffer.byteLength(basename) > 255) return 'is longer than 255 bytes';
+  if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(basename)) return 'contains control characters';
+  // What a person, or a tool that normalises names, would take for a separator or for a parent directory.
+  if (separatorLookAlikes.test(basename) || /[/\\]/.test(basename.normalize('NFKC'))) return 'contains a look-alike of a path separator';
+  if (/^[.\u2024\u2025\u2026\uff0e\u3002\uff61\ufe52]+$/u.test(basename)) return 'consists of dots';
+  return undefined;
+}
+
+const separatorLookAlikes = /[\u2044\u2215\u2216\u29f5\u29f8\u29f9\u2571\u2572\uff0f\uff3c\ufe68\u{1f67c}\u{1f67d}]/u;

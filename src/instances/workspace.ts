@@ -1,0 +1,27 @@
+import type { Db } from '../database/database.ts';
+
+/** The durable side of an agent: what `instanceKey` tells apart. */
+export interface Instance {
+  orgId: number;
+  agentId: number;
+  instanceKey: string;
+}
+
+/** The files of an instance, as the tools see them; changes go through the log, with the result that made them. */
+export function workspaceOf(db: Db, instance: Instance) {
+  const files = db
+    .selectFrom('workspace_files')
+    .where('org_id', '=', instance.orgId)
+    .where('agent_id', '=', instance.agentId)
+    .where('instance_key', '=', instance.instanceKey);
+  return {
+    async list(): Promise<{ path: string; size: number; updatedAt: Date }[]> {
+      const rows = await files.select(['path', 'size', 'updated_at']).orderBy('path').execute();
+      return rows.map((row) => ({ path: row.path, size: row.size, updatedAt: row.updated_at }));
+    },
+    async read(path: string): Promise<Uint8Array | undefined> {
+      const row = await files.select('content').where('path', '=', path).executeTakeFirst();
+      return row?.content;
+    },
+  };
+}

@@ -1,0 +1,39 @@
+import type { Config } from '../config.ts';
+import { checkDestination, createGuardedFetch, type DestinationPolicy, type GuardedFetch } from './destination.ts';
+
+/** One kind of use of the outside, with its own rules and its own connections. */
+export interface Destination {
+  fetch: GuardedFetch;
+  /** Throws `invalid` with the reason when a URL would be refused. */
+  check(url: string): Promise<void>;
+}
+
+export interface Destinations {
+  /** Webhooks and gateways. */
+  deliveries: Destination;
+  /** Models and MCP servers. */
+  upstreams: Destination;
+  /** The `fetch` tool. */
+  web: Destination;
+}
+
+type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' | 'PARLEY_GATEWAY_PEERS'>;
+
+/** Made once at the start; tests give their own resolver. */
+export function createDestinations(config: Settings, resolve?: DestinationPolicy['resolve']): Destinations {
+  const own = resolve === undefined ? {} : { resolve };
+  return {
+    deliveries: destination({
+      ...own,
+      allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE,
+      liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE',
+      exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS),
+    }),
+    upstreams: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
+    web: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, maxRedirects: 5 }),
+  };
+}
+
+function destination(policy: DestinationPolicy): Destination {
+  return { fetch: createGuardedFetch(policy), check: (url) => checkDestination(url, policy) };
+}

@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { createMcpHandler, isInitializeRequest, McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
+import { z } from 'zod';
+import { type LocalServer, serveLocally } from './local-server.ts';
+
+export interface TestMcpServer extends LocalServer {
+  url: string;
+  /** Sessions that it knows, when it keeps sessions. */
+  sessions: Map<string, WebStandardStreamableHTTPServerTransport>;
+  /** `authorization` of every request. */
+  credentials: (string | undefined)[];
+  /** Requests as `METHOD rpc-method`. */
+  requests: string[];
+}
+
+/** A real MCP server over Streamable HTTP that wants `Bearer <token>`. `sessions` makes it the older, stateful kind. */
+export async function startMcpServer(token: string, kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
+  const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
+  const credentials: (string | undefined)[] = [];
+  const requests: string[] = [];
+  const modern = createMcpHandler(() => buildServer(token));
+
+  async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const body = Buffer.concat(await incoming.toArray()).toString();
+    const parsed: unknown = body === '' ? undefined : JSON.parse(body);
+    credentials.push(incoming.headers.authorization);
+    requests.push(`${incoming.method} ${rpcMethod(parsed)}`);
+    if (incoming.headers.authorization !== `Bearer ${token}`) {
+      outgoing.writeHead(401).end(`no such credential: ${incoming.headers.authorization}`);
+      return;
+    }
+    const request = new Request(`http://${incoming.headers.host}${incoming.url}`, {
+      method: incoming.method ?? 'GET',
+      headers: Object.entries(incoming.headers).map(([name, value]): [string, string] => [name, String(value)]),
+      ...(body === '' ? {} : { body }),
+    });
+    const response = kind === 'stateless' ? await modern.fetch(request) : await statefully(request, parsed);
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    if (response.body === null) outgoing.end();
+    else Readable.fromWeb(response.body).pipe(outgoing);
+  }
+
+  async function statefully(request: Request, body: unknown): Promise<Response> {
+    const known = sessions.get(request.headers.get('mcp-session-id') ?? '');
+    if (known !== undefined) return known.handleRequest(request, { parsedBody: body });
+    if (!isInitializeRequest(body)) return Response.json({ error: 'unknown session' }, { status: 404 });
+    const transport = new WebStandardStreamableHTTPServerTransport({
+      sessionIdGenerator: randomUUID,
+      onsessioninitialized: (id) => void sessions.set(id, transport),
+      onsessionclosed: (id) => void sessions.delete(id),
+    });
+    await buildServer(token).connect(transport);
+    return transport.handleRequest(request, { parsedBody: body });
+  }
+
+  const server = await serveLocally((incoming, outgoing) => {
+    answer(incoming, outgoing).catch((error: unknown) => outgoing.writeHead(500).end(String(error)));
+  });
+  return { ...server, url: `${server.origin}/mcp`, sessions, credentials, requests };
+}
+
+function buildServer(token: string): McpServer {
+  const server = new McpServer({ name: 'crm', version: '1.0.0' });
+  const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
+  server.registerTool(
+    'find',
+    { description: 'Find a customer', inputSchema: z.object({ name: z.string() }), annotations: { readOnlyHint: true } },
+    async ({ name }) => text(`found ${name}`),
+  );
+  server.registerTool(
+    'rename',
+    { description: 'Rename a customer', inputSchema: z.object({ to: z.string() }), annotations: { idempotentHint: true } },
+    async ({ to }) => text(`renamed to ${to}`),
+  );
+  server.registerTool('leak', { description: `Repeats ${token}`, inputSchema: z.object({}) }, async () => text(`the token is ${token}`));
+  server.registerTool('fail', { description: 'Fails', inputSchema: z.object({}) }, async () => ({
+    ...text('it went wrong'),
+    isError: true,
+  }));
+  server.registerTool('hang', { description: 'Never answers', inputSchema: z.object({}) }, () => new Promise(() => {}));
+  server.registerResource('notes', 'notes://all', { mimeType: 'text/plain' }, async (uri) => ({
+    contents: [{ uri: uri.href, text: 'all notes' }],
+  }));
+  server.registerPrompt('greet', { description: 'A greeting' }, async () => ({
+    messages: [{ role: 'user', content: { type: 'text', text: 'say hello' } }],
+  }));
+  return server;
+}
+
+function rpcMethod(body: unknown): string {
+  return typeof body === 'object' && body !== null && 'method' in body ? String(body.method) : '';
+}

@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { afterEach, test } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
+import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
+import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
+import { listServerTools } from '../../../src/instances/mcp-tools.ts';
+import { createGuardedFetch } from '../../../src/outbox/destination.ts';
+import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
+import { MemoryWorkspace } from '../../support/memory-workspace.ts';
+
+const token = 'secret-token/with+signs"and quotes';
+const fetch = createGuardedFetch({ allowPrivate: true });
+const signal = new AbortController().signal;
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
+  const server = await startMcpServer(token, kind);
+  closers.push(() => server.close());
+  return server;
+}
+
+function connect(options: { timeoutMs?: number; connections?: number } = {}): McpConnections {
+  const connections = createMcpConnections({ fetch, ...options });
+  closers.push(() => connections.close());
+  return connections;
+}
+
+function target(server: TestMcpServer, credential: string | undefined = token) {
+  return { server: { name: 'crm', url: server.url, credential: 'crm_token' }, credential };
+}
+
+for (const kind of ['stateless', 'sessions'] as const) {
+  test(`a server of the ${kind} kind: its tools are listed, called, and its resources and prompts read`, async () => {
+    const server = await start(kind);
+    const pinned = await listServerTools(target(server).server, token, fetch);
+    assert.deepEqual(
+      pinned.map(({ server: from, name, read_only, repeatable }) => [from, name, read_only, repeatable]),
+      [
+        ['crm', 'find', true, true],
+        ['crm', 'rename', false, true],
+        ['crm', 'leak', false, false],
+        ['crm', 'fail', false, false],
+        ['crm', 'hang', false, false],
+      ],
+    );
+    const connections = connect();
+    assert.deepEqual(await connections.callTool('ses_1', target(server), 'find', { name: 'Ada' }, signal), {
+      output: 'found Ada',
+      isError: false,
+    });
+    assert.deepEqual(await connections.callTool('ses_1', target(server), 'fail', {}, signal), { output: 'it went wrong', isError: true });
+    const invalid = await connections.callTool('ses_1', target(server), 'find', {}, signal);
+    assert.equal(invalid.isError, true);
+    const unknown = await connections.callTool('ses_1', target(server), 'nothing', {}, signal);
+    assert.equal(unknown.isError, true);
+    assert.match(unknown.output, /nothing/);
+
+    const ask = (method: Parameters<McpConnections['request']>[2], params = {}) =>
+      connections.request('ses_1', target(server), method, params);
+    assert.match(JSON.stringify(await ask('tools/list')), /"name":"rename"/);
+    assert.match(JSON.stringify(await ask('tools/call', { name: 'find', arguments: { name: 'Bo' } })), /found Bo/);
+    assert.match(JSON.stringify(await ask('resources/list')), /notes:\/\/all/);
+    assert.match(JSON.stringify(await ask('resources/read', { uri: 'notes://all' })), /all notes/);
+    assert.match(JSON.stringify(await ask('prompts/list')), /greet/);
+    assert.match(JSON.stringify(await ask('prompts/get', { name: 'greet' })), /say hello/);
+    await assert.rejects(ask('resources/read', { uri: 'notes://none' }), isServiceError('invalid'));
+    assert(server.credentials.every((credential) => credential === `Bearer ${token}`));
+    assert.equal(
+      server.requests.some((request) => request.startsWith('GET')),
+      false,
+    );
+  });
+}
+
+test('each session has a connection of its own, made by its first request and used again', async () => {
+  const server = await start('sessions');
+  const connections = connect();
+  for (const session of ['ses_1', 'ses_2', 'ses_1', 'ses_2'])
+    await connections.callTool(session, target(server), 'find', { name: 'x' }, signal);
+  assert.equal(server.requests.filter((request) => request === 'POST initialize').length, 2);
+  assert.equal(server.sessions.size, 2);
+});
+
+test('requests that come while a session connects share its connection', async () => {
+  const server = await start('sessions');
+  const connections = connect();
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, (_, index) => connections.callTool('ses_1', target(server), 'find', { name: String(index) }, signal)),
+  );
+  assert.deepEqual(
+    answers.map((answer) => answer.output),
+    ['found 0', 'found 1', 'found 2', 'found 3', 'found 4'],
+  );
+  assert.equal(server.sessions.size, 1);
+});
+
+test('a server that forgot the session is connected to again, without a failure', async () => {
+  const server = await start('sessions');
+  const connections = connect();
+  await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal);
+  server.sessions.clear();
+  assert.equal((await connections.callTool('ses_1', target(server), 'find', { name: 'y' }, signal)).output, 'found y');
+});
+
+test('a server that is down is a failure of that call only; the next one connects again', async () => {
+  const server = await start();
+  const connections = connect();
+  await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal);
+  const gone = { ...target(server), server: { name: 'crm', url: await deadUrl() } };
+  const failure = await connections.callTool('ses_1', gone, 'find', { name: 'x' }, signal);
+  assert.equal(failure.isError, true);
+  assert.match(failure.output, /^MCP server crm: .*ECONNREFUSED/);
+  await assert.rejects(connections.request('ses_1', gone, 'tools/list', {}), isServiceError('upstream'));
+  assert.equal((await connections.callTool('ses_1', target(server), 'find', { name: 'z' }, signal)).output, 'found z');
+});
+
+test('a changed credential opens a new connection', async () => {
+  const server = await start('sessions');
+  const connections = connect();
+  const refused = await connections.callTool('ses_1', target(server, 'an old one'), 'find', { name: 'x' }, signal);
+  assert.deepEqual(refused, { output: 'MCP server crm: the server refused the credential (HTTP 401)', isError: true });
+  assert.equal((await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal)).output, 'found x');
+});
+
+test('closing, stopping a session and too many connections end the sessions at the server', async () => {
+  const server = await start('sessions');
+  const connections = connect({ connections: 2 });
+  for (const session of ['ses_1', 'ses_2', 'ses_3']) await connections.callTool(session, target(server), 'find', { name: 'x' }, signal);
+  await untilSessions(server, 2);
+  connections.closeSession('ses_2');
+  await untilSessions(server, 1);
+  connections.close();
+  await untilSessions(server, 0);
+});
+
+async function untilSessions(server: TestMcpServer, count: number): Promise<void> {
+  const deadline = Date.now() + 2_000;
+  while (server.sessions.size !== count && Date.now() < deadline) await new Promise(setImmediate);
+  assert.equal(server.sessions.size, count);
+}
+
+test('a tool that never answers times out; aborting ends it with the reason', async () => {
+  const server = await start();
+  const hasty = connect({ timeoutMs: 150 });
+  assert.deepEqual(await hasty.callTool('ses_1', target(server), 'hang', {}, signal), {
+    output: 'MCP server crm: the server did not answer in time',
+    isError: true,
+  });
+  const aborting = new AbortController();
+  const call = connect().callTool('ses_1', target(server), 'hang', {}, aborting.signal);
+  const reason = new Error('interrupted');
+  setTimeout(() => aborting.abort(reason), 50);
+  await assert.rejects(call, reason);
+});
+
+test('the credential is in no error, no answer and no description, even when the server repeats it', async () => {
+  const server = await start();
+  const connections = connect();
+  const pinned = await listServerTools(target(server).server, token, fetch);
+  const said: unknown[] = [pinned];
+  said.push(await connections.callTool('ses_1', target(server), 'leak', {}, signal));
+  said.push(await connections.request('ses_1', target(server), 'tools/call', { name: 'leak', arguments: {} }));
+  said.push(await connections.request('ses_1', target(server), 'tools/list', {}));
+  const wrong = 'another-secret-value';
+  said.push(await connections.callTool('ses_2', target(server, wrong), 'find', { name: 'x' }, signal));
+  said.push(await listServerTools(target(server).server, wrong, fetch).catch((error: Error) => error.message));
+  const text = JSON.stringify(said);
+  for (const secret of [token, JSON.stringify(token).slice(1, -1), wrong]) assert.equal(text.includes(secret), false);
+  assert.match(text, /the token is \[hidden\]/);
+});
+
+test('a failed listing says which server, which step and why', async () => {
+  const server = await start();
+  const { server: config } = target(server);
+  await assert.rejects(
+    listServerTools(config, undefined, fetch),
+    messageIs('MCP server crm: connecting failed: the server wants a credential (HTTP 401)'),
+  );
+  await assert.rejects(
+    listServerTools({ ...config, url: await deadUrl() }, token, fetch),
+    /MCP server crm: connecting failed: .*ECONNREFUSED/,
+  );
+  const strict = createGuardedFetch({ allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' });
+  await assert.rejects(listServerTools(config, token, strict), /MCP server crm: connecting failed: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+});
+
+test('pinned tools become tools: named, guarded unless read-only, bounded', async () => {
+  const server = await start();
+  const connections = connect();
+  const pinned = await listServerTools(target(server).server, token, fetch);
+  const tools = createMcpTools(pinned, (_server, tool, input, abort) => connections.callTool('ses_1', target(server), tool, input, abort));
+  const [find, rename] = tools;
+  assert.equal(find?.name, 'crm__find');
+  assert.equal(find.guards({}), false);
+  assert.equal(rename?.guards({}), true);
+  assert.equal(rename.subject({ to: 'Ada' }), '{"to":"Ada"}');
+  assert.match(rename.prompt({ to: 'Ada' }), /rename of crm with {"to":"Ada"}/);
+  const environment = { callId: 'call', workspace: new MemoryWorkspace(), signal };
+  assert.deepEqual(await find.run({ name: 'Ada' }, environment), { output: 'found Ada', isError: false });
+  assert.equal((await find.run({ name: 'a'.repeat(50_000) }, environment)).output.length < 31_000, true);
+  assert.equal((await find.run('text', environment)).isError, true);
+});
+
+test('a name that providers would refuse is made fit, and stays unique', () => {
+  assert.equal(mcpToolName({ server: 'crm', name: 'find' }), 'crm__find');
+  const names = ['a.b', 'a b', `x${'y'.repeat(80)}`, `x${'y'.repeat(81)}`].map((name) => mcpToolName({ server: 'crm', name }));
+  assert.equal(new Set(names).size, 4);
+  for (const name of names) assert.match(name, /^[A-Za-z0-9_-]{1,64}$/);
+});
+
+async function deadUrl(): Promise<string> {
+  const server = await startMcpServer(token);
+  server.close();
+  return server.url;
+}
+
+function isServiceError(kind: string) {
+  return (error: unknown) => error instanceof ServiceError && error.kind === kind;
+}
+
+function messageIs(message: string) {
+  return (error: unknown) => error instanceof Error && error.message === message;
+}
