@@ -50,6 +50,7 @@ export interface ModelTool {
 export type ModelPart =
   | { type: 'text-delta'; text: string }
   | { type: 'reasoning-delta'; text: string }
+  // Ends one block of reasoning; an answer may hold several. Each goes back with its own metadata, one without text too.
   | { type: 'reasoning-end'; providerMetadata?: Record<string, unknown> }
   | { type: 'tool-call'; callId: string; tool: string; input: unknown; providerMetadata?: Record<string, unknown> }
   | { type: 'finish'; reason: 'stop' | 'tool-calls' | 'length' | 'content-filter' | 'other'; usage: Usage };

@@ -7,14 +7,16 @@ import { createSdkModel } from './sdk-model.ts';
 import { sdkProviders } from './sdk-providers.ts';
 
 export interface ModelOptions {
-  /** The org's own key, or the operator's. */
+  /** The org's own key. */
   apiKey: string | undefined;
+  /** Stands in for one, but goes only to the provider itself: a release's `base_url` could have it sent anywhere. */
+  operatorKey?: string | undefined;
   /** Every request of a model goes through this; the server passes the guarded one. */
   fetch: typeof globalThis.fetch;
 }
 
 /** Cheap: nothing is loaded or connected before the first call. */
-export function createModel(config: ModelConfig, { apiKey, fetch }: ModelOptions): Model {
+export function createModel(config: ModelConfig, { apiKey, operatorKey, fetch }: ModelOptions): Model {
   const { provider, name } = config;
   switch (provider) {
     case 'offline':
@@ -25,9 +27,11 @@ export function createModel(config: ModelConfig, { apiKey, fetch }: ModelOptions
       return createChatModel(name, { baseUrl: config.base_url, apiKey, fetch });
     case 'anthropic':
     case 'openai':
-    case 'google':
-      if (apiKey === undefined) return createFailingModel(config, 'byok_key_rejected', `No API key is stored for ${provider}`);
-      return createSdkModel(provider, name, { apiKey, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
+    case 'google': {
+      const key = apiKey ?? (config.base_url === null ? operatorKey : undefined);
+      if (key === undefined) return createFailingModel(config, 'byok_key_rejected', `No API key is stored for ${provider}`);
+      return createSdkModel(provider, name, { apiKey: key, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
+    }
   }
 }
 

@@ -12,14 +12,28 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return isRecord(value);
 }
 
-/** A tool's input as the model wrote it; what is no JSON stays as it is, for the tool to refuse. */
-export function parseToolInput(text: string): unknown {
-  if (text.trim() === '') return {};
+/** Undefined when the text is no JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return text;
+    return undefined;
   }
+}
+
+/** A tool's input as the model wrote it; what is no JSON, or nests too deep, stays text, for the tool to refuse. */
+export function parseToolInput(text: string): unknown {
+  if (text.trim() === '') return {};
+  const input = parseJson(text);
+  return input === undefined || isTooDeep(input) ? text : input;
+}
+
+export const maxInputDepth = 100;
+
+/** Parsing takes any depth, but writing such a value again overflows the stack. */
+export function isTooDeep(value: unknown, levels = maxInputDepth): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isTooDeep(inner, levels - 1));
 }
 
 /** Providers take only objects as a tool's input. */

@@ -1,6 +1,6 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
-import { isRecord, type JsonObject } from './json.ts';
+import { isRecord, parseJson } from './json.ts';
 
 /** Whose call failed, and the key that no message may repeat. */
 export interface Caller {
@@ -144,12 +144,4 @@ function googleRetryDelay(error: unknown): number | undefined {
 
 function redact(message: string, apiKey: string | undefined): string {
   return apiKey === undefined || apiKey.length < 4 ? message : message.replaceAll(apiKey, '[key]');
-}
-
-function parseJson(text: string): JsonObject | unknown[] | undefined {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

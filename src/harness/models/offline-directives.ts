@@ -1,3 +1,5 @@
+import { isTooDeep, maxInputDepth, parseJson } from './json.ts';
+
 /** What the lines of a message that begin with `/think`, `/tool` and so on ask of the offline model. */
 export interface Directives {
   /** The lines that are no directive. */
@@ -21,8 +23,6 @@ export type FailureCode = (typeof failureCodes)[number];
 
 const failureCodes = ['unauthorized', 'rate_limited', 'overloaded', 'broken_stream'] as const;
 const maxWords = 50_000;
-/** Parsing takes any depth, but writing such a value again overflows the stack. */
-const maxDepth = 100;
 const maxDelayMilliseconds = 60_000;
 
 export function parseDirectives(text: string): Directives {
@@ -84,23 +84,10 @@ function readCall(rest: string, directives: Directives): void {
     directives.complaints.push('/tool needs the name of a tool.');
     return;
   }
-  const input = parseInput(json);
+  const input = json === '' ? {} : parseJson(json);
   if (input === undefined) directives.complaints.push(`The input of /tool ${tool} is not valid JSON: ${json}`);
-  else if (isDeeperThan(maxDepth, input)) directives.complaints.push(`The input of /tool ${tool} nests deeper than ${maxDepth} levels.`);
+  else if (isTooDeep(input)) directives.complaints.push(`The input of /tool ${tool} nests deeper than ${maxInputDepth} levels.`);
   else directives.calls.push({ tool, input });
-}
-
-function parseInput(json: string): unknown {
-  try {
-    return json === '' ? {} : JSON.parse(json);
-  } catch {
-    return undefined;
-  }
-}
-
-function isDeeperThan(levels: number, value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((inner) => isDeeperThan(levels - 1, inner));
 }
 
 function readCount(name: string, rest: string, max: number, directives: Directives): number | undefined {

@@ -1,5 +1,5 @@
 import type { Usage } from '../../session/usage.ts';
-import { isRecord } from './json.ts';
+import { isRecord, parseJson } from './json.ts';
 
 /** Micro-dollars for one token, which is the same number as dollars for a million tokens. */
 export interface Price {
@@ -93,7 +93,8 @@ export function costMicros(price: Price, usage: Usage): number {
 }
 
 /** Reads the operator's JSON, `{"openai/gpt-5": {"input": 1.25, "cached_input": 0.125, "output": 10}}`. Throws on anything else. */
-export function parsePrices(value: unknown): PriceOverrides {
+export function parsePrices(json: string): PriceOverrides {
+  const value = parseJson(json);
   if (!isRecord(value)) throw new Error('must be a JSON object of "provider/model" to a price');
   const prices = new Map<string, Price>();
   for (const [key, entry] of Object.entries(value)) {

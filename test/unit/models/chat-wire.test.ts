@@ -140,6 +140,12 @@ describe('a chat-completions server may', () => {
     assert.equal(finishOf(parts)?.reason, 'length');
   });
 
+  test('nest an input so deep that it could not be stored: it stays text', async () => {
+    const nested = `{"a":${'['.repeat(5000)}${']'.repeat(5000)}}`;
+    const parts = await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash', arguments: nested } }] }), done);
+    assert.equal(callsOf(parts)[0]?.input, nested);
+  });
+
   test('sign its calls, and gets the signature back', async () => {
     const extra_content = { google: { thought_signature: 'abc' } };
     const [call] = callsOf(await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash' }, extra_content }] }), done));

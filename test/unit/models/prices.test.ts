@@ -34,11 +34,13 @@ describe('the price of a model', () => {
   });
 
   test('is what the operator says, for a model, its family or the whole provider', () => {
-    const overrides = parsePrices({
-      'openai/gpt-5': { input: 1, output: 2 },
-      'openai/gpt-5-mini': { input: 3, cached_input: 0, output: 4 },
-      'openai-compatible': { input: 0, output: 0 },
-    });
+    const overrides = parsePrices(
+      JSON.stringify({
+        'openai/gpt-5': { input: 1, output: 2 },
+        'openai/gpt-5-mini': { input: 3, cached_input: 0, output: 4 },
+        'openai-compatible': { input: 0, output: 0 },
+      }),
+    );
     assert.deepEqual(priceOf('openai', 'gpt-5-mini', overrides), { input: 3, cachedInput: 0, output: 4 });
     assert.deepEqual(priceOf('openai', 'gpt-5.2', overrides), { input: 1, cachedInput: 1, output: 2 });
     assert.deepEqual(priceOf('openai', 'gpt-4o', overrides), priceOf('openai', 'gpt-4o'));
@@ -67,6 +69,7 @@ describe('the cost of a turn', () => {
 
 describe("the operator's prices are refused with one clear line when they are", () => {
   const refused: [name: string, value: unknown, message: RegExp][] = [
+    ['no JSON', '{oops', /must be a JSON object/],
     ['a list', [], /must be a JSON object/],
     ['a number for a model', { 'openai/gpt-5': 3 }, /"openai\/gpt-5" must be an object/],
     ['without output', { openai: { input: 1 } }, /"openai" must have "output"/],
@@ -74,7 +77,7 @@ describe("the operator's prices are refused with one clear line when they are", 
     ['with a field that means nothing', { openai: { input: 1, output: 1, ouput: 2 } }, /unknown field "ouput"/],
   ];
   for (const [name, value, message] of refused) {
-    test(name, () => assert.throws(() => parsePrices(value), { message }));
+    test(name, () => assert.throws(() => parsePrices(typeof value === 'string' ? value : JSON.stringify(value)), { message }));
   }
 });
 

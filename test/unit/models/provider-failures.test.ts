@@ -188,6 +188,30 @@ describe('a model that cannot be called says so when it is', () => {
     });
   }
 
+  for (const { provider, name, basePath, text } of providerCases) {
+    test(`${provider} at a base_url of the release never gets the operator's key`, async (t) => {
+      const server = await serveProvider({ body: providerFixture(text) });
+      t.after(() => server.close());
+      const config = { provider, name, base_url: server.origin + basePath, settings: {} };
+      const model = createModel(config, { apiKey: undefined, operatorKey: 'sk-of-the-operator', fetch: globalThis.fetch });
+      if (provider === 'openai-compatible') await collect(model.stream(callOf(), neverAborted));
+      else await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'byok_key_rejected' });
+      assert.ok(!JSON.stringify(server.requests).includes('sk-of-the-operator'));
+    });
+  }
+
+  test("the operator's key goes to the provider itself", async () => {
+    let sent: Headers | undefined;
+    const fetch = async (url: unknown, init?: RequestInit) => {
+      assert.equal(String(url), 'https://api.anthropic.com/v1/messages');
+      sent = new Headers(init?.headers);
+      return new Response(providerFixture('anthropic-text'), { headers: { 'content-type': 'text/event-stream' } });
+    };
+    const config = { provider: 'anthropic' as const, name: 'claude-sonnet-4-5', base_url: null, settings: {} };
+    await collect(createModel(config, { apiKey: undefined, operatorKey: 'sk-of-the-operator', fetch }).stream(callOf(), neverAborted));
+    assert.equal(sent?.get('x-api-key'), 'sk-of-the-operator');
+  });
+
   test('openai-compatible without a base_url', async () => {
     const config = { provider: 'openai-compatible' as const, name: 'x', base_url: null, settings: {} };
     const model = createModel(config, { apiKey, fetch: assert.fail });
