@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -14,6 +14,8 @@ export interface SecretBox {
   seal(plaintext: string, context: string): string;
   /** Throws when the value was sealed with another key or context, or was changed. */
   open(sealed: string, context: string): string;
+  /** Another secret that only this key gives, such as the one that signs cookies. */
+  derive(purpose: string): string;
 }
 
 export function createSecretBox(key: Buffer): SecretBox {
@@ -35,6 +37,9 @@ export function createSecretBox(key: Buffer): SecretBox {
         .setAAD(Buffer.from(context))
         .setAuthTag(bytes.subarray(12, 28));
       return decipher.update(bytes.subarray(28), undefined, 'utf8') + decipher.final('utf8');
+    },
+    derive(purpose) {
+      return Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `parley ${purpose}`, 32)).toString('base64url');
     },
   };
 }

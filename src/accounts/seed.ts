@@ -7,6 +7,7 @@ import type { Config } from '../config.ts';
 import type { Database, Db } from '../database/database.ts';
 import { createAgent } from './agents.ts';
 import { createApiKey, newApiKeySecret } from './api-keys.ts';
+import { invite } from './invitations.ts';
 import { storeOperatorKey } from './operator-key.ts';
 import { createOrganization } from './organizations.ts';
 import { completeReleaseConfig } from './release-defaults.ts';
@@ -19,6 +20,8 @@ export interface SeedResult {
   /** The plaintext of what was made now. */
   apiKey?: string;
   operatorKey?: string;
+  /** Of the link with which the first owner joins: `/dashboard/join?token=...` works once. */
+  ownerToken?: string;
 }
 
 const instructions =
@@ -35,15 +38,15 @@ export async function seedInstallation(database: Database, config: Config, clock
     }
     const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(24).toString('base64url')}`;
-    await createDemo(transaction, apiKey, clock.now());
+    const ownerToken = await createDemo(transaction, apiKey, clock.now());
     await storeOperatorKey(transaction, operatorKey);
     // Before the commit: a crash in between must not leave keys that nobody knows.
     keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
-    return { created: true, apiKey, operatorKey };
+    return { created: true, apiKey, operatorKey, ownerToken };
   });
 }
 
-async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<void> {
+async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<string> {
   const organization = await createOrganization(transaction, { slug: 'demo', name: 'Demo', at });
   const actor = { orgId: organization.id, at };
   const agent = await createAgent(transaction, actor, {
@@ -58,6 +61,7 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<vo
   await transaction.updateTable('releases').set({ state: 'materialized', materialized_at: at }).where('agent_id', '=', agent.id).execute();
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1);
   await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, secret: apiKey }, new Set(allScopes));
+  return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
 }
 
 function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): void {

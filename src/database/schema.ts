@@ -47,6 +47,19 @@ export interface Schema {
     size: number;
     updated_at: CreatedAt;
   };
+  users: UsersTable;
+  user_accounts: {
+    id: string;
+    user_id: string;
+    account_id: string;
+    provider_id: string;
+    password: Nullable<string>;
+    created_at: CreatedAt;
+    updated_at: CreatedAt;
+  };
+  user_sessions: { id: string; user_id: string; token: string; expires_at: Date };
+  members: { org_id: number; user_id: string; role: Role; created_at: CreatedAt };
+  invitations: InvitationsTable;
   webhook_endpoints: WebhookEndpointsTable;
   webhook_events: {
     id: Generated<string>;
@@ -123,6 +136,29 @@ interface ReleasesTable {
   pinned_tools: JsonWithDefault<PinnedTool[]>;
   created_at: CreatedAt;
   materialized_at: Nullable<Date>;
+}
+
+type Role = 'owner' | 'admin' | 'member';
+
+interface UsersTable {
+  id: string;
+  name: string;
+  email: string;
+  email_verified: Generated<boolean>;
+  created_at: CreatedAt;
+  updated_at: CreatedAt;
+}
+
+interface InvitationsTable {
+  id: Generated<number>;
+  org_id: number;
+  email: Nullable<string>;
+  role: Role;
+  token_hash: string;
+  created_at: CreatedAt;
+  expires_at: Date;
+  accepted_at: Nullable<Date>;
+  revoked_at: Nullable<Date>;
 }
 
 interface UsageDailyTable {

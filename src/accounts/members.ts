@@ -1,0 +1,89 @@
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
+import type { Role } from './principal.ts';
+
+export interface Member {
+  userId: string;
+  email: string;
+  name: string;
+  role: Role;
+  createdAt: Date;
+}
+
+/** In the order of their ids. `after`: the id that the page before ended with. */
+export async function listMembers(db: Db, orgId: number, page: { limit: number; after: string | undefined }): Promise<Member[]> {
+  let query = selectMembers(db).where('members.org_id', '=', orgId).orderBy('members.user_id').limit(page.limit);
+  if (page.after !== undefined) query = query.where('members.user_id', '>', page.after);
+  return query.execute();
+}
+
+export async function findMember(db: Db, orgId: number, userId: string): Promise<Member | undefined> {
+  return selectMembers(db).where('members.org_id', '=', orgId).where('members.user_id', '=', userId).executeTakeFirst();
+}
+
+/** The orgs that a person belongs to, the oldest membership first. */
+export async function membershipsOf(db: Db, userId: string): Promise<{ orgId: number; role: Role }[]> {
+  return db
+    .selectFrom('members')
+    .select(['org_id as orgId', 'role'])
+    .where('user_id', '=', userId)
+    .orderBy('created_at')
+    .orderBy('org_id')
+    .execute();
+}
+
+/** Undefined when the org has no such member. */
+export async function changeRole(transaction: Db, actor: Actor, userId: string, role: Role): Promise<Member | undefined> {
+  const member = await lockMembers(transaction, actor.orgId, userId);
+  if (member === undefined || member.role === role) return member;
+  await assertOwnerRemains(transaction, actor.orgId, member, role);
+  await transaction.updateTable('members').set({ role }).where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
+  await recordAudit(transaction, actor, {
+    action: 'member.role_changed',
+    subjectType: 'member',
+    subjectId: userId,
+    metadata: { email: member.email, role, previous_role: member.role },
+  });
+  return { ...member, role };
+}
+
+/** False when the org has no such member. */
+export async function removeMember(transaction: Db, actor: Actor, userId: string): Promise<boolean> {
+  const member = await lockMembers(transaction, actor.orgId, userId);
+  if (member === undefined) return false;
+  await assertOwnerRemains(transaction, actor.orgId, member, undefined);
+  await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
+  await recordAudit(transaction, actor, {
+    action: 'member.removed',
+    subjectType: 'member',
+    subjectId: userId,
+    metadata: { email: member.email, role: member.role },
+  });
+  return true;
+}
+
+/** Holds the org's owners, so that two who leave at once cannot both be "not the last". */
+async function lockMembers(transaction: Db, orgId: number, userId: string): Promise<Member | undefined> {
+  await transaction.selectFrom('members').select('user_id').where('org_id', '=', orgId).orderBy('user_id').forUpdate().execute();
+  return findMember(transaction, orgId, userId);
+}
+
+async function assertOwnerRemains(transaction: Db, orgId: number, member: Member, nextRole: Role | undefined): Promise<void> {
+  if (member.role !== 'owner' || nextRole === 'owner') return;
+  const other = await transaction
+    .selectFrom('members')
+    .select('user_id')
+    .where('org_id', '=', orgId)
+    .where('role', '=', 'owner')
+    .where('user_id', '!=', member.userId)
+    .executeTakeFirst();
+  if (other === undefined) throw new ServiceError('conflict', 'The last owner of an organization cannot be removed or given another role');
+}
+
+function selectMembers(db: Db) {
+  return db
+    .selectFrom('members')
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .select(['members.user_id as userId', 'users.email', 'users.name', 'members.role', 'members.created_at as createdAt']);
+}

@@ -1,0 +1,151 @@
+import { LRUCache } from 'lru-cache';
+import type { Config } from '../config.ts';
+import type { Database } from '../database/database.ts';
+import type { Directory } from './directory.ts';
+import { membershipsOf } from './members.ts';
+import type { MemberPrincipal, Organization, Role } from './principal.ts';
+import { scopesOfRole } from './scopes.ts';
+import type { SecretBox } from './secret-box.ts';
+
+/** What of the sign-in library is served; joining goes through invitations, and no mail is ever sent. */
+const servedPaths = new Set([
+  '/sign-in/email',
+  '/sign-out',
+  '/get-session',
+  '/change-password',
+  '/list-sessions',
+  '/revoke-other-sessions',
+]);
+
+export interface SignedIn {
+  principal: MemberPrincipal;
+  name: string;
+  /** Every org the person belongs to. */
+  organizations: { organization: Organization; role: Role }[];
+}
+
+const cookieName = 'parley.session_token';
+const attemptsPerAccount = 10;
+
+/** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
+export class SignIn {
+  readonly #config: Config;
+  readonly #database: Database;
+  readonly #directory: Directory;
+  readonly #secrets: SecretBox;
+  /** Guesses at one account come from many addresses; the library counts by address only. */
+  readonly #attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 10 * 60_000 });
+  #library: Promise<Library> | undefined;
+
+  constructor(config: Config, database: Database, directory: Directory, secrets: SecretBox) {
+    this.#config = config;
+    this.#database = database;
+    this.#directory = directory;
+    this.#secrets = secrets;
+  }
+
+  serves(path: string): boolean {
+    return servedPaths.has(path);
+  }
+
+  /** Whether this account may be tried once more now. */
+  mayTry(email: string): boolean {
+    const attempts = this.#attempts.get(email.toLowerCase()) ?? { count: 0 };
+    attempts.count += 1;
+    if (attempts.count === 1) this.#attempts.set(email.toLowerCase(), attempts);
+    return attempts.count <= attemptsPerAccount;
+  }
+
+  succeeded(email: string): void {
+    this.#attempts.delete(email.toLowerCase());
+  }
+
+  async handle(request: Request): Promise<Response> {
+    const library = await this.#load();
+    return library.handler(request);
+  }
+
+  /** Who the cookie stands for, acting for the org of that slug, or for the first one they joined. */
+  async memberOf(headers: Headers, slug: string | undefined): Promise<SignedIn | undefined> {
+    if (!headers.get('cookie')?.includes(cookieName)) return undefined;
+    const library = await this.#load();
+    const session = await library.api.getSession({ headers });
+    if (session === null) return undefined;
+    const { id: userId, email, name } = session.user;
+    const memberships = await membershipsOf(this.#database.db, userId);
+    const organizations = [];
+    for (const { orgId, role } of memberships) {
+      const organization = await this.#directory.organizationById(orgId);
+      if (organization !== undefined) organizations.push({ organization, role });
+    }
+    const chosen = slug === undefined ? organizations[0] : organizations.find(({ organization }) => organization.slug === slug);
+    if (chosen === undefined) return undefined;
+    const { organization, role } = chosen;
+    return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
+  }
+
+  #load(): Promise<Library> {
+    this.#library ??= loadLibrary(this.#config, this.#database, this.#secrets).catch((error) => {
+      this.#library = undefined;
+      throw error;
+    });
+    return this.#library;
+  }
+}
+
+type Library = Awaited<ReturnType<typeof loadLibrary>>;
+
+async function loadLibrary(config: Config, database: Database, secrets: SecretBox) {
+  const { betterAuth } = await import('better-auth');
+  const times = { createdAt: 'created_at', updatedAt: 'updated_at' };
+  const publicUrl = config.PARLEY_PUBLIC_URL;
+  return betterAuth({
+    appName: 'Parley',
+    basePath: '/auth',
+    secret: secrets.derive('sign-in cookies'),
+    database: { db: database.db, type: 'postgres' },
+    telemetry: { enabled: false },
+    logger: { disabled: true },
+    emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 10, maxPasswordLength: 256 },
+    ...(publicUrl === undefined ? {} : { baseURL: publicUrl }),
+    // Without a public URL, the address that the browser used is the only one it may come from.
+    trustedOrigins: (request) => (publicUrl === undefined && request !== undefined ? [new URL(request.url).origin] : []),
+    rateLimit: {
+      enabled: true,
+      storage: 'database',
+      modelName: 'user_rate_limits',
+      fields: { lastRequest: 'last_request' },
+      window: 60,
+      max: 120,
+      customRules: { '/sign-in/email': { window: 60, max: 10 } },
+    },
+    user: { modelName: 'users', fields: { emailVerified: 'email_verified', ...times } },
+    session: {
+      modelName: 'user_sessions',
+      fields: { userId: 'user_id', expiresAt: 'expires_at', ipAddress: 'ip_address', userAgent: 'user_agent', ...times },
+      expiresIn: 7 * 24 * 3_600,
+      updateAge: 24 * 3_600,
+    },
+    account: {
+      modelName: 'user_accounts',
+      fields: {
+        userId: 'user_id',
+        accountId: 'account_id',
+        providerId: 'provider_id',
+        accessToken: 'access_token',
+        refreshToken: 'refresh_token',
+        idToken: 'id_token',
+        accessTokenExpiresAt: 'access_token_expires_at',
+        refreshTokenExpiresAt: 'refresh_token_expires_at',
+        ...times,
+      },
+    },
+    verification: { modelName: 'user_verifications', fields: { expiresAt: 'expires_at', ...times } },
+    advanced: {
+      cookiePrefix: 'parley',
+      useSecureCookies: publicUrl?.startsWith('https:') ?? false,
+      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true, path: '/' },
+      ipAddress: { ipAddressHeaders: ['x-parley-client'] },
+    },
+  });
+}

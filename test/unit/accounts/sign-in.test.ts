@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Directory } from '../../../src/accounts/directory.ts';
+import { acceptInvitation, invite, prepareAcceptance } from '../../../src/accounts/invitations.ts';
+import { changeRole, removeMember } from '../../../src/accounts/members.ts';
+import { createOrganization } from '../../../src/accounts/organizations.ts';
+import { createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { SignIn } from '../../../src/accounts/sign-in.ts';
+import { loadConfig } from '../../../src/config.ts';
+import type { Database } from '../../../src/database/database.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { ServiceError } from '../../../src/errors.ts';
+
+const dataDirectory = mkdtempSync(join(tmpdir(), 'parley-'));
+const config = loadConfig({ PARLEY_DATA_DIR: dataDirectory });
+let database: Database;
+let directory: Directory;
+let signIn: SignIn;
+let orgId: number;
+const at = new Date();
+
+before(async () => {
+  database = await wrapPGlite({});
+  await migrate(database);
+  directory = new Directory(database, 'proc_1');
+  signIn = new SignIn(config, database, directory, createSecretBox(Buffer.alloc(32, 1)));
+  orgId = (await createOrganization(database.db, { slug: 'acme', name: 'Acme', at })).id;
+});
+after(async () => {
+  await database.close();
+  rmSync(dataDirectory, { recursive: true });
+});
+
+async function joinAs(role: 'owner' | 'member', email: string, password: string): Promise<string> {
+  const { token } = await directory.change(orgId, (db) => invite(db, { orgId, at }, { email: undefined, role }));
+  const acceptance = await prepareAcceptance(database.db, at, { token, email, name: 'Ada', password });
+  assert.ok(acceptance);
+  const member = await directory.change(orgId, (db) => acceptInvitation(db, { orgId, at }, acceptance));
+  assert.equal(await prepareAcceptance(database.db, at, { token, email, name: 'Ada', password }), undefined, 'a link works once');
+  return member.userId;
+}
+
+function signInRequest(email: string, password: string, client: string): Request {
+  return new Request('http://127.0.0.1:8080/auth/sign-in/email', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: 'http://127.0.0.1:8080', 'x-parley-client': client },
+    body: JSON.stringify({ email, password }),
+  });
+}
+
+test('an owner joins by a link, signs in and acts with every scope; the cookie is strict', async () => {
+  const userId = await joinAs('owner', 'Ada@Example.com', 'correct horse battery');
+  const response = await signIn.handle(signInRequest('ada@example.com', 'correct horse battery', '192.0.2.1'));
+  assert.equal(response.status, 200, await response.clone().text());
+  const cookie = response.headers.get('set-cookie') ?? '';
+  assert.match(cookie, /HttpOnly/i);
+  assert.match(cookie, /SameSite=Strict/i);
+  const headers = new Headers({ cookie: cookie.split(';')[0] ?? '' });
+  const signedIn = await signIn.memberOf(headers, undefined);
+  assert.equal(signedIn?.principal.userId, userId);
+  assert.equal(signedIn?.principal.role, 'owner');
+  assert.equal(signedIn?.principal.scopes.has('api_keys:write'), true);
+  assert.equal(await signIn.memberOf(headers, 'other'), undefined);
+  assert.equal(await signIn.memberOf(new Headers({ cookie: `${cookie.split(';')[0]}x` }), undefined), undefined);
+});
+
+test('the last owner stays', async () => {
+  const userId = await joinAs('owner', 'bob@example.com', 'another long password');
+  await directory.change(orgId, (db) => changeRole(db, { orgId, at }, userId, 'member'));
+  const [owner] = await database.db.selectFrom('members').select('user_id').where('role', '=', 'owner').execute();
+  await assert.rejects(
+    directory.change(orgId, (db) => removeMember(db, { orgId, at }, owner?.user_id ?? '')),
+    (error) => error instanceof ServiceError && error.kind === 'conflict',
+  );
+});
+
+test('guesses from one address are slowed down, and passwords are not stored as they are', async () => {
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 12; guess += 1) {
+    statuses.push((await signIn.handle(signInRequest('ada@example.com', `wrong password ${guess}`, '192.0.2.9'))).status);
+  }
+  assert.equal(statuses[0], 401);
+  assert.equal(statuses.at(-1), 429);
+  const accounts = await database.db.selectFrom('user_accounts').select('password').execute();
+  for (const account of accounts) assert.doesNotMatch(account.password ?? '', /password|horse/);
+});
