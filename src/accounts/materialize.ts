@@ -42,8 +42,10 @@ export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams
 
 async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstreams): Promise<void> {
   if (model.provider === 'offline') return;
+  // The operator's key goes to the provider's own address only, or a release could have it sent anywhere.
+  const isCovered = model.base_url === null && upstreams.hasOperatorKey(model.provider);
   // A server of one's own often takes no key; the three services always do.
-  if (model.provider !== 'openai-compatible' && !upstreams.hasOperatorKey(model.provider)) {
+  if (model.provider !== 'openai-compatible' && !isCovered) {
     const own = await upstreams.credentialFor(orgId, model.provider);
     if (own === undefined) {
       throw new StepError('credentials', `no key for ${model.provider}: store one with PUT /api/model_credentials/${model.provider}`);
