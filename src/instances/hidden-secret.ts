@@ -1,6 +1,6 @@
-/** A text without the secret, in any spelling that a server is likely to repeat it in. */
+/** A text without the secret, in any spelling that a server is likely to repeat it in. A shorter one would hide words. */
 export function hideSecret(text: string, secret: string | undefined): string {
-  if (secret === undefined || secret === '') return text;
+  if (secret === undefined || secret.length < 4) return text;
   const spellings = new Set([
     secret,
     encodeURIComponent(secret),

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
 /** The durable side of an agent: what `instanceKey` tells apart. */
@@ -20,8 +21,10 @@ export function workspaceOf(db: Db, instance: Instance) {
       return rows.map((row) => ({ path: row.path, size: row.size, updatedAt: row.updated_at }));
     },
     async read(path: string): Promise<Uint8Array | undefined> {
-      const row = await files.select('content').where('path', '=', path).executeTakeFirst();
-      return row?.content;
+      // As base64, because the embedded engine takes 15 times as long for bytes.
+      const content = sql<string>`encode(content, 'base64')`.as('content');
+      const row = await files.select(content).where('path', '=', path).executeTakeFirst();
+      return row === undefined ? undefined : Buffer.from(row.content, 'base64');
     },
   };
 }

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Database } from '../../../src/database/database.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { ServiceError } from '../../../src/errors.ts';
+import { instanceKey } from '../../../src/instances/instance-key.ts';
+import { stageUpload, uploadPath } from '../../../src/instances/upload.ts';
+import { workspaceOf } from '../../../src/instances/workspace.ts';
+
+let database: Database;
+before(async () => {
+  database = await wrapPGlite({});
+  await migrate(database);
+});
+after(() => database.close());
+
+const instance = { orgId: 1, agentId: 2, instanceKey: 'shared' };
+let sessions = 0;
+
+async function createSession(key = 'shared'): Promise<string> {
+  sessions += 1;
+  const id = `ses_${sessions}`;
+  await database.db
+    .insertInto('sessions')
+    .values({
+      id,
+      org_id: 1,
+      agent_id: 2,
+      release_version: 1,
+      metadata: '{}',
+      surface: 'managed',
+      instance_key: key,
+      current_agent: 'main',
+    })
+    .execute();
+  return id;
+}
+
+async function stagedFiles(id: string): Promise<unknown> {
+  const row = await database.db.selectFrom('sessions').select('staged_files').where('id', '=', id).executeTakeFirstOrThrow();
+  return row.staged_files;
+}
+
+test('an upload is in the workspace of its instance, byte for byte, and staged for the next turn once', async () => {
+  const session = await createSession();
+  const bytes = Uint8Array.from({ length: 300 }, (_, index) => index % 256);
+  assert.equal(await stageUpload(database.db, 1, session, { name: 'a.bin', content: Buffer.from('first') }), 'uploads/a.bin');
+  assert.equal(await stageUpload(database.db, 1, session, { name: 'dir/a.bin', content: bytes }), 'uploads/a.bin');
+  assert.equal(await stageUpload(database.db, 1, session, { name: 'b.txt', content: Buffer.from('b') }), 'uploads/b.txt');
+  assert.deepEqual(await stagedFiles(session), ['uploads/a.bin', 'uploads/b.txt']);
+  const workspace = workspaceOf(database.db, instance);
+  assert.deepEqual(
+    (await workspace.list()).map(({ path, size }) => [path, size]),
+    [
+      ['uploads/a.bin', 300],
+      ['uploads/b.txt', 1],
+    ],
+  );
+  assert.deepEqual(new Uint8Array((await workspace.read('uploads/a.bin')) ?? []), bytes);
+  assert.equal(await workspace.read('uploads/none'), undefined);
+});
+
+test('another org, agent or instance sees none of it', async () => {
+  const session = await createSession();
+  await stageUpload(database.db, 1, session, { name: 'mine.txt', content: Buffer.from('mine') });
+  for (const other of [
+    { ...instance, orgId: 9 },
+    { ...instance, agentId: 9 },
+    { ...instance, instanceKey: 'end_user:eve' },
+  ]) {
+    assert.deepEqual(await workspaceOf(database.db, other).list(), []);
+    assert.equal(await workspaceOf(database.db, other).read('uploads/mine.txt'), undefined);
+  }
+  assert.equal(await stageUpload(database.db, 9, session, { name: 'x.txt', content: Buffer.from('x') }), undefined);
+  assert.deepEqual(await stagedFiles(session), ['uploads/mine.txt']);
+});
+
+test('an upload beyond a limit writes nothing', async () => {
+  const session = await createSession('limits');
+  const own = { ...instance, instanceKey: 'limits' };
+  const stage = (name: string, content: Uint8Array) => stageUpload(database.db, 1, session, { name, content });
+  const large = new Uint8Array(10 * 1024 * 1024 + 1);
+  await assert.rejects(stage('large', large), isServiceError('too-large'));
+  for (let index = 0; index < 6; index += 1) await stage(`${index}`, large.subarray(1));
+  await assert.rejects(stage('full', large.subarray(1)), isServiceError('too-large'));
+  assert.deepEqual(
+    await stagedFiles(session),
+    ['0', '1', '2', '3', '4', '5'].map((name) => `uploads/${name}`),
+  );
+  assert.equal((await workspaceOf(database.db, own).list()).length, 6);
+});
+
+const kept: [name: string, path: string][] = [
+  ['report.pdf', 'uploads/report.pdf'],
+  ['../../etc/passwd', 'uploads/passwd'],
+  ['/absolute/file', 'uploads/file'],
+  ['C:\\Users\\me\\photo.png', 'uploads/photo.png'],
+  ['..\\..\\x', 'uploads/x'],
+  ['  spaced name.txt ', 'uploads/spaced name.txt'],
+  ['.env', 'uploads/.env'],
+  ['...a', 'uploads/...a'],
+  ['%2e%2e%2fx', 'uploads/%2e%2e%2fx'],
+  ['naïve ünïcode 文件.txt', 'uploads/naïve ünïcode 文件.txt'],
+  ['e\u0301.txt', 'uploads/\u00e9.txt'],
+  ['wait… what.txt', 'uploads/wait… what.txt'],
+  ['a'.repeat(255), `uploads/${'a'.repeat(255)}`],
+];
+for (const [name, path] of kept) {
+  test(`an upload named ${JSON.stringify(name.slice(0, 40))} is kept under its basename`, () => {
+    assert.equal(uploadPath(name), path);
+  });
+}
+
+const refused = [
+  '',
+  ' ',
+  '.',
+  '..',
+  '...',
+  '../..',
+  'dir/',
+  'dir/..',
+  'dir\\',
+  '/',
+  '\\',
+  'nul\0byte',
+  'line\nbreak',
+  'tab\t.txt',
+  'escape\u001b[2J',
+  'c1\u0085',
+  'a'.repeat(256),
+  'ü'.repeat(150),
+  '\u2025',
+  '\u2024\u2024',
+  '\uff0e\uff0e',
+  '\uff0e.',
+  '\u2026',
+  'a\u2215b',
+  'a\u2044b',
+  'a\uff0fb',
+  'a\uff3cb',
+  'a\u29f5b',
+  'a\ufe68b',
+  'rtl\u202egnp.exe',
+  'zero\u200bwidth',
+  'bom\ufeff.txt',
+  'line\u2028separator',
+  'half \ud800 pair',
+];
+for (const name of refused) {
+  test(`an upload named ${JSON.stringify(name.slice(0, 20))} is refused`, () => {
+    assert.throws(() => uploadPath(name), isServiceError('bad-request'));
+  });
+}
+
+test('the instance boundary follows the scope, and an explicit instance wins', () => {
+  const identity = { sessionId: 'ses_1', endUserId: 'ada', agentInstanceId: null };
+  assert.equal(instanceKey('session', identity), 'session:ses_1');
+  assert.equal(instanceKey('end_user', identity), 'end_user:ada');
+  assert.equal(instanceKey('shared', identity), 'shared');
+  assert.equal(instanceKey('end_user', { ...identity, endUserId: null }), 'session:ses_1');
+  for (const scope of ['session', 'end_user', 'shared'] as const) {
+    assert.equal(instanceKey(scope, { ...identity, agentInstanceId: 'vera' }), 'instance:vera');
+  }
+  // No value of one kind can pass for another kind.
+  assert.notEqual(instanceKey('end_user', { ...identity, endUserId: 'shared' }), instanceKey('shared', identity));
+});
+
+function isServiceError(kind: string) {
+  return (error: unknown) => error instanceof ServiceError && error.kind === kind;
+}

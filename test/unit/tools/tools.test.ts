@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict';
+import type { RequestListener } from 'node:http';
+import { after, afterEach, test } from 'node:test';
+import { maxToolOutputCharacters, type Tool, type ToolOutcome, workspaceLimits } from '../../../src/harness/tool.ts';
+import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
+import { createTools } from '../../../src/harness/tools/create-tools.ts';
+import { createFetchTool } from '../../../src/harness/tools/fetch.ts';
+import { filesTool } from '../../../src/harness/tools/files.ts';
+import { createGuardedFetch } from '../../../src/outbox/destination.ts';
+import { createDestinations } from '../../../src/outbox/destinations.ts';
+import { type LocalServer, serveLocally } from '../../support/local-server.ts';
+import { MemoryWorkspace } from '../../support/memory-workspace.ts';
+
+const shell = createShellPool();
+after(() => shell.close());
+const signal = new AbortController().signal;
+const lenient = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+async function serve(listener: RequestListener): Promise<LocalServer> {
+  const server = await serveLocally(listener);
+  closers.push(() => server.close());
+  return server;
+}
+
+async function run(tool: Tool, input: unknown, workspace = new MemoryWorkspace()): Promise<ToolOutcome> {
+  const outcome = await tool.run(input, { callId: 'call', workspace, signal });
+  workspace.apply(outcome);
+  return outcome;
+}
+
+test('a sub-agent gets the tools it names, and handoff when there is someone to hand over to', () => {
+  const common = { agent: 'main', shell, fetch: lenient };
+  const names = (tools: Tool[]) => tools.map((tool) => tool.name);
+  assert.deepEqual(names(createTools({ ...common, names: ['bash', 'files', 'fetch'], agents: ['main'] })), ['bash', 'files', 'fetch']);
+  assert.deepEqual(names(createTools({ ...common, names: ['files', 'files'], agents: ['main', 'billing'] })), ['files', 'handoff']);
+  assert.deepEqual(names(createTools({ ...common, names: [], agents: ['main'] })), []);
+});
+
+test('handoff names the others, hands over, and refuses a name it does not know', async () => {
+  const [handoff] = createTools({ names: [], agent: 'main', agents: ['main', 'billing', 'legal'], shell, fetch: lenient });
+  assert(handoff);
+  assert.match(handoff.description, /billing, legal/);
+  assert.match(JSON.stringify(handoff.inputSchema), /"enum":\["billing","legal"\]/);
+  assert.equal(handoff.guards({ agent: 'billing' }), false);
+  assert.equal((await run(handoff, { agent: 'billing' })).handoff, 'billing');
+  for (const agent of ['main', 'nobody', '', undefined]) {
+    const outcome = await run(handoff, { agent });
+    assert.equal(outcome.isError, true);
+    assert.equal(outcome.handoff, undefined);
+  }
+});
+
+test('files are written, read, listed and deleted', async () => {
+  const workspace = new MemoryWorkspace();
+  assert.equal((await run(filesTool, { operation: 'list' }, workspace)).output, 'The workspace is empty.');
+  assert.equal((await run(filesTool, { operation: 'write', path: './notes//a.txt', content: 'grüß dich' }, workspace)).isError, false);
+  assert.equal((await run(filesTool, { operation: 'read', path: '/workspace/notes/a.txt' }, workspace)).output, 'grüß dich');
+  assert.match((await run(filesTool, { operation: 'list', path: 'notes/' }, workspace)).output, /^notes\/a\.txt \(11 bytes, /);
+  assert.equal((await run(filesTool, { operation: 'list', path: 'other' }, workspace)).isError, true);
+  assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, false);
+  assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, true);
+  assert.equal((await run(filesTool, { operation: 'read', path: 'notes/a.txt' }, workspace)).isError, true);
+  assert.deepEqual(workspace.paths(), []);
+});
+
+test('an empty file is a file, and writing replaces', async () => {
+  const workspace = new MemoryWorkspace({ 'a.txt': 'before' });
+  await run(filesTool, { operation: 'write', path: 'a.txt', content: '' }, workspace);
+  assert.deepEqual(await run(filesTool, { operation: 'read', path: 'a.txt' }, workspace), { output: '', isError: false });
+});
+
+test('a binary file is read as base64 and said to be', async () => {
+  const workspace = new MemoryWorkspace({ 'a.bin': new Uint8Array([0, 1, 255]), 'latin1.txt': new Uint8Array([0x66, 0xfc, 0x72]) });
+  const { output } = await run(filesTool, { operation: 'read', path: 'a.bin' }, workspace);
+  assert.equal(output, '[binary file of 3 bytes, shown in base64]\nAAH/');
+  assert.match((await run(filesTool, { operation: 'read', path: 'latin1.txt' }, workspace)).output, /^\[binary file/);
+});
+
+test('a long file is cut and the cut is said', async () => {
+  const workspace = new MemoryWorkspace({ 'long.txt': 'x'.repeat(100_000) });
+  const { output } = await run(filesTool, { operation: 'read', path: 'long.txt' }, workspace);
+  assert(output.length < maxToolOutputCharacters + 200);
+  assert.match(output, /\[output truncated: 70000 of 100000 characters left out\]$/);
+});
+
+const badPaths = [
+  '../x',
+  'a/../../x',
+  '/etc/passwd',
+  '/workspacex/a',
+  'a\0b',
+  'a\nb',
+  'a\\b',
+  '',
+  '.',
+  '/',
+  '/workspace',
+  'x'.repeat(256),
+  'd/'.repeat(600),
+  'a\ud800',
+];
+for (const path of badPaths) {
+  test(`the path ${JSON.stringify(path.slice(0, 20))} is refused`, async () => {
+    for (const operation of ['read', 'write', 'delete']) {
+      const outcome = await run(filesTool, { operation, path, content: 'x' });
+      assert.equal(outcome.isError, true, operation);
+      assert.equal(outcome.changes, undefined);
+    }
+  });
+}
+
+test('reading and listing ask nobody; everything else does', () => {
+  assert.equal(filesTool.guards({ operation: 'read', path: 'a' }), false);
+  assert.equal(filesTool.guards({ operation: 'list' }), false);
+  for (const input of [{ operation: 'write' }, { operation: 'delete' }, { operation: 'chmod' }, {}, null, 'text']) {
+    assert.equal(filesTool.guards(input), true);
+  }
+  assert.equal(filesTool.subject({ path: './a//b' }), 'a/b');
+  assert.equal(filesTool.prompt({ operation: 'delete', path: 'a' }), 'Delete the file a?');
+  assert.equal(filesTool.prompt({ operation: 'write', path: 'a', content: 'ü' }), 'Write 2 bytes to the file a?');
+});
+
+test('limits hold, a file and a directory never share a path, and a bad input changes nothing', async () => {
+  const workspace = new MemoryWorkspace({ a: 'file', 'dir/b': 'file' });
+  const large = 'x'.repeat(workspaceLimits.fileBytes + 1);
+  for (const input of [
+    { operation: 'write', path: 'large', content: large },
+    { operation: 'write', path: 'a/b', content: 'x' },
+    { operation: 'write', path: 'dir', content: 'x' },
+    { operation: 'write', path: 'c' },
+    { operation: 'write', path: 'c', content: 7 },
+    { operation: 'chmod', path: 'a' },
+    { path: 'a' },
+    null,
+    [],
+    'text',
+  ]) {
+    const outcome = await run(filesTool, input, workspace);
+    assert.equal(outcome.isError, true);
+    assert.equal(outcome.changes, undefined);
+  }
+});
+
+test('fetch shows status, headers and body, and sends what it was given', async () => {
+  const server = await serve((request, response) => {
+    response.writeHead(201, { 'content-type': 'text/plain; charset=iso-8859-1', 'x-hidden': 'yes' });
+    request.resume().on('end', () => response.end(Buffer.from(`${request.method} ${request.headers['x-own']} für`, 'latin1')));
+  });
+  const tool = createFetchTool({ fetch: lenient });
+  const outcome = await run(tool, { url: server.origin, method: 'post', headers: { 'X-Own': 'own' }, body: 'hello' });
+  assert.equal(outcome.output, 'HTTP 201\ncontent-type: text/plain; charset=iso-8859-1\n\nPOST own für');
+  assert.equal(outcome.isError, false);
+  assert.equal(tool.subject({ url: 'https://EXAMPLE.com/a/../b' }), 'https://example.com/b');
+  assert.equal(tool.guards({}), true);
+});
+
+test('fetch: an HTTP error is an error, a redirect is followed, binary is not shown', async () => {
+  const server = await serve((request, response) => {
+    if (request.url === '/moved') return response.writeHead(302, { location: '/there' }).end();
+    if (request.url === '/there') return response.end('arrived');
+    if (request.url === '/binary') return response.end(Buffer.from([1, 0, 2]));
+    response.writeHead(404).end('nothing');
+  });
+  const tool = createFetchTool({ fetch: lenient });
+  assert.deepEqual(await run(tool, { url: `${server.origin}/none` }), { output: 'HTTP 404\n\nnothing', isError: true });
+  assert.match((await run(tool, { url: `${server.origin}/moved` })).output, /arrived/);
+  assert.match((await run(tool, { url: `${server.origin}/binary` })).output, /\[binary content of 3 bytes, not shown\]/);
+});
+
+test('fetch reads one mebibyte at most, shows less, and says both', async () => {
+  let sent = 0;
+  const server = await serve((_request, response) => {
+    const more = () => {
+      sent += 65_536;
+      if (response.write('x'.repeat(65_536))) setImmediate(more);
+      else response.once('drain', more);
+    };
+    more();
+    response.on('close', () => response.removeAllListeners('drain'));
+  });
+  const { output } = await run(createFetchTool({ fetch: lenient }), { url: server.origin });
+  assert(output.length < maxToolOutputCharacters + 200);
+  assert.match(output, /output truncated/);
+  assert(sent < 20 * 1024 * 1024);
+});
+
+test('fetch ends after its time, and at once when aborted', async () => {
+  const server = await serve((request, response) => {
+    if (request.url === '/slow') response.write('first');
+  });
+  const hasty = createFetchTool({ fetch: lenient, timeoutMs: 100 });
+  for (const path of ['/never', '/slow']) {
+    assert.deepEqual(await run(hasty, { url: server.origin + path }), { output: 'No complete answer within 0.1 s', isError: true });
+  }
+  const aborting = new AbortController();
+  const reason = new Error('interrupted');
+  const call = createFetchTool({ fetch: lenient }).run(
+    { url: `${server.origin}/slow` },
+    { callId: 'call', workspace: new MemoryWorkspace(), signal: aborting.signal },
+  );
+  setTimeout(() => aborting.abort(reason), 50);
+  await assert.rejects(call, reason);
+});
+
+test('fetch refuses what is not public, bad input and headers of the connection, as an outcome', async () => {
+  const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: true, PARLEY_ALLOW_PRIVATE_UPSTREAMS: false, PARLEY_GATEWAY_PEERS: {} };
+  const tool = createFetchTool({ fetch: createDestinations(settings).web.fetch });
+  const server = await serve((_request, response) => response.end('secret'));
+  for (const input of [
+    { url: server.origin },
+    { url: `https://127.0.0.1:${server.port}/` },
+    { url: 'http://169.254.169.254/latest' },
+    { url: 'not a url' },
+    {},
+    null,
+    { url: 'https://example.com/', method: 'BREW' },
+    { url: 'https://example.com/', body: 'x' },
+    { url: 'https://example.com/', headers: { Host: 'internal' } },
+    { url: 'https://example.com/', headers: { 'bad name': 'x' } },
+    { url: 'https://example.com/', headers: { 'x-a': 'a\r\nb: c' } },
+  ]) {
+    const outcome = await run(tool, input);
+    assert.equal(outcome.isError, true, JSON.stringify(input));
+  }
+  assert.equal(server.connections(), 0);
+});
+
+test('each kind of use has its own setting', async () => {
+  const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: true, PARLEY_ALLOW_PRIVATE_UPSTREAMS: false, PARLEY_GATEWAY_PEERS: {} };
+  const first = createDestinations(settings);
+  await first.deliveries.check('http://127.0.0.1/');
+  await assert.rejects(first.upstreams.check('http://127.0.0.1/'), /PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+  await assert.rejects(first.web.check('http://127.0.0.1/'));
+  const second = createDestinations({
+    PARLEY_WEBHOOK_ALLOW_PRIVATE: false,
+    PARLEY_ALLOW_PRIVATE_UPSTREAMS: true,
+    PARLEY_GATEWAY_PEERS: { 'http://peer.internal:9999': 'key' },
+  });
+  await second.upstreams.check('http://127.0.0.1:11434/v1');
+  await second.deliveries.check('http://peer.internal:9999/v1/gateway/deliveries');
+  await assert.rejects(second.deliveries.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
+});
