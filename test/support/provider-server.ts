@@ -11,6 +11,8 @@ export interface ScriptedAnswer {
   pieceBytes?: number;
   /** Waits so long between pieces. */
   pauseMilliseconds?: number;
+  /** Ends the answer only so long after its last byte. */
+  endsAfterMilliseconds?: number;
   /** Ends the connection after the body without ending the answer. */
   cut?: boolean;
   /** Leaves the answer open after the body. */
@@ -25,6 +27,8 @@ export interface ReceivedRequest {
 
 export interface ProviderServer extends LocalServer {
   requests: ReceivedRequest[];
+  /** How many answers were sent whole. */
+  finished(): number;
   /** How many answers the client ended before they were complete. */
   dropped(): number;
 }
@@ -32,6 +36,7 @@ export interface ProviderServer extends LocalServer {
 /** A provider on 127.0.0.1 that gives the answers in order, the last one again and again. */
 export async function serveProvider(...answers: ScriptedAnswer[]): Promise<ProviderServer> {
   const requests: ReceivedRequest[] = [];
+  let finished = 0;
   let dropped = 0;
   const server = await serveLocally((request, response) => {
     const chunks: Buffer[] = [];
@@ -40,12 +45,13 @@ export async function serveProvider(...answers: ScriptedAnswer[]): Promise<Provi
       const answer = answers[Math.min(requests.length, answers.length - 1)] ?? { body: '' };
       requests.push({ url: request.url ?? '', headers: request.headers, body: JSON.parse(Buffer.concat(chunks).toString('utf8')) });
       response.on('close', () => {
-        if (!response.writableFinished) dropped += 1;
+        if (response.writableFinished) finished += 1;
+        else dropped += 1;
       });
       send(answer, response);
     });
   });
-  return { ...server, requests, dropped: () => dropped };
+  return { ...server, requests, finished: () => finished, dropped: () => dropped };
 }
 
 export function providerFixture(name: string): string {
@@ -66,6 +72,7 @@ async function send(answer: ScriptedAnswer, response: ServerResponse): Promise<v
     });
   }
   if (answer.hang === true) return;
+  if (answer.endsAfterMilliseconds !== undefined) await new Promise((resolve) => setTimeout(resolve, answer.endsAfterMilliseconds));
   if (answer.cut === true) response.destroy();
   else response.end();
 }

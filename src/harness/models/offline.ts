@@ -108,8 +108,10 @@ function chooseWords(directives: Directives, turn: TurnSoFar, tools: readonly Mo
   if (complaints.length > 0) return splitWords([...complaints, ...turn.calls.map(describeCall)].join('\n'));
   if (directives.say !== undefined) return splitWords(directives.say);
   if (directives.words !== undefined) return fillerWords(directives.words);
-  if (turn.calls.length > 0) return splitWords(turn.calls.map(describeCall).join('\n'));
-  return splitWords(plainAnswer(directives.question, turn));
+  if (directives.calls.length > 0) return splitWords(turn.calls.map(describeCall).join('\n'));
+  // The only call without a directive is the listing of the files that a question was about.
+  const listing = turn.calls.map(({ result }) => `\nWorkspace: ${result?.output ?? 'not known'}`).join('');
+  return splitWords(plainAnswer(directives.question, turn) + listing);
 }
 
 function describeCall({ tool, input, result }: TurnSoFar['calls'][number]): string {

@@ -142,7 +142,11 @@ describe('the offline model calls tools', () => {
       afterCalls('/handoff billing', [['handoff', { agent: 'billing' }, 'ok']]),
       'This is billing, who takes over here.',
     ],
-    ['and lists the files', afterCalls('which files are there?', [['files', { operation: 'list' }, 'a.txt']]), 'files answered: a.txt'],
+    [
+      'and lists the files',
+      afterCalls('Which files?', [['files', { operation: 'list' }, 'a.txt']]),
+      'You said: "Which files?". This is turn 1 of our conversation.\nWorkspace: a.txt',
+    ],
     ['and says when a result is missing', afterCalls('/tool bash {}', [['bash', {}, 'x']]).slice(0, 2), 'bash gave no result.'],
     [
       'and still names the one that is not offered',
