@@ -3,6 +3,7 @@ import { errorMessage } from '../errors.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
 import type { Directory } from './directory.ts';
 import { completeReleaseConfig } from './release-defaults.ts';
+import { outcomeColumns, type PinOutcome } from './releases.ts';
 
 /** What materializing needs of the world. */
 export interface Upstreams {
@@ -27,17 +28,26 @@ class StepError extends Error {
 
 const connectTimeoutMs = 20_000;
 
-/** Checks a release against the world and pins what it found. Throws, naming the step that failed and why. */
-export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams): Promise<PinnedTool[]> {
+/** Checks a release against the world and pins the tools it found. A failure names the step and the reason. */
+export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams): Promise<PinOutcome> {
+  try {
+    assertConfig(config);
+    const models = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])];
+    for (const model of models) await checkModel(orgId, model, upstreams);
+    const pinned = await Promise.all(config.mcp_servers.map((server) => pinServer(orgId, server, upstreams)));
+    return { state: 'materialized', pinnedTools: pinned.flat() };
+  } catch (error) {
+    if (!(error instanceof StepError)) throw error;
+    return { state: 'failed', error: error.message.slice(0, 2_000).toWellFormed() };
+  }
+}
+
+function assertConfig(config: ReleaseConfig): void {
   try {
     completeReleaseConfig(config);
   } catch (error) {
     throw new StepError('config', errorMessage(error), error);
   }
-  const models = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])];
-  for (const model of models) await checkModel(orgId, model, upstreams);
-  const pinned = await Promise.all(config.mcp_servers.map((server) => pinServer(orgId, server, upstreams)));
-  return pinned.flat();
 }
 
 async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstreams): Promise<void> {
@@ -102,6 +112,16 @@ export class Materializer {
     await Promise.allSettled(this.#running.values());
   }
 
+  /** What is known at once of a release that needs no other server; undefined when it must be connected to first. */
+  async pinNow(orgId: number, config: ReleaseConfig): Promise<PinOutcome | undefined> {
+    return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.#upstreams);
+  }
+
+  /** Materializes after the answer: a failure to do so is taken up by the next look. */
+  materializeLater(orgId: number, agentId: number, version: number): void {
+    this.materialize(orgId, agentId, version).catch(() => {});
+  }
+
   /** Ends when the release is materialized or failed; the reason is in its row, not thrown. */
   materialize(orgId: number, agentId: number, version: number): Promise<void> {
     const name = `${agentId}/${version}`;
@@ -113,22 +133,16 @@ export class Materializer {
   async #run(orgId: number, agentId: number, version: number): Promise<void> {
     const release = await this.#directory.release(orgId, agentId, version);
     if (release === undefined || release.state === 'materialized' || release.state === 'failed') return;
-    if (release.config.mcp_servers.length > 0) await this.#update(orgId, agentId, version, { state: 'materializing' });
-    try {
-      const pinned = await pinRelease(orgId, release.config, this.#upstreams);
-      const outcome = { state: 'materialized', error: null, pinned_tools: JSON.stringify(pinned), materialized_at: new Date() } as const;
-      await this.#update(orgId, agentId, version, outcome);
-    } catch (error) {
-      if (!(error instanceof StepError)) throw error;
-      await this.#update(orgId, agentId, version, { state: 'failed', error: error.message.slice(0, 2_000).toWellFormed() });
-    }
+    await this.#update(orgId, agentId, version, { state: 'materializing' });
+    const outcome = await pinRelease(orgId, release.config, this.#upstreams);
+    await this.#update(orgId, agentId, version, outcomeColumns(outcome, new Date()));
   }
 
   async #update(
     orgId: number,
     agentId: number,
     version: number,
-    values: { state: 'materializing' | 'materialized' | 'failed'; error?: string | null; pinned_tools?: string; materialized_at?: Date },
+    values: { state: 'materializing' } | ReturnType<typeof outcomeColumns>,
   ): Promise<void> {
     await this.#directory.change(orgId, (transaction) =>
       transaction

@@ -15,8 +15,17 @@ export interface Release {
   createdAt: Date;
 }
 
-/** Adds the agent's next version. Undefined when the org has no such agent. */
-export async function createRelease(transaction: Db, actor: Actor, agentId: number, config: ReleaseConfig): Promise<Release | undefined> {
+/** How materializing ended. */
+export type PinOutcome = { state: 'materialized'; pinnedTools: PinnedTool[] } | { state: 'failed'; error: string };
+
+/** Adds the agent's next version, with its outcome where that is known already. Undefined when the org has no such agent. */
+export async function createRelease(
+  transaction: Db,
+  actor: Actor,
+  agentId: number,
+  config: ReleaseConfig,
+  outcome: PinOutcome | undefined,
+): Promise<Release | undefined> {
   // The agent's row is held, so that versions have no gaps and no duplicates.
   const agent = await transaction
     .selectFrom('agents')
@@ -40,9 +49,9 @@ export async function createRelease(transaction: Db, actor: Actor, agentId: numb
       org_id: actor.orgId,
       agent_id: agentId,
       version: (newest?.version ?? 0) + 1,
-      state: 'pending',
       config: JSON.stringify(config),
       created_at: actor.at,
+      ...(outcome === undefined ? { state: 'pending' as const } : outcomeColumns(outcome, actor.at)),
     })
     .returningAll()
     .executeTakeFirstOrThrow();
@@ -100,6 +109,12 @@ export async function activateRelease(transaction: Db, actor: Actor, agentId: nu
     metadata: { agent: agent.slug, version, previous_version: agent.active_version },
   });
   return releaseFrom(row);
+}
+
+export function outcomeColumns(outcome: PinOutcome, at: Date) {
+  return outcome.state === 'failed'
+    ? { state: outcome.state, error: outcome.error }
+    : { state: outcome.state, error: null, pinned_tools: JSON.stringify(outcome.pinnedTools), materialized_at: at };
 }
 
 export function releaseFrom(row: Selectable<Schema['releases']>): Release {

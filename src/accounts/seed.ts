@@ -56,9 +56,8 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
     isDefault: true,
   });
   const config = completeReleaseConfig({ instructions, tools: ['bash', 'files', 'fetch'] });
-  const release = await createRelease(transaction, actor, agent.id, config);
   // The offline model has nothing to resolve or to connect to.
-  await transaction.updateTable('releases').set({ state: 'materialized', materialized_at: at }).where('agent_id', '=', agent.id).execute();
+  const release = await createRelease(transaction, actor, agent.id, config, { state: 'materialized', pinnedTools: [] });
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1);
   await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, secret: apiKey }, new Set(allScopes));
   return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
