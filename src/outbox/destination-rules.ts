@@ -10,15 +10,22 @@ export interface Rules {
 }
 
 export function refusedUrl(url: URL, rules: Rules): string | undefined {
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'must be an https:// URL';
+  const form = refusedForm(url);
+  if (form !== undefined) return form;
   if (url.protocol === 'http:' && !rules.allowPrivate) return 'must use HTTPS';
-  if (url.username !== '' || url.password !== '') return 'must not carry a user name or password';
   if (url.port !== '' && refusedPorts.has(Number(url.port)))
     return `must not use port ${url.port}, which belongs to another kind of service`;
   const host = hostOf(url.hostname);
   if (host === '') return 'must name a host';
   if (isIP(host) !== 0) return refusedAddress(host, rules);
   return refusedName(host, rules);
+}
+
+/** What holds wherever a request goes. */
+export function refusedForm(url: URL): string | undefined {
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'must be an https:// URL';
+  if (url.username !== '' || url.password !== '') return 'must not carry a user name or password';
+  return undefined;
 }
 
 export function refusedAddress(address: string, rules: Rules): string | undefined {
@@ -73,12 +80,15 @@ const rangeNames: Record<string, string> = {
   deprecatedSiteLocal: 'private',
 };
 
-/** Well-known services that a forged HTTP request could talk to. Listed in docs/tools.md. */
+/**
+ * Well-known services that a forged HTTP request could talk to. None is in the range from which systems hand out free
+ * ports, or is a usual port of web servers.
+ */
 export const refusedPorts: ReadonlySet<number> = new Set([
   1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117,
   119, 123, 135, 137, 138, 139, 143, 161, 162, 179, 389, 427, 445, 464, 465, 500, 512, 513, 514, 515, 526, 530, 531, 532, 540, 543, 544,
-  548, 554, 556, 563, 587, 593, 601, 631, 636, 873, 902, 989, 990, 993, 995, 1080, 1099, 1433, 1434, 1521, 1719, 1720, 1723, 1883, 2049,
-  2181, 2375, 2376, 2379, 2380, 3128, 3260, 3268, 3269, 3306, 3389, 3659, 4045, 4190, 4369, 5060, 5061, 5432, 5433, 5671, 5672, 5900, 5901,
-  5984, 5985, 5986, 6000, 6379, 6380, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 7000, 7001, 8086, 8500, 9000, 9042, 9092, 9200,
-  9300, 10080, 10250, 10255, 11211, 15672, 25672, 26379, 27017, 27018, 27019, 28015, 50000, 61616,
+  548, 554, 556, 563, 587, 593, 601, 631, 636, 873, 989, 990, 993, 995, 1080, 1099, 1433, 1434, 1521, 1719, 1720, 1723, 1883, 2049, 2181,
+  2375, 2376, 2379, 2380, 3128, 3260, 3268, 3269, 3306, 3389, 3659, 4045, 4190, 4369, 5060, 5061, 5432, 5433, 5671, 5672, 5900, 5901, 5984,
+  5985, 5986, 6000, 6379, 6380, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 9042, 9092, 9200, 9300, 10080, 10250, 10255, 11211,
+  15672, 25672, 26379, 27017, 27018, 27019, 28015,
 ]);

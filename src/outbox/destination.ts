@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import { Agent, buildConnector } from 'undici';
 import { ServiceError } from '../errors.ts';
-import { hostOf, type Rules, refusedAddress, refusedUrl } from './destination-rules.ts';
+import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './destination-rules.ts';
 import { exchange } from './exchange.ts';
 import { followRedirects } from './redirects.ts';
 
@@ -17,7 +17,7 @@ export interface DestinationPolicy extends Rules {
   allowPrivate: boolean;
   /** The setting that lifts it, named in every refusal. */
   liftedBy?: string;
-  /** Origins that the operator chose, exempt from every rule but the one on credentials. */
+  /** Origins that the operator chose, exempt from every rule but those on the form of a URL. */
   exemptOrigins?: readonly string[];
   /** Redirects to follow, each checked like the first URL. None by default: the 3xx is the answer. */
   maxRedirects?: number;
@@ -30,8 +30,8 @@ export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) =
 
 /** The caller keeps it for the life of the process; its idle connections hold no process open. */
 export function createGuardedFetch(policy: DestinationPolicy): GuardedFetch {
-  const guarded = createDispatcher(policy, policy.allowPrivate);
-  const exempt = (policy.exemptOrigins ?? []).length > 0 ? createDispatcher(policy, true) : undefined;
+  const guarded = createDispatcher(policy);
+  const exempt = (policy.exemptOrigins ?? []).length > 0 ? new Agent(connections) : undefined;
   const origins = originsOf(policy);
 
   async function send(url: URL, init: RequestInit): Promise<Response> {
@@ -71,8 +71,7 @@ export async function checkDestination(input: string | URL, policy: DestinationP
   }
 }
 
-function createDispatcher(policy: DestinationPolicy, allowPrivate: boolean): Agent {
-  const rules = { allowPrivate };
+function createDispatcher(policy: DestinationPolicy): Agent {
   const resolve = policy.resolve ?? resolveHost;
 
   // node:net connects to the answer of this and to nothing else. It never asks for a literal; `connect` checks those.
@@ -91,7 +90,7 @@ function createDispatcher(policy: DestinationPolicy, allowPrivate: boolean): Age
 
   function refusalOf(hostname: string, addresses: { address: string }[]): ServiceError | undefined {
     for (const { address } of addresses) {
-      const reason = refusedAddress(address, rules);
+      const reason = refusedAddress(address, policy);
       if (reason !== undefined) return refusal(hostname, reason, policy);
     }
     return undefined;
@@ -100,15 +99,15 @@ function createDispatcher(policy: DestinationPolicy, allowPrivate: boolean): Age
   const open = buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout: connectTimeoutMs });
   const connect: buildConnector.connector = (options, callback) => {
     const literal = hostOf(options.hostname);
-    const reason = isIP(literal) === 0 ? undefined : refusedAddress(literal, rules);
+    const reason = isIP(literal) === 0 ? undefined : refusedAddress(literal, policy);
     if (reason !== undefined) return callback(refusal(options.hostname, reason, policy), null);
     open(options, callback);
   };
-  return new Agent({ connect, keepAliveTimeout: 10_000, keepAliveMaxTimeout: 60_000 });
+  return new Agent({ ...connections, connect });
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {
-  const reason = refusedUrl(url, isExempt ? { allowPrivate: true } : policy);
+  const reason = isExempt ? refusedForm(url) : refusedUrl(url, policy);
   if (reason !== undefined) throw refusal(url.host, reason, policy);
 }
 
@@ -133,4 +132,5 @@ function resolveHost(hostname: string): Promise<{ address: string; family: numbe
 }
 
 const connectTimeoutMs = 10_000;
+const connections = { allowH2: false, keepAliveTimeout: 10_000, keepAliveMaxTimeout: 60_000 };
 const resolveTimeoutMs = 3_000;

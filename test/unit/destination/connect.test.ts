@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
+import { createServer } from 'node:https';
 import { afterEach, test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import { ServiceError } from '../../../src/errors.ts';
 import { checkDestination, createGuardedFetch } from '../../../src/outbox/destination.ts';
@@ -39,6 +43,30 @@ test('the socket goes to the address that was checked: a connect resolves once',
   const response = await createGuardedFetch({ allowPrivate: true, resolve })(`http://pinned.example:${target.port}/`);
   assert.equal(await response.text(), `pinned.example:${target.port}`);
   assert.equal(resolved, 1);
+});
+
+test('TLS verifies the name, not the address that the socket is pinned to', async () => {
+  const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
+  const certificate = fixture('pinned.example.pem');
+  const before = getCACertificates('default');
+  setDefaultCACertificates([certificate]);
+  const names: unknown[] = [];
+  const server = createServer({ cert: certificate, key: fixture('pinned.example.key.pem') }, (_request, response) =>
+    response.end('private'),
+  );
+  server.on('secureConnection', (socket) => names.push(socket.servername));
+  server.listen(0, '127.0.0.1');
+  closers.push(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  assert(typeof address === 'object' && address !== null);
+  const guarded = createGuardedFetch({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
+  const response = await guarded(`https://pinned.example:${address.port}/`);
+  assert.equal(await response.text(), 'private');
+  assert.deepEqual(names, ['pinned.example']);
+  await assert.rejects(guarded(`https://other.example:${address.port}/`), /altnames/);
+  await assert.rejects(guarded(`https://127.0.0.1:${address.port}/`), /altnames/);
+  setDefaultCACertificates(before);
 });
 
 test('a kept-alive connection is used again; a new one is checked again', async () => {
