@@ -33,7 +33,7 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
       clearTimeout(last.timer);
       if (!last.shell.ended) return hold(last.shell);
     }
-    return hold(new ShellProcess());
+    return hold(new ShellProcess(maxBusyMs + timeoutMs));
   }
 
   function hold(shell: ShellProcess): ShellProcess {
@@ -87,7 +87,7 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
       }
     },
     warm() {
-      if (busy.size + idle.length === 0) keep(new ShellProcess());
+      if (busy.size + idle.length === 0) keep(new ShellProcess(maxBusyMs + timeoutMs));
     },
     close() {
       for (const { shell, timer } of idle.splice(0)) {
@@ -100,4 +100,4 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
 }
 
 const maxCommands = 200;
-const maxBusyMs = 60_000;
+const maxBusyMs = 30_000;

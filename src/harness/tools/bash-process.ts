@@ -16,14 +16,15 @@ export class ShellProcess {
   busyMs = 0;
   #ended = false;
 
-  constructor() {
-    const [file, args] = commandLine();
+  /** `lifeMs`: what all its commands may take together. */
+  constructor(lifeMs: number) {
+    const [file, args] = commandLine(Math.ceil(lifeMs / 1_000) + 30);
     // An empty environment: the server's holds its secrets.
     this.#child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
     this.#child.once('exit', () => {
       this.#ended = true;
     });
-    this.#child.once('error', () => {
+    this.#child.on('error', () => {
       this.#ended = true;
     });
     this.rest();
@@ -103,10 +104,9 @@ const graceMs = 1_000;
 const heapMegabytes = 256;
 // Virtual size of everything writable; node itself takes about 0.7 GB of it. The kernel holds this one.
 const dataKilobytes = 1_300_000;
-// A process is replaced long before this; it ends one whose parent died while it looped.
-const cpuSeconds = 180;
 
-function commandLine(): [file: string, args: string[]] {
+// The limit on CPU time ends a process whose parent died while it looped; any other is replaced before.
+function commandLine(cpuSeconds: number): [file: string, args: string[]] {
   const args = [
     '--permission',
     ...readablePaths().map((path) => `--allow-fs-read=${path}`),
