@@ -41,6 +41,8 @@ export interface MessageReceived {
   files?: string[];
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
+  /** Nobody can be asked on this wire: what would prompt is denied. */
+  unattended?: boolean;
   /** True for an entry that only informs (a gateway delivery): no turn answers it. */
   silent?: boolean;
 }

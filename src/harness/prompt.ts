@@ -1,0 +1,109 @@
+import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
+import type { Entry, SessionState } from '../session/state.ts';
+import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
+
+/**
+ * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each call
+ * begins with what the call before it held and a provider's prompt cache holds.
+ */
+export function buildPrompt(state: SessionState): PromptMessage[] {
+  const messages: PromptMessage[] = [];
+  if (state.summary !== undefined)
+    messages.push({ role: 'user', text: `Summary of the conversation before this point:\n${state.summary}` });
+  for (const entry of state.entries) addEntry(messages, entry);
+  closeOpenCalls(messages);
+  return messages;
+}
+
+export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig {
+  return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
+}
+
+/** Roughly what the prompt costs; four characters a token, as the providers' own rule of thumb has it. */
+export function estimateTokens(entries: readonly Entry[]): number {
+  let characters = 0;
+  for (const entry of entries) {
+    if (entry.type === 'user') characters += entry.message.text.length + contextLength(entry.message.context);
+    else if (entry.type === 'call') characters += JSON.stringify(entry.input ?? null).length;
+    else characters += entry.type === 'result' ? entry.output.length : entry.text.length;
+  }
+  return Math.ceil(characters / 4);
+}
+
+function contextLength(context: { text: string }[] | undefined): number {
+  return (context ?? []).reduce((sum, message) => sum + message.text.length, 0);
+}
+
+function addEntry(messages: PromptMessage[], entry: Entry): void {
+  switch (entry.type) {
+    case 'user': {
+      for (const earlier of entry.message.context ?? []) {
+        if (earlier.role === 'assistant') messages.push({ role: 'assistant', parts: [{ type: 'text', text: earlier.text }] });
+        else messages.push({ role: 'user', text: earlier.role === 'system' ? `[system] ${earlier.text}` : earlier.text });
+      }
+      const { text, participantName, files } = entry.message;
+      messages.push({
+        role: 'user',
+        text,
+        ...(participantName === undefined ? {} : { name: participantName }),
+        ...(files === undefined ? {} : { files }),
+      });
+      return;
+    }
+    case 'text':
+      assistantParts(messages).push({ type: 'text', text: entry.text });
+      return;
+    case 'reasoning':
+      assistantParts(messages).push({
+        type: 'reasoning',
+        text: entry.text,
+        ...(entry.providerMetadata === undefined ? {} : { providerMetadata: entry.providerMetadata }),
+      });
+      return;
+    case 'call':
+      assistantParts(messages).push({
+        type: 'tool-call',
+        callId: entry.callId,
+        tool: entry.tool,
+        input: entry.input,
+        ...(entry.providerMetadata === undefined ? {} : { providerMetadata: entry.providerMetadata }),
+      });
+      return;
+    case 'result':
+      toolResults(messages).push({ callId: entry.callId, tool: entry.tool, output: entry.output, isError: entry.isError });
+      return;
+  }
+}
+
+function assistantParts(messages: PromptMessage[]): AssistantPart[] {
+  const last = messages.at(-1);
+  if (last?.role === 'assistant') return last.parts;
+  const parts: AssistantPart[] = [];
+  messages.push({ role: 'assistant', parts });
+  return parts;
+}
+
+function toolResults(messages: PromptMessage[]): ToolResultPart[] {
+  const last = messages.at(-1);
+  if (last?.role === 'tool') return last.results;
+  const results: ToolResultPart[] = [];
+  messages.push({ role: 'tool', results });
+  return results;
+}
+
+/** Providers refuse a call without its result: one that a failed turn left open is answered here. */
+function closeOpenCalls(messages: PromptMessage[]): void {
+  for (let index = 0; index < messages.length; index += 1) {
+    const message = messages[index];
+    if (message?.role !== 'assistant') continue;
+    const calls = message.parts.filter((part) => part.type === 'tool-call');
+    if (calls.length === 0) continue;
+    const following = messages[index + 1];
+    const results = following?.role === 'tool' ? following.results : [];
+    for (const call of calls) {
+      if (results.some((result) => result.callId === call.callId)) continue;
+      results.push({ callId: call.callId, tool: call.tool, output: 'The call did not finish.', isError: true });
+    }
+    if (following?.role !== 'tool') messages.splice(index + 1, 0, { role: 'tool', results });
+  }
+}

@@ -1,0 +1,175 @@
+import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.ts';
+import type { CallState, SessionState, TurnState } from '../session/state.ts';
+import { addUsage, noUsage, type Usage } from '../session/usage.ts';
+import { condense } from './condense.ts';
+import { ModelError } from './model.ts';
+import { decidePermission } from './permissions.ts';
+import { subAgentOf } from './prompt.ts';
+import { type Answer, streamAnswer } from './stream-answer.ts';
+import { boundOutput, type ToolOutcome } from './tool.ts';
+import { InterruptReason, storable, type TurnWorld, type TurnYield } from './turn-world.ts';
+
+/**
+ * Runs the state's turn to its next rest. Going on after an approval or a crash is running it again over the log:
+ * `recovered` says that another run may have died in the middle, so that a call without a result may have acted.
+ */
+export async function* runTurn(
+  state: SessionState,
+  world: TurnWorld,
+  signal: AbortSignal,
+  recovered: boolean,
+): AsyncGenerator<TurnYield, void, void> {
+  const turn = state.turn;
+  if (turn === undefined) throw new Error('the session has no turn to run');
+  try {
+    let mayHaveBegun = recovered;
+    for (;;) {
+      for (const call of turn.calls.filter((candidate) => !candidate.finished)) {
+        if (isInterrupted(turn, signal)) break;
+        const next = yield* settleCall(state, turn, call, world, signal, mayHaveBegun);
+        if (next === 'paused') return;
+        mayHaveBegun = false;
+      }
+      if (isInterrupted(turn, signal)) {
+        yield { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+        return;
+      }
+      if (turn.step >= world.release.limits.max_steps) {
+        yield { type: 'end', events: [ended(turn, 'max_steps', noUsage)] };
+        return;
+      }
+      const agent = subAgentOf(world.release, turn.agent);
+      const model = await world.modelFor(agent);
+      const tools = await world.toolsFor(agent);
+      yield* condense(state, agent, model, world.release.context, signal);
+      const answer = yield* streamAnswer(state, turn, agent, model, tools, world, signal);
+      const last = answer.interrupted ? 'interrupted' : answer.calls.length === 0 ? 'end_turn' : undefined;
+      if (last !== undefined) {
+        yield { type: 'end', events: [...answer.events, ended(turn, last, answer.usage, answer.step)] };
+        return;
+      }
+      yield { type: 'commit', events: [...answer.events, ...callEvents(answer)] };
+    }
+  } catch (error) {
+    if (signal.aborted && isInterrupted(turn, signal)) {
+      yield { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+      return;
+    }
+    if (!(error instanceof ModelError)) throw error;
+    const { code, message, provider, retryAfterSeconds } = error;
+    yield {
+      type: 'end',
+      events: [
+        {
+          type: 'turn-failed',
+          data: { code, message, provider, usage: turn.usage, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) },
+        },
+      ],
+    };
+  }
+}
+
+function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
+  if (signal.aborted && signal.reason instanceof InterruptReason && signal.reason.reason === 'interrupted') return true;
+  if (signal.aborted) throw signal.reason;
+  return turn.interrupted;
+}
+
+/** Brings one call to its result: runs it, asks for it, or says why it did not run. */
+async function* settleCall(
+  state: SessionState,
+  turn: TurnState,
+  call: CallState,
+  world: TurnWorld,
+  signal: AbortSignal,
+  mayHaveBegun: boolean,
+): AsyncGenerator<TurnYield, 'settled' | 'paused', void> {
+  const tools = await world.toolsFor(subAgentOf(world.release, turn.agent));
+  const tool = tools.find((candidate) => candidate.name === call.tool);
+  if (tool === undefined) {
+    yield finish(call, { output: `There is no tool named ${call.tool}.`, isError: true });
+    return 'settled';
+  }
+  const decision = call.approval?.decision;
+  if (decision === 'deny') {
+    yield finish(call, { output: 'The user denied this action. Go on without it.', isError: true }, 'denied');
+    return 'settled';
+  }
+  if (decision === undefined) {
+    const mode = turn.message?.unattended && world.permissionMode === 'interactive' ? 'locked' : world.permissionMode;
+    const permission = decidePermission(tool, call.input, world.release.permissions.rules, state.grants, mode);
+    if (permission.action === 'deny') {
+      yield finish(call, { output: 'This action is not permitted for this agent. Go on without it.', isError: true }, 'denied');
+      return 'settled';
+    }
+    if (permission.action === 'ask') {
+      const request: ApprovalRequested = {
+        requestId: call.approval?.requestId ?? world.newId('req_'),
+        callId: call.callId,
+        kind: 'tool_use',
+        tool: tool.name,
+        input: call.input,
+        message: tool.prompt(call.input),
+        options: ['approve_once', 'approve_session', 'deny'],
+        pattern: permission.pattern,
+      };
+      yield { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
+      return 'paused';
+    }
+  }
+  if (mayHaveBegun && !tool.repeatable) {
+    yield finish(
+      call,
+      { output: 'The process stopped while this call ran. Its outcome is unknown; it was not run again.', isError: true },
+      'unknown',
+    );
+    return 'settled';
+  }
+  const outcome = await tool.run(call.input, { callId: call.callId, workspace: world.workspace, signal });
+  yield finish(call, outcome);
+  return 'settled';
+}
+
+function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unknown'): TurnYield {
+  const event: NewEvent = {
+    type: 'tool-finished',
+    data: {
+      callId: call.callId,
+      tool: call.tool,
+      output: boundOutput(storable(outcome.output)),
+      isError: outcome.isError,
+      ...(notRun === undefined ? {} : { notRun }),
+      ...(outcome.handoff === undefined ? {} : { handoff: outcome.handoff }),
+    },
+  };
+  return { type: 'commit', events: [event], ...(outcome.changes === undefined ? {} : { changes: outcome.changes }) };
+}
+
+function interruptedCalls(turn: TurnState): NewEvent[] {
+  return turn.calls
+    .filter((call) => !call.finished)
+    .map((call) => ({
+      type: 'tool-finished',
+      data: { callId: call.callId, tool: call.tool, output: 'Interrupted before it finished.', isError: true, notRun: 'interrupted' },
+    }));
+}
+
+function callEvents(answer: Answer): NewEvent[] {
+  return answer.calls.map((call, index) => ({
+    type: 'tool-called',
+    data: { ...call, step: answer.step, ...(index === answer.calls.length - 1 ? { stepUsage: answer.usage } : {}) },
+  }));
+}
+
+function ended(turn: TurnState, stopReason: StopReason, stepUsage: Usage, step: number = turn.step): NewEvent {
+  return {
+    type: 'turn-ended',
+    data: {
+      stopReason,
+      usage: addUsage(turn.usage, stepUsage),
+      step,
+      stepUsage,
+      ...(turn.deniedRequestId === undefined ? {} : { deniedRequestId: turn.deniedRequestId }),
+    },
+  };
+}

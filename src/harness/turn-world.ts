@@ -1,0 +1,39 @@
+import type { PermissionMode, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
+import type { ApprovalRequested, LiveFragment, NewEvent } from '../session/events.ts';
+import type { Model } from './model.ts';
+import type { FileChange, Tool, Workspace } from './tool.ts';
+
+/** What a turn needs of the world, as arguments. */
+export interface TurnWorld {
+  release: ReleaseConfig;
+  permissionMode: PermissionMode;
+  modelFor(agent: SubAgentConfig): Promise<Model>;
+  toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
+  workspace: Workspace;
+  newId(prefix: 'msg_' | 'req_' | 'call_'): string;
+  sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * `live` is shown and forgotten. Every other one is a commit point: by the time the generator is resumed, its events
+ * are stored and folded into the state that it was given. After `pause` or `end` it is not resumed.
+ */
+export type TurnYield =
+  | { type: 'live'; fragment: LiveFragment }
+  | { type: 'commit'; events: NewEvent[]; changes?: FileChange[] }
+  | { type: 'pause'; events: NewEvent[]; request: ApprovalRequested }
+  | { type: 'end'; events: NewEvent[] };
+
+/** Why a turn's signal was aborted: a person stopped it, its time is up, or its process lets go of it. */
+export class InterruptReason extends Error {
+  readonly reason: 'interrupted' | 'timeout' | 'released';
+  constructor(reason: 'interrupted' | 'timeout' | 'released') {
+    super(`turn ${reason}`);
+    this.reason = reason;
+  }
+}
+
+/** PostgreSQL stores neither NUL nor half a surrogate pair. */
+export function storable(text: string): string {
+  return text.replaceAll('\0', '\uFFFD').toWellFormed();
+}

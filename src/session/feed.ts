@@ -1,0 +1,155 @@
+import { isStored, type SessionUpdate, type StoredEvent } from './events.ts';
+import type { SessionLog } from './log.ts';
+
+/** A watcher this far behind is not sent more: it reads the rest from the log when it is ready. */
+const maxPending = 1_024;
+
+/** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
+export class Feed {
+  private readonly subscriptions = new Map<string, Set<Subscription>>();
+  /** Told when the first watcher of a session comes and when the last one leaves. */
+  onWatched: (sessionId: string, watched: boolean) => void = () => {};
+
+  subscribe(sessionId: string, live: boolean): Subscription {
+    const subscription = new Subscription(live, () => {
+      const set = this.subscriptions.get(sessionId);
+      set?.delete(subscription);
+      if (set?.size !== 0) return;
+      this.subscriptions.delete(sessionId);
+      this.onWatched(sessionId, false);
+    });
+    const set = this.subscriptions.get(sessionId);
+    if (set === undefined) {
+      this.subscriptions.set(sessionId, new Set([subscription]));
+      this.onWatched(sessionId, true);
+    } else {
+      set.add(subscription);
+    }
+    return subscription;
+  }
+
+  publish(sessionId: string, updates: readonly SessionUpdate[]): void {
+    const set = this.subscriptions.get(sessionId);
+    if (set === undefined) return;
+    for (const subscription of set) for (const update of updates) subscription.push(update);
+  }
+
+  /** Another process wrote up to `lastSeq`, or may have written anything when it is unknown. */
+  lookAgain(sessionId: string, lastSeq = Number.MAX_SAFE_INTEGER): void {
+    for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.lookAgain(lastSeq);
+  }
+
+  lookAgainEverywhere(): void {
+    for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
+  }
+
+  isWatched(sessionId: string): boolean {
+    return this.subscriptions.has(sessionId);
+  }
+
+  get watcherCount(): number {
+    let count = 0;
+    for (const set of this.subscriptions.values()) count += set.size;
+    return count;
+  }
+}
+
+/** One watcher's inbox, bounded: it forgets rather than grows, and knows that it did. Whoever subscribes closes it. */
+export class Subscription {
+  private readonly live: boolean;
+  private readonly onClose: () => void;
+  private pending: SessionUpdate[] = [];
+  private knownSeq = 0;
+  private wake: (() => void) | undefined;
+  private closed = false;
+
+  constructor(live: boolean, onClose: () => void) {
+    this.live = live;
+    this.onClose = onClose;
+  }
+
+  push(update: SessionUpdate): void {
+    if (!isStored(update) && !this.live) return;
+    if (this.pending.length >= maxPending) this.pending = [];
+    if (isStored(update)) this.knownSeq = Math.max(this.knownSeq, update.seq);
+    this.pending.push(update);
+    this.wake?.();
+  }
+
+  lookAgain(lastSeq: number): void {
+    this.knownSeq = Math.max(this.knownSeq, lastSeq);
+    this.wake?.();
+  }
+
+  /** What arrived since the last call; waits for something. Undefined once closed. */
+  async take(cursor: number): Promise<{ updates: SessionUpdate[]; isBehind: boolean } | undefined> {
+    while (!this.closed && this.pending.length === 0 && this.knownSeq <= cursor) {
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+      this.wake = undefined;
+    }
+    if (this.closed) return undefined;
+    const updates = this.pending;
+    this.pending = [];
+    const isBehind = this.knownSeq > cursor;
+    if (this.knownSeq === Number.MAX_SAFE_INTEGER) this.knownSeq = 0;
+    return { updates, isBehind };
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.pending = [];
+    this.onClose();
+    this.wake?.();
+  }
+}
+
+/**
+ * Yields every stored event after `after` once and in order, and live fragments as they come, in batches: first from the
+ * log, then from the subscription, and from the log again wherever the subscription missed something. Ends when the
+ * subscription is closed. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
+ */
+export async function* follow(
+  log: SessionLog,
+  subscription: Subscription,
+  sessionId: string,
+  after: number,
+  replay: boolean,
+): AsyncGenerator<SessionUpdate[]> {
+  let cursor = after;
+  if (replay) {
+    for await (const events of log.readAll(sessionId, cursor)) {
+      cursor = lastSeq(events, cursor);
+      yield events;
+    }
+  }
+  for (;;) {
+    const taken = await subscription.take(cursor);
+    if (taken === undefined) return;
+    const fresh: SessionUpdate[] = [];
+    let missed = false;
+    for (const update of taken.updates) {
+      if (!isStored(update)) {
+        if (!missed) fresh.push(update);
+      } else if (update.seq === cursor + 1) {
+        cursor = update.seq;
+        fresh.push(update);
+      } else if (update.seq > cursor) {
+        missed = true;
+        break;
+      }
+    }
+    if (fresh.length > 0) yield fresh;
+    if (!missed && !(taken.isBehind && taken.updates.length === 0)) continue;
+    for await (const events of log.readAll(sessionId, cursor)) {
+      cursor = lastSeq(events, cursor);
+      yield events;
+    }
+  }
+}
+
+function lastSeq(events: readonly StoredEvent[], cursor: number): number {
+  return events.at(-1)?.seq ?? cursor;
+}

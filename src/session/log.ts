@@ -1,0 +1,125 @@
+import type { Database } from '../database/database.ts';
+import type { NewEvent, StoredEvent } from './events.ts';
+import type { Operation, OperationResult } from './operations.ts';
+
+const applyOperations = { name: 'apply-operations', text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer' };
+const readEvents = {
+  name: 'read-events',
+  text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
+};
+
+/** More than this in one statement makes everyone wait for everyone. */
+const maxBatch = 256;
+
+export interface Applied {
+  result: OperationResult;
+  /** When its batch was written: the time of every event in it. */
+  at: Date;
+}
+
+interface Waiting {
+  operation: Operation;
+  resolve(applied: Applied): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * The append-only log of every conversation. Writes that wait at the same moment are committed by one statement, in the
+ * order they came (group commit); each caller is answered when its batch is durable, never before.
+ */
+export class SessionLog {
+  private readonly database: Database;
+  private readonly processId: string;
+  private readonly leaseMs: number;
+  private waiting: Waiting[] = [];
+  private writing = false;
+
+  constructor(database: Database, processId: string, leaseMs: number) {
+    this.database = database;
+    this.processId = processId;
+    this.leaseMs = leaseMs;
+  }
+
+  apply(operation: Operation): Promise<Applied> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ operation, resolve, reject });
+      if (!this.writing) {
+        this.writing = true;
+        setImmediate(() => void this.writeAll());
+      }
+    });
+  }
+
+  async read(sessionId: string, after: number, limit: number): Promise<StoredEvent[]> {
+    const rows = await this.database.prepared<EventRow>(readEvents, [sessionId, after, limit]);
+    return rows.map(toStoredEvent);
+  }
+
+  /** Everything after `after`, in pages, so that a long log is never in memory at once. */
+  async *readAll(sessionId: string, after = 0, page = 500): AsyncGenerator<StoredEvent[]> {
+    for (let cursor = after; ; ) {
+      const events = await this.read(sessionId, cursor, page);
+      if (events.length > 0) yield events;
+      if (events.length < page) return;
+      cursor = events.at(-1)?.seq ?? cursor;
+    }
+  }
+
+  private async writeAll(): Promise<void> {
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0, maxBatch);
+      await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
+    }
+    this.writing = false;
+  }
+
+  private async write(batch: Waiting[]): Promise<void> {
+    const operations = JSON.stringify(batch.map((entry) => entry.operation));
+    const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [
+      operations,
+      this.processId,
+      this.leaseMs,
+      this.database.engine === 'postgres',
+    ]);
+    if (row === undefined) throw new Error('apply_turn_operations gave no answer');
+    const at = new Date(row.answer.at);
+    batch.forEach((entry, index) => {
+      const result = row.answer.results[index];
+      if (result === undefined) entry.reject(new Error('an operation got no answer'));
+      else entry.resolve({ result, at });
+    });
+  }
+
+  /** A statement that failed for its content undid the whole batch: each is tried alone, so that only the culprit fails. */
+  private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
+    const isStatementError = error instanceof Error && 'code' in error && /^(2[0-9]|40|42|P0)/.test(String(error.code));
+    if (batch.length === 1 || !isStatementError) {
+      for (const entry of batch) entry.reject(error);
+      return;
+    }
+    for (const entry of batch) await this.write([entry]).catch(entry.reject);
+  }
+}
+
+interface Answer {
+  at: string;
+  results: OperationResult[];
+}
+
+interface EventRow {
+  seq: number;
+  turn_id: string;
+  type: NewEvent['type'];
+  data: NewEvent['data'];
+  created_at: Date;
+}
+
+/** The log holds only what we wrote: its rows are events by construction. */
+function toStoredEvent(row: EventRow): StoredEvent {
+  return { seq: row.seq, turnId: row.turn_id, createdAt: row.created_at, type: row.type, data: row.data } as StoredEvent;
+}
+
+/** Events as they stand in the log once their operation was applied. */
+export function numberEvents(events: readonly NewEvent[], turnId: string, firstSeq: number, at: Date): StoredEvent[] {
+  return events.map((event, index) => ({ ...event, seq: firstSeq + index, turnId, createdAt: at }));
+}

@@ -1,0 +1,166 @@
+import type { ApprovalDecision, MessageReceived, StopReason, StoredEvent } from './events.ts';
+import { addUsage, noUsage, type Usage } from './usage.ts';
+
+/** What the log adds up to. The fold changes it in place, so that the next turn costs what its own events cost. */
+export interface SessionState {
+  /** Of the last event folded in. */
+  seq: number;
+  /** Sub-agent that the conversation was last handed to; undefined: the release's main one. */
+  currentAgent: string | undefined;
+  /** The conversation as turns saw it, oldest first. */
+  entries: Entry[];
+  /** What stands in place of entries that were condensed away. */
+  summary: string | undefined;
+  /** What `approve_session` allowed, as `grantKey` writes it. */
+  grants: Set<string>;
+  /** Messages that people sent. */
+  userMessages: number;
+  turn: TurnState | undefined;
+}
+
+/** One thing that the model may be shown, with the place it has in the log. */
+export type Entry =
+  | { seq: number; type: 'user'; message: MessageReceived }
+  | { seq: number; type: 'text'; text: string }
+  | { seq: number; type: 'reasoning'; text: string; providerMetadata: Record<string, unknown> | undefined }
+  | { seq: number; type: 'call'; callId: string; tool: string; input: unknown; providerMetadata: Record<string, unknown> | undefined }
+  | { seq: number; type: 'result'; callId: string; tool: string; output: string; isError: boolean };
+
+export interface TurnState {
+  id: string;
+  agent: string;
+  message: MessageReceived | undefined;
+  /** Steps begun so far; a step is one model call and its tools. */
+  step: number;
+  usage: Usage;
+  /** Part of `usage` that was settled when the turn paused. */
+  settledUsage: Usage;
+  /** Calls of the current step, in order. */
+  calls: CallState[];
+  interrupted: boolean;
+  deniedRequestId: string | undefined;
+  ended: StopReason | 'failed' | undefined;
+}
+
+export interface CallState {
+  callId: string;
+  tool: string;
+  input: unknown;
+  finished: boolean;
+  /** The pending or given answer, when it had to ask. */
+  approval: { requestId: string; pattern: string; decision: ApprovalDecision | undefined } | undefined;
+}
+
+export function emptyState(): SessionState {
+  return { seq: 0, currentAgent: undefined, entries: [], summary: undefined, grants: new Set(), userMessages: 0, turn: undefined };
+}
+
+export function foldSession(events: Iterable<StoredEvent>, state: SessionState = emptyState()): SessionState {
+  for (const event of events) applyEvent(state, event);
+  return state;
+}
+
+/** "This and similar actions": the same tool, asked for by the same rule. */
+export function grantKey(tool: string, pattern: string): string {
+  return `${tool}\n${pattern}`;
+}
+
+function applyEvent(state: SessionState, event: StoredEvent): void {
+  const { seq } = event;
+  state.seq = seq;
+  switch (event.type) {
+    case 'message-received':
+      state.userMessages += 1;
+      state.entries.push({ seq, type: 'user', message: event.data });
+      if (!event.data.silent) state.turn = newTurn(event.turnId, event.data);
+      return;
+    case 'context-condensed':
+      state.entries = state.entries.filter((entry) => entry.seq > event.data.throughSeq);
+      state.summary = event.data.summary ?? undefined;
+      return;
+  }
+  const turn = state.turn;
+  if (turn === undefined || turn.id !== event.turnId) return;
+  switch (event.type) {
+    case 'turn-started':
+      turn.agent = event.data.agent;
+      return;
+    case 'reasoning-produced':
+      beginStep(turn, event.data.step);
+      state.entries.push({ seq, type: 'reasoning', text: event.data.text, providerMetadata: event.data.providerMetadata });
+      return;
+    case 'message-produced':
+      beginStep(turn, event.data.step);
+      if (event.data.text !== '') state.entries.push({ seq, type: 'text', text: event.data.text });
+      return;
+    case 'tool-called': {
+      const { callId, tool, input, step, stepUsage, providerMetadata } = event.data;
+      beginStep(turn, step);
+      turn.calls.push({ callId, tool, input, finished: false, approval: undefined });
+      if (stepUsage !== undefined) turn.usage = addUsage(turn.usage, stepUsage);
+      state.entries.push({ seq, type: 'call', callId, tool, input, providerMetadata });
+      return;
+    }
+    case 'tool-finished': {
+      const { callId, tool, output, isError, handoff } = event.data;
+      const call = turn.calls.find((candidate) => candidate.callId === callId);
+      if (call !== undefined) call.finished = true;
+      state.entries.push({ seq, type: 'result', callId, tool, output, isError });
+      if (handoff !== undefined) {
+        state.currentAgent = handoff;
+        turn.agent = handoff;
+      }
+      return;
+    }
+    case 'approval-requested': {
+      const { requestId, callId, pattern } = event.data;
+      const call = turn.calls.find((candidate) => candidate.callId === callId);
+      if (call !== undefined) call.approval = { requestId, pattern, decision: undefined };
+      turn.settledUsage = turn.usage;
+      return;
+    }
+    case 'approval-resolved': {
+      const call = turn.calls.find((candidate) => candidate.callId === event.data.callId);
+      if (call?.approval === undefined) return;
+      call.approval.decision = event.data.decision;
+      if (event.data.decision === 'approve_session') state.grants.add(grantKey(call.tool, call.approval.pattern));
+      if (event.data.decision === 'deny') turn.deniedRequestId = event.data.requestId;
+      return;
+    }
+    case 'turn-resumed':
+      return;
+    case 'interrupt-requested':
+      turn.interrupted = true;
+      return;
+    case 'turn-ended':
+      turn.usage = event.data.usage;
+      turn.ended = event.data.stopReason;
+      return;
+    case 'turn-failed':
+      turn.usage = event.data.usage;
+      turn.ended = 'failed';
+      return;
+  }
+}
+
+function newTurn(id: string, message: MessageReceived): TurnState {
+  return {
+    id,
+    agent: '',
+    message,
+    step: 0,
+    usage: noUsage,
+    settledUsage: noUsage,
+    calls: [],
+    interrupted: false,
+    deniedRequestId: undefined,
+    ended: undefined,
+  };
+}
+
+/** The first event of a step leaves the calls of the one before behind. */
+function beginStep(turn: TurnState, step: number): void {
+  if (step === turn.step) return;
+  turn.step = step;
+  turn.calls = [];
+}
