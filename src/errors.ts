@@ -10,6 +10,7 @@ export type ErrorKind =
   | 'unsupported-media-type' // 415
   | 'invalid' // 422
   | 'rate-limited' // 429
+  | 'internal' // 500: ours, never the client's
   | 'upstream' // 502
   | 'unavailable'; // 503
 

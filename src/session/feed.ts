@@ -82,7 +82,7 @@ export class Subscription {
   }
 
   /** What arrived since the last call; waits for something. Undefined once closed. */
-  async take(cursor: number): Promise<{ updates: SessionUpdate[]; isBehind: boolean } | undefined> {
+  async take(cursor: number): Promise<{ updates: SessionUpdate[]; knownSeq: number } | undefined> {
     while (!this.closed && this.pending.length === 0 && this.knownSeq <= cursor) {
       await new Promise<void>((resolve) => {
         this.wake = resolve;
@@ -92,9 +92,12 @@ export class Subscription {
     if (this.closed) return undefined;
     const updates = this.pending;
     this.pending = [];
-    const isBehind = this.knownSeq > cursor;
-    if (this.knownSeq === Number.MAX_SAFE_INTEGER) this.knownSeq = 0;
-    return { updates, isBehind };
+    return { updates, knownSeq: this.knownSeq };
+  }
+
+  /** The log was read to its end at `cursor` and held no more: what was promised up to `knownSeq` is not to come. */
+  caughtUp(cursor: number, knownSeq: number): void {
+    if (this.knownSeq === knownSeq) this.knownSeq = cursor;
   }
 
   close(): void {
@@ -142,11 +145,12 @@ export async function* follow(
       }
     }
     if (fresh.length > 0) yield fresh;
-    if (!missed && !(taken.isBehind && taken.updates.length === 0)) continue;
+    if (!missed && (taken.updates.length > 0 || taken.knownSeq <= cursor)) continue;
     for await (const events of log.readAll(sessionId, cursor)) {
       cursor = lastSeq(events, cursor);
       yield events;
     }
+    subscription.caughtUp(cursor, taken.knownSeq);
   }
 }
 

@@ -1,0 +1,132 @@
+import type { PendingInput } from '../../database/schema.ts';
+import { type ApprovalRequested, isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
+import { type Usage, wireUsage } from '../../session/usage.ts';
+import { toolState } from '../../turn/collect.ts';
+
+/** A frame of the native stream (spec 6.1). */
+export interface NativeFrame {
+  type: 'text' | 'tool_use' | 'reasoning' | 'step_start' | 'step_finish' | 'input_required' | 'error' | 'done';
+  data: Record<string, unknown>;
+}
+
+interface OpenCall {
+  tool: string;
+  input: unknown;
+}
+
+/**
+ * Turns what a turn adds into native frames. Text that was shown as it came is not shown again when its whole message is
+ * stored; what a watcher missed of it comes then, so that the sum is always the message.
+ */
+export class NativeProjector {
+  private readonly thinking: boolean;
+  private readonly shown = new Map<string, number>();
+  private readonly calls = new Map<string, OpenCall>();
+  private agent = '';
+  private step = 0;
+  private stepOpen = false;
+  private stepUsage: Usage | undefined;
+
+  constructor(thinking: boolean) {
+    this.thinking = thinking;
+  }
+
+  project(update: SessionUpdate): NativeFrame[] {
+    if (isStored(update)) return this.projectStored(update);
+    const type = update.type === 'text-delta' ? 'text' : 'reasoning';
+    const frames = this.openStep(update.step);
+    if (type === 'reasoning' && !this.thinking) return frames;
+    const key = `${type} ${update.messageId}`;
+    this.shown.set(key, (this.shown.get(key) ?? 0) + update.text.length);
+    frames.push({ type, data: { part: { type, text: update.text } } });
+    return frames;
+  }
+
+  private projectStored(event: StoredEvent): NativeFrame[] {
+    switch (event.type) {
+      case 'reasoning-produced': {
+        const frames = this.openStep(event.data.step);
+        return this.thinking ? [...frames, ...this.rest('reasoning', event.data.messageId, event.data.text)] : frames;
+      }
+      case 'message-produced':
+        return [...this.openStep(event.data.step), ...this.rest('text', event.data.messageId, event.data.text)];
+      case 'tool-called': {
+        const { callId, tool, input, step, stepUsage } = event.data;
+        const frames = this.openStep(step);
+        this.calls.set(callId, { tool, input });
+        this.stepUsage = stepUsage ?? this.stepUsage;
+        return [...frames, { type: 'tool_use', data: { part: { type: 'tool_use', id: callId, tool, input, state: 'running' } } }];
+      }
+      case 'tool-finished': {
+        const { callId, tool, output } = event.data;
+        const input = this.calls.get(callId)?.input ?? null;
+        this.calls.delete(callId);
+        this.agent = event.data.handoff ?? this.agent;
+        const part = { type: 'tool_use', id: callId, tool, input, state: toolState(event.data), output };
+        const frames: NativeFrame[] = [{ type: 'tool_use', data: { part } }];
+        return this.calls.size === 0 ? [...frames, ...this.closeStep('tool_calls', this.stepUsage)] : frames;
+      }
+      case 'approval-requested':
+        return [{ type: 'input_required', data: { ...pendingInput(event.data) } }];
+      case 'turn-ended': {
+        const { stopReason, usage, stepUsage, deniedRequestId } = event.data;
+        const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
+        const interrupted = stopReason === 'end_turn' ? {} : { stop_reason: stopReason };
+        return [
+          ...this.closeStep(stopReason === 'end_turn' ? 'stop' : stopReason, stepUsage),
+          { type: 'done', data: { usage: wireUsage(usage), ...denial, ...interrupted } },
+        ];
+      }
+      case 'turn-failed': {
+        const { code, message, provider } = event.data;
+        return [{ type: 'error', data: { code, provider: provider ?? null, message } }];
+      }
+      case 'turn-started':
+        this.agent = event.data.agent;
+        return [];
+      case 'message-received':
+      case 'approval-resolved':
+      case 'turn-resumed':
+      case 'interrupt-requested':
+      case 'context-condensed':
+        return [];
+    }
+  }
+
+  /** What of a whole message was not shown while it came. */
+  private rest(type: 'text' | 'reasoning', messageId: string, text: string): NativeFrame[] {
+    const missing = text.slice(this.shown.get(`${type} ${messageId}`) ?? 0);
+    return missing === '' ? [] : [{ type, data: { part: { type, text: missing } } }];
+  }
+
+  private openStep(step: number): NativeFrame[] {
+    if (this.stepOpen && step === this.step) return [];
+    this.step = step;
+    this.stepOpen = true;
+    return [{ type: 'step_start', data: { step, agent: this.agent } }];
+  }
+
+  private closeStep(finishReason: string, usage: Usage | undefined): NativeFrame[] {
+    if (!this.stepOpen) return [];
+    this.stepOpen = false;
+    this.stepUsage = undefined;
+    return [
+      {
+        type: 'step_finish',
+        data: { step: this.step, finish_reason: finishReason, usage: wireUsage(usage ?? { input: 0, output: 0, cachedInput: 0 }) },
+      },
+    ];
+  }
+}
+
+export function pendingInput(request: ApprovalRequested): PendingInput {
+  const { requestId, kind, tool, message, options } = request;
+  return { request_id: requestId, kind, tool, message, options };
+}
+
+/** The frame as it goes over the wire; `done` names no session in the specification. */
+export function frameText(frame: NativeFrame, sessionId: string): string {
+  const body =
+    frame.type === 'done' ? { type: frame.type, data: frame.data } : { type: frame.type, session_id: sessionId, data: frame.data };
+  return `event: ${frame.type}\ndata: ${JSON.stringify(body)}\n\n`;
+}

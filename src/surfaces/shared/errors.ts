@@ -1,0 +1,80 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { isConnectionFailure } from '../../database/database.ts';
+import { type ErrorKind, ServiceError } from '../../errors.ts';
+import type { Logger } from '../../logger.ts';
+
+const statuses: Record<ErrorKind, number> = {
+  'bad-request': 400,
+  unauthorized: 401,
+  budget: 402,
+  forbidden: 403,
+  'not-found': 404,
+  conflict: 409,
+  'too-large': 413,
+  'unsupported-media-type': 415,
+  invalid: 422,
+  'rate-limited': 429,
+  internal: 500,
+  upstream: 502,
+  unavailable: 503,
+};
+
+export interface WireError {
+  status: number;
+  /** The contents of `detail`: a sentence, or an object with `error` and `message`. */
+  detail: string | ({ error: string; message: string } & Record<string, unknown>);
+  retryAfterSeconds: number | undefined;
+}
+
+export function toWireError(error: ServiceError): WireError {
+  const { code, message, fields } = error;
+  return {
+    status: statuses[error.kind],
+    detail: code === undefined ? message : { error: code, message, ...fields },
+    retryAfterSeconds: error.retryAfterSeconds,
+  };
+}
+
+/** Writes an error in the shape of the surface; surfaces with a shape of their own set `config.errorBody`. */
+export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
+  const wire = toWireError(error);
+  if (wire.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.max(1, Math.ceil(wire.retryAfterSeconds))));
+  const shape = reply.request.routeOptions.config.errorBody ?? ((body: WireError) => ({ detail: body.detail }));
+  return reply
+    .code(wire.status)
+    .type('application/json; charset=utf-8')
+    .send(JSON.stringify(shape(wire)));
+}
+
+/** Never a 500 for something that a client sent: Fastify's own refusals become ours, and the surface's kind of bad body. */
+export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
+  return (error, request, reply) => {
+    const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
+    if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
+    sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
+  };
+}
+
+function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
+  if (error instanceof ServiceError) return error;
+  if (isConnectionFailure(error))
+    return new ServiceError('unavailable', 'The database is not reachable right now.', { retryAfterSeconds: 1 });
+  if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');
+  if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
+    return new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.');
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return new ServiceError(badBody, error.message);
+  return undefined;
+}
+
+/** Names the field first, in the client's own words for it. */
+function describeValidation(error: FastifyError): string {
+  const first = error.validation?.[0];
+  const path = (first?.instancePath ?? '').split('/').filter((name) => name !== '');
+  const params: Record<string, unknown> = first?.params ?? {};
+  const { requiredProperties: missing, additionalProperties: unknown } = params;
+  const named = Array.isArray(missing) ? missing[0] : Array.isArray(unknown) ? unknown[0] : undefined;
+  const field = [...path, ...(named === undefined ? [] : [String(named)])].join('.');
+  const reason = Array.isArray(missing) ? 'is required' : Array.isArray(unknown) ? 'is not known here' : (first?.message ?? 'is not valid');
+  return `${field === '' ? (error.validationContext ?? 'body') : field}: ${reason}`;
+}

@@ -1,0 +1,31 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance, RawServerDefault } from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyBaseLogger } from 'fastify';
+import type { Agent } from '../../accounts/agents.ts';
+import type { Principal } from '../../accounts/principal.ts';
+import type { WireError } from './errors.ts';
+
+/** The server as routes see it: schemas give handlers their types. */
+export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
+
+/** Which of the three hosts a route belongs to; with none configured, all are one. */
+export type RouteFamily = 'base' | 'agent' | 'management' | 'any';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    family?: RouteFamily;
+    /** The kind of error that a bad body is here: 422 unless the surface says 400. */
+    badBody?: 'invalid' | 'bad-request';
+    /** The error body of a surface with a shape of its own. */
+    errorBody?: (error: WireError) => unknown;
+  }
+  interface FastifyRequest {
+    /** The body as it was sent; fingerprints are made of it. */
+    rawBody: string;
+    /** Who calls; set by the authentication hook of every route but the public ones. */
+    principal: Principal | undefined;
+    /** The agent that the path names, for routes below /{org}/{agent}. */
+    agent: Agent | undefined;
+  }
+}

@@ -1,0 +1,23 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
+
+const sentences: Record<string, string> = {
+  credits_exhausted: 'The prepaid balance is used up.',
+  total_tokens_cap_reached: 'The token cap is reached.',
+  subscription_past_due: 'The subscription is past due.',
+};
+
+/** Spec 7.1: `error` is the stable code, `reason` is diagnostic. */
+export function budgetError(reason: string): ServiceError {
+  if (reason === 'instance_spend_cap_exceeded') return new ServiceError('budget', 'The spend cap of this instance is reached.', { code: reason });
+  return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
+}
+
+/** Throws when the org may not run another turn now. Reserves nothing. */
+export async function checkBudget(db: Db, of: { orgId: number; agentId: number; instanceKey: string }): Promise<void> {
+  const { rows } = await sql<{ refusal: string | null }>`
+    select budget_refusal(${of.orgId}::integer, ${of.agentId}::integer, ${of.instanceKey}::text, 1, 1) as refusal`.execute(db);
+  const refusal = rows[0]?.refusal;
+  if (typeof refusal === 'string') throw budgetError(refusal);
+}

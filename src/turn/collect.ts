@@ -1,0 +1,105 @@
+import {
+  type ApprovalRequested,
+  isStored,
+  type MessageReceived,
+  type SessionUpdate,
+  type StoredEvent,
+  type TurnEnded,
+  type TurnFailed,
+} from '../session/events.ts';
+import { noUsage, type Usage } from '../session/usage.ts';
+
+/** What a turn came to, for a surface that answers once. */
+export interface TurnOutcome {
+  turnId: string;
+  message: MessageReceived | undefined;
+  agent: string;
+  /** Everything the agent said in this turn. */
+  text: string;
+  assistantMessageId: string | undefined;
+  parts: OutcomePart[];
+  usage: Usage;
+  /** Set when the turn waits for a person. */
+  pending: ApprovalRequested | undefined;
+  ended: TurnEnded | undefined;
+  failed: TurnFailed | undefined;
+}
+
+export type OutcomePart =
+  | { type: 'text'; text: string }
+  | { type: 'reasoning'; text: string }
+  | { type: 'tool_use'; id: string; tool: string; input: unknown; state: ToolState; output?: string };
+
+export type ToolState = 'running' | 'completed' | 'error' | 'denied' | 'interrupted';
+
+/** Unary is the stream, collected. */
+export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Promise<TurnOutcome> {
+  const outcome: TurnOutcome = {
+    turnId: '',
+    message: undefined,
+    agent: '',
+    text: '',
+    assistantMessageId: undefined,
+    parts: [],
+    usage: noUsage,
+    pending: undefined,
+    ended: undefined,
+    failed: undefined,
+  };
+  for await (const batch of updates) for (const update of batch) if (isStored(update)) addEvent(outcome, update);
+  return outcome;
+}
+
+export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>['data']): ToolState {
+  if (event.notRun === 'denied') return 'denied';
+  if (event.notRun === 'interrupted') return 'interrupted';
+  return event.isError ? 'error' : 'completed';
+}
+
+function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
+  outcome.turnId = event.turnId;
+  switch (event.type) {
+    case 'message-received':
+      outcome.message = event.data;
+      return;
+    case 'turn-started':
+    case 'turn-resumed':
+      outcome.agent = event.data.agent;
+      return;
+    case 'reasoning-produced':
+      outcome.parts.push({ type: 'reasoning', text: event.data.text });
+      return;
+    case 'message-produced':
+      outcome.assistantMessageId ??= event.data.messageId;
+      outcome.agent = event.data.agent;
+      outcome.text += event.data.text;
+      if (event.data.text !== '') outcome.parts.push({ type: 'text', text: event.data.text });
+      return;
+    case 'tool-called':
+      outcome.parts.push({ type: 'tool_use', id: event.data.callId, tool: event.data.tool, input: event.data.input, state: 'running' });
+      if (event.data.stepUsage !== undefined) outcome.usage = event.data.stepUsage;
+      return;
+    case 'tool-finished': {
+      const part = outcome.parts.find((candidate) => candidate.type === 'tool_use' && candidate.id === event.data.callId);
+      if (part?.type !== 'tool_use') return;
+      part.state = toolState(event.data);
+      part.output = event.data.output;
+      return;
+    }
+    case 'approval-requested':
+      outcome.pending = event.data;
+      return;
+    case 'turn-ended':
+      outcome.ended = event.data;
+      outcome.usage = event.data.usage;
+      return;
+    case 'turn-failed':
+      outcome.failed = event.data;
+      outcome.usage = event.data.usage;
+      return;
+    case 'approval-resolved':
+    case 'interrupt-requested':
+    case 'context-condensed':
+      return;
+  }
+}

@@ -1,0 +1,234 @@
+import { LRUCache } from 'lru-cache';
+import { isConnectionFailure } from '../database/database.ts';
+import { runTurn } from '../harness/run-turn.ts';
+import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
+import type { Logger } from '../logger.ts';
+import type { NewEvent, StoredEvent } from '../session/events.ts';
+import type { Feed } from '../session/feed.ts';
+import { numberEvents, type SessionLog } from '../session/log.ts';
+import type { OperationResult, StartedTurn } from '../session/operations.ts';
+import { foldSession, type SessionState } from '../session/state.ts';
+import { noUsage } from '../session/usage.ts';
+import { type Accounting, advanceOperation } from './settle.ts';
+
+/** What the turns of one session run with: who they are and what they may use. It does not change while the session lives. */
+export interface TurnSetting extends Accounting {
+  orgId: number;
+  sessionId: string;
+  world: TurnWorld;
+  timeoutSeconds: number;
+}
+
+export interface RunnerParts {
+  log: SessionLog;
+  feed: Feed;
+  logger: Logger;
+  /** Undefined when the session is gone. */
+  settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
+  onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
+}
+
+interface RunningTurn {
+  sessionId: string;
+  controller: AbortController;
+  done: Promise<void>;
+}
+
+/**
+ * Runs turns: one per session at a time, since the log hands out the next only when one has ended. Whoever admitted,
+ * resolved or claimed a turn gives it to `begin`; who watches it is none of the runner's business.
+ */
+export class Runner {
+  readonly running = new Map<string, RunningTurn>();
+  private readonly parts: RunnerParts;
+  /** The fold of sessions that ran here lately, so that a turn costs the same however long its session is. */
+  private readonly states = new LRUCache<string, SessionState>({
+    max: 5_000,
+    maxSize: 200_000,
+    sizeCalculation: (state) => state.entries.length + 1,
+  });
+
+  constructor(parts: RunnerParts) {
+    this.parts = parts;
+  }
+
+  /** Takes up a turn whose newest events are these, and goes on with what waits behind it. */
+  begin(turn: { turn: string; session: string; org: number }, events: StoredEvent[], recovered: boolean): void {
+    this.parts.feed.publish(turn.session, events);
+    const controller = new AbortController();
+    const done = this.runAll(turn, events, recovered, controller).catch((error: unknown) => {
+      if (error instanceof InterruptReason && error.reason === 'released') return;
+      this.states.delete(turn.session);
+      this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
+    });
+    this.running.set(turn.turn, { sessionId: turn.session, controller, done });
+  }
+
+  beginStarted(started: StartedTurn, at: Date): void {
+    this.begin(started, startedEvents(started, at), false);
+  }
+
+  /** Ends the turn at its next breath, whatever it is doing. */
+  interrupt(turnId: string): void {
+    this.running.get(turnId)?.controller.abort(new InterruptReason('interrupted'));
+  }
+
+  /** Lets go of every turn without ending it: another process, or the next start, goes on from the log. */
+  async release(): Promise<void> {
+    const turns = [...this.running.values()];
+    for (const turn of turns) turn.controller.abort(new InterruptReason('released'));
+    await Promise.allSettled(turns.map((turn) => turn.done));
+  }
+
+  /** Resolves when no turn runs here. */
+  async idle(): Promise<void> {
+    while (this.running.size > 0) await Promise.allSettled([...this.running.values()].map((turn) => turn.done));
+  }
+
+  private async runAll(
+    first: { turn: string; session: string; org: number },
+    events: StoredEvent[],
+    recovered: boolean,
+    controller: AbortController,
+  ): Promise<void> {
+    let turn: { turn: string; session: string; org: number } | undefined = first;
+    let fresh = events;
+    let isRecovered = recovered;
+    let signal = controller;
+    while (turn !== undefined) {
+      const current: { turn: string; session: string; org: number } = turn;
+      try {
+        const ended: { next: StartedTurn | null | undefined; at: Date } | undefined = await this.runOne(
+          current,
+          fresh,
+          isRecovered,
+          signal,
+        );
+        const next: StartedTurn | undefined = ended?.next ?? undefined;
+        if (next === undefined || ended === undefined) return;
+        signal = new AbortController();
+        this.running.set(next.turn, {
+          sessionId: next.session,
+          controller: signal,
+          done: this.running.get(current.turn)?.done ?? Promise.resolve(),
+        });
+        fresh = startedEvents(next, ended.at);
+        isRecovered = false;
+        this.parts.feed.publish(next.session, fresh);
+        turn = next;
+      } finally {
+        this.running.delete(current.turn);
+      }
+    }
+  }
+
+  /** Runs one turn to its end or pause. Undefined when nothing follows: it paused, or it is no longer ours. */
+  private async runOne(
+    turn: { turn: string; session: string; org: number },
+    events: StoredEvent[],
+    recovered: boolean,
+    controller: AbortController,
+  ): Promise<{ next: StartedTurn | null | undefined; at: Date } | undefined> {
+    const setting = await this.parts.settingFor(turn.org, turn.session);
+    if (setting === undefined) return undefined;
+    const state = await this.stateOf(turn.session, events);
+    const begun = performance.now();
+    const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
+    const steps = runTurn(state, setting.world, controller.signal, recovered);
+    try {
+      for (;;) {
+        const step = await nextStep(steps, state, controller.signal, this.parts.logger, turn);
+        if (step === undefined) return undefined;
+        if (step.type === 'live') {
+          this.parts.feed.publish(turn.session, [step.fragment]);
+          continue;
+        }
+        if (step.events.length === 0) continue;
+        const { result, at } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
+        if (result.status === 'lost') {
+          this.states.delete(turn.session);
+          return undefined;
+        }
+        if (!(await this.take(turn, state, step.events, result, at))) return undefined;
+        if (step.type === 'pause') return undefined;
+        if (step.type === 'end') {
+          this.parts.onTurnEnded(setting, state, performance.now() - begun);
+          return { next: result.next, at };
+        }
+        if (result.interrupted) controller.abort(new InterruptReason('interrupted'));
+      }
+    } finally {
+      clearTimeout(timeout);
+      await steps.return();
+    }
+  }
+
+  /** Publishes what was written and folds it in; what another process wrote in between is read first. */
+  private async take(
+    turn: { turn: string; session: string },
+    state: SessionState,
+    events: NewEvent[],
+    result: OperationResult,
+    at: Date,
+  ): Promise<boolean> {
+    if (result.seq === undefined) return false;
+    const stored = numberEvents(events, turn.turn, result.seq, at);
+    if (result.seq > state.seq + 1) {
+      const missed = await this.parts.log.read(turn.session, state.seq, result.seq - 1 - state.seq);
+      foldSession(missed, state);
+    }
+    foldSession(stored, state);
+    this.parts.feed.publish(turn.session, stored);
+    return true;
+  }
+
+  private async stateOf(sessionId: string, events: StoredEvent[]): Promise<SessionState> {
+    const cached = this.states.get(sessionId);
+    const first = events[0];
+    if (cached !== undefined && first !== undefined && cached.seq === first.seq - 1) {
+      foldSession(events, cached);
+      this.states.set(sessionId, cached);
+      return cached;
+    }
+    const state = foldSession([]);
+    for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
+    this.states.set(sessionId, state);
+    return state;
+  }
+}
+
+/** The generator's next yield. What it throws becomes the turn's failure, unless the turn is to be gone on with later. */
+async function nextStep(
+  steps: ReturnType<typeof runTurn>,
+  state: SessionState,
+  signal: AbortSignal,
+  logger: Logger,
+  turn: { turn: string; session: string },
+) {
+  try {
+    const { value, done } = await steps.next();
+    return done ? undefined : value;
+  } catch (error) {
+    const cause: unknown = signal.aborted ? signal.reason : error;
+    if (isConnectionFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
+    const isTimeout = cause instanceof InterruptReason && cause.reason === 'timeout';
+    if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
+    const code = isTimeout ? 'turn_timeout' : 'internal_error';
+    const message = isTimeout ? 'The turn took longer than its release allows.' : 'The turn failed unexpectedly.';
+    const events: NewEvent[] = [{ type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } }];
+    return { type: 'end' as const, events };
+  }
+}
+
+/** The two events with which the log hands a turn to its runner. */
+function startedEvents(started: StartedTurn, at: Date): StoredEvent[] {
+  return numberEvents(
+    [
+      { type: 'message-received', data: started.input },
+      { type: 'turn-started', data: { agent: started.agent } },
+    ],
+    started.turn,
+    started.seq,
+    at,
+  );
+}

@@ -1,0 +1,95 @@
+import type { TurnYield } from '../harness/turn-world.ts';
+import type { NewEvent } from '../session/events.ts';
+import type { AdvanceOperation } from '../session/operations.ts';
+import type { SessionState } from '../session/state.ts';
+import { type Usage, wireUsage } from '../session/usage.ts';
+
+/** What a turn's tokens are counted as. */
+export interface Accounting {
+  agentSlug: string;
+  /** Cost of the usage on the model of this sub-agent; `creditMicros` is what of it comes from prepaid credits. */
+  price(subAgent: string, usage: Usage): { model: string; costMicros: number; creditMicros: number };
+}
+
+/** The write that a commit point of the loop stands for: what must be true together is in one operation. */
+export function advanceOperation(
+  step: Exclude<TurnYield, { type: 'live' }>,
+  turn: { turn: string; session: string; org: number },
+  state: SessionState,
+  accounting: Accounting,
+): AdvanceOperation {
+  const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events };
+  switch (step.type) {
+    case 'commit': {
+      const handoff = step.events.findLast((event) => event.type === 'tool-finished' && event.data.handoff !== undefined);
+      const currentAgent = handoff?.type === 'tool-finished' ? handoff.data.handoff : undefined;
+      return {
+        ...base,
+        kind: 'append',
+        ...(step.changes === undefined ? {} : { files: step.changes.map(toFile) }),
+        ...(currentAgent === undefined ? {} : { currentAgent }),
+      };
+    }
+    case 'pause': {
+      const { requestId, kind, tool, message, options } = step.request;
+      const hook = { session_id: turn.session, turn_id: turn.turn, request_id: requestId, tool, message };
+      return {
+        ...base,
+        kind: 'pause',
+        used: usedSince(state, state.turn?.usage, 0, accounting),
+        request: step.request,
+        pendingInput: { request_id: requestId, kind, tool, message, options },
+        webhooks: [{ type: 'turn.requires_action', data: hook }],
+      };
+    }
+    case 'end': {
+      const last = step.events.at(-1);
+      const usage = last?.type === 'turn-ended' || last?.type === 'turn-failed' ? last.data.usage : undefined;
+      return { ...base, kind: 'end', used: usedSince(state, usage, 1, accounting), webhooks: endHooks(last, turn, accounting) };
+    }
+  }
+}
+
+/** A pause settles what was used so far; the end settles the rest. */
+function usedSince(
+  state: SessionState,
+  usage: Usage | undefined,
+  turns: number,
+  accounting: Accounting,
+): NonNullable<AdvanceOperation['used']> {
+  const settled = state.turn?.settledUsage;
+  const used: Usage = {
+    input: (usage?.input ?? 0) - (settled?.input ?? 0),
+    output: (usage?.output ?? 0) - (settled?.output ?? 0),
+    cachedInput: (usage?.cachedInput ?? 0) - (settled?.cachedInput ?? 0),
+  };
+  const { model, costMicros, creditMicros } = accounting.price(state.turn?.agent ?? '', used);
+  return {
+    model,
+    turns,
+    input: used.input,
+    output: used.output,
+    cached: used.cachedInput,
+    cost_micros: costMicros,
+    credit_micros: creditMicros,
+  };
+}
+
+function endHooks(
+  last: NewEvent | undefined,
+  turn: { turn: string; session: string },
+  accounting: Accounting,
+): { type: string; data: unknown }[] {
+  const about = { session_id: turn.session, turn_id: turn.turn, agent: accounting.agentSlug };
+  if (last?.type === 'turn-ended') {
+    return [{ type: 'turn.completed', data: { ...about, usage: wireUsage(last.data.usage), stop_reason: last.data.stopReason } }];
+  }
+  if (last?.type === 'turn-failed')
+    return [{ type: 'turn.failed', data: { ...about, error: { code: last.data.code, message: last.data.message } } }];
+  return [];
+}
+
+function toFile(change: { path: string; content?: Uint8Array }): { path: string; content: string | null; size: number } {
+  if (change.content === undefined) return { path: change.path, content: null, size: 0 };
+  return { path: change.path, content: Buffer.from(change.content).toString('base64'), size: change.content.byteLength };
+}

@@ -1,0 +1,209 @@
+import type { Directory, Release } from '../accounts/directory.ts';
+import type { Database } from '../database/database.ts';
+import { notFound, ServiceError } from '../errors.ts';
+import { newId } from '../ids.ts';
+import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
+import type { Feed } from '../session/feed.ts';
+import { numberEvents, type SessionLog } from '../session/log.ts';
+import type { OperationResult, Reservation } from '../session/operations.ts';
+import { budgetError, checkBudget } from './budget.ts';
+import type { Runner } from './runner.ts';
+import type { SessionSetting, Settings } from './settings.ts';
+import { type WatchableTurn, watchAgain } from './watch.ts';
+
+export interface TurnLimits {
+  maxTurns: number;
+  reservationTokens: number;
+}
+
+export interface Admission {
+  message: Omit<MessageReceived, 'messageId'>;
+  endUserId?: string | undefined;
+  /** Show text as it comes. */
+  live: boolean;
+  /** Queue behind a pending approval instead of being refused. */
+  waitsForApproval?: boolean;
+  fingerprint?: string | undefined;
+  idempotency?: { key: string; fingerprint: string } | undefined;
+}
+
+/** Everything a surface can do to a conversation. Each is admitted in one short write; the runner does the rest. */
+export class Turns {
+  private readonly database: Database;
+  private readonly log: SessionLog;
+  private readonly feed: Feed;
+  private readonly runner: Runner;
+  private readonly settings: Settings;
+  private readonly directory: Directory;
+  private readonly limits: TurnLimits;
+  /** Set while the process drains: it finishes what it runs and takes no more. */
+  draining = false;
+
+  constructor(parts: { database: Database; log: SessionLog; feed: Feed; runner: Runner; settings: Settings; directory: Directory; limits: TurnLimits }) {
+    this.database = parts.database;
+    this.log = parts.log;
+    this.feed = parts.feed;
+    this.runner = parts.runner;
+    this.settings = parts.settings;
+    this.directory = parts.directory;
+    this.limits = parts.limits;
+  }
+
+  /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
+  async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
+    const setting = await this.settings.of(orgId, sessionId);
+    if (setting === undefined) throw notFound();
+    const release = await this.releaseOf(setting);
+    assertSubAgent(release, admission.message.agent);
+    if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
+    if (this.runner.running.size >= this.limits.maxTurns) throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
+    const subscription = this.feed.subscribe(sessionId, admission.live);
+    try {
+      const turnId = newId('turn_');
+      const { result, at } = await this.log.apply({
+        kind: 'admit',
+        org: orgId,
+        session: sessionId,
+        turn: turnId,
+        input: { messageId: newId('msg_'), ...admission.message },
+        endUserId: admission.endUserId ?? setting.endUserId,
+        fingerprint: admission.fingerprint,
+        idempotencyKey: admission.idempotency?.key,
+        idempotencyFingerprint: admission.idempotency?.fingerprint,
+        waitsForApproval: admission.waitsForApproval ?? false,
+        ...this.reservation(setting, admission.message.text),
+      });
+      if (result.status === 'started' && result.started !== undefined) {
+        this.runner.beginStarted(result.started, at);
+        return { sessionId, turnId, after: result.started.seq - 1, replay: false, subscription, replayed: false };
+      }
+      if (result.status === 'queued') return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
+      if (result.status === 'replayed' && result.turn !== undefined) {
+        subscription.close();
+        return { ...(await this.watchTurn(result.turn, admission.live)), replayed: true };
+      }
+      throw admissionError(result);
+    } catch (error) {
+      subscription.close();
+      throw error;
+    }
+  }
+
+  /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */
+  async resolve(orgId: number, sessionId: string, requestId: string, decision: ApprovalDecision, live: boolean): Promise<WatchableTurn & { resolvedSeq: number }> {
+    const setting = await this.settings.of(orgId, sessionId);
+    if (setting === undefined) throw notFound();
+    const { result, at } = await this.log.apply({
+      kind: 'resolve',
+      org: orgId,
+      session: sessionId,
+      requestId,
+      decision,
+      ...this.reservation(setting, ''),
+    });
+    if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
+    const turn = await this.watchTurn(result.turn, live);
+    if (result.status === 'resumed') {
+      const events: NewEvent[] = [
+        { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
+        { type: 'turn-resumed', data: { agent: result.agent ?? '' } },
+      ];
+      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at), false);
+    }
+    return { ...turn, resolvedSeq: result.seq };
+  }
+
+  /** Ends the running or paused turn, if there is one; `stop` also closes the session to further messages. */
+  async interrupt(orgId: number, sessionId: string, kind: 'interrupt' | 'stop'): Promise<void> {
+    const reason = kind === 'stop' ? 'stop' : 'user';
+    const { result, at } = await this.log.apply({ kind, org: orgId, session: sessionId, reason });
+    if (result.status === 'not-found') throw notFound();
+    if (result.turn === undefined || result.seq === undefined) return;
+    const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
+    if (result.status === 'resumed') {
+      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events, false);
+      this.runner.interrupt(result.turn);
+    } else {
+      this.feed.publish(sessionId, events);
+      this.runner.interrupt(result.turn);
+    }
+  }
+
+  /** Adds an entry that no turn answers. */
+  async note(orgId: number, sessionId: string, events: NewEvent[]): Promise<void> {
+    const turnId = newId('turn_');
+    const { result, at } = await this.log.apply({ kind: 'note', org: orgId, session: sessionId, turn: turnId, events });
+    if (result.status === 'not-found' || result.seq === undefined) throw notFound();
+    this.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
+  }
+
+  /** A turn that the same client started lately with the same words: its own retry belongs to it. */
+  async findByFingerprint(orgId: number, fingerprint: string): Promise<string | undefined> {
+    const row = await this.database.db
+      .selectFrom('turns')
+      .select('id')
+      .where('fingerprint', '=', fingerprint)
+      .where('org_id', '=', orgId)
+      .where('created_at', '>', new Date(Date.now() - 600_000))
+      .orderBy('created_at', 'desc')
+      .executeTakeFirst();
+    return row?.id;
+  }
+
+  /** Watches a turn from its first event on, wherever it runs. */
+  async watchTurn(turnId: string, live: boolean): Promise<WatchableTurn> {
+    const row = await this.database.db
+      .selectFrom('turns')
+      .innerJoin('sessions', 'sessions.id', 'turns.session_id')
+      .select(['turns.session_id', 'turns.first_seq', 'sessions.last_seq'])
+      .where('turns.id', '=', turnId)
+      .executeTakeFirst();
+    if (row === undefined) throw notFound();
+    const after = row.first_seq === null ? row.last_seq : row.first_seq - 1;
+    return watchAgain(this.feed, row.session_id, turnId, after, live);
+  }
+
+  /** Budget first, then the release, as the order of checks has it. */
+  private async releaseOf(setting: SessionSetting): Promise<Release> {
+    const agent = await this.directory.agentById(setting.orgId, setting.agentId);
+    const release = agent === undefined ? undefined : await this.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
+    if (release?.state === 'materialized') return release;
+    await checkBudget(this.database.db, setting);
+    if (release === undefined) throw notFound();
+    throw new ServiceError('conflict', `Release ${setting.releaseVersion} is not materialized.`);
+  }
+
+  private reservation(setting: SessionSetting, text: string): Reservation {
+    const tokens = this.limits.reservationTokens + Math.ceil(text.length / 4);
+    const { costMicros, creditMicros } = setting.price('', { input: tokens, output: 0, cachedInput: 0 });
+    return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
+  }
+}
+
+function assertSubAgent(release: Release, name: string | undefined): void {
+  if (name === undefined || release.config.agents.some((agent) => agent.name === name)) return;
+  throw new ServiceError('invalid', `agent: the release has no sub-agent named ${name}`);
+}
+
+function admissionError(result: OperationResult): ServiceError {
+  switch (result.status) {
+    case 'not-found':
+      return notFound();
+    case 'key-reused':
+      return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
+    case 'stopped':
+      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to go on.', { code: 'session_stopped' });
+    case 'input-pending':
+      return new ServiceError('conflict', 'The session waits for an approval.', { code: 'input_pending', fields: { request_id: result.request_id } });
+    case 'queue-full':
+      return new ServiceError('rate-limited', 'Too many messages wait in this session.', { retryAfterSeconds: 1 });
+    default:
+      return budgetError(result.status);
+  }
+}
+
+function resolutionError(result: OperationResult): ServiceError {
+  if (result.status === 'not-found') return notFound();
+  const message = result.status === 'different' ? 'This request was already answered otherwise.' : 'This request is not the pending one.';
+  return new ServiceError('conflict', message, { code: 'input_mismatch' });
+}

@@ -1,0 +1,41 @@
+import { isStored, type SessionUpdate } from '../session/events.ts';
+import { type Feed, follow, type Subscription } from '../session/feed.ts';
+import type { SessionLog } from '../session/log.ts';
+
+/** A turn that somebody may watch: where its events begin, and whether what was written since is already in the inbox. */
+export interface WatchableTurn {
+  sessionId: string;
+  turnId: string;
+  after: number;
+  replay: boolean;
+  subscription: Subscription;
+}
+
+/** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, only stops the watching. */
+export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: AbortSignal): AsyncGenerator<SessionUpdate[]> {
+  const close = () => turn.subscription.close();
+  signal?.addEventListener('abort', close, { once: true });
+  try {
+    for await (const updates of follow(log, turn.subscription, turn.sessionId, turn.after, turn.replay)) {
+      const own = updates.filter((update) => update.turnId === turn.turnId);
+      const rest = own.findIndex((update) => isStored(update) && isRest(update.type));
+      if (rest >= 0) {
+        yield own.slice(0, rest + 1);
+        return;
+      }
+      if (own.length > 0) yield own;
+    }
+  } finally {
+    signal?.removeEventListener('abort', close);
+    close();
+  }
+}
+
+/** Watches a turn that began earlier, from its beginning or from `after` on. */
+export function watchAgain(feed: Feed, sessionId: string, turnId: string, after: number, live: boolean): WatchableTurn {
+  return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live) };
+}
+
+function isRest(type: string): boolean {
+  return type === 'turn-ended' || type === 'turn-failed' || type === 'approval-requested';
+}
