@@ -1,0 +1,110 @@
+import { Directory } from './accounts/directory.ts';
+import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
+import { type SeedResult, seedInstallation } from './accounts/seed.ts';
+import { type Clock, systemClock } from './clock.ts';
+import type { Config } from './config.ts';
+import { type Database, openDatabase } from './database/database.ts';
+import { migrate } from './database/migrate.ts';
+import { newId } from './ids.ts';
+import { createLogger, type Logger } from './logger.ts';
+import { Feed } from './session/feed.ts';
+import { SessionLog } from './session/log.ts';
+import { holdLeases, type Leases } from './turn/leases.ts';
+import { Runner } from './turn/runner.ts';
+import { createSettings } from './turn/setting-parts.ts';
+import { Turns } from './turn/turns.ts';
+import type { Settings } from './turn/settings.ts';
+import { routeWakeUps } from './turn/wake-ups.ts';
+
+/** Everything that lives as long as the process does, put together once. */
+export interface Context {
+  config: Config;
+  clock: Clock;
+  logger: Logger;
+  processId: string;
+  database: Database;
+  secrets: SecretBox;
+  directory: Directory;
+  log: SessionLog;
+  feed: Feed;
+  settings: Settings;
+  runner: Runner;
+  turns: Turns;
+  /** What the first start made, to be shown once. */
+  seeded: SeedResult;
+  warnings: string[];
+  /** Stops taking turns, lets running ones finish for a while, hands over the rest and closes everything. */
+  close(drainSeconds?: number): Promise<void>;
+}
+
+export interface ContextOptions {
+  clock?: Clock;
+  database?: Database;
+}
+
+export async function createContext(config: Config, options: ContextOptions = {}): Promise<Context> {
+  const logger = createLogger(config.PARLEY_LOG_LEVEL);
+  const clock = options.clock ?? systemClock;
+  const { box: secrets, warning } = await loadSecretKey(config);
+  const database = options.database ?? (await openDatabase(config));
+  try {
+    await migrate(database);
+    await checkSecretKey(database, secrets);
+    const seeded = await seedInstallation(database, config, clock);
+    return await assemble(config, clock, logger, database, secrets, seeded, warning === undefined ? [] : [warning]);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+async function assemble(
+  config: Config,
+  clock: Clock,
+  logger: Logger,
+  database: Database,
+  secrets: SecretBox,
+  seeded: SeedResult,
+  warnings: string[],
+): Promise<Context> {
+  const processId = newId('proc_');
+  const directory = new Directory(database, processId);
+  const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS);
+  const feed = new Feed();
+  const { settings, close: closeSettings } = createSettings(config, database, directory, secrets, logger);
+  const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded: () => {} });
+  const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
+  const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
+  await routeWakeUps(database, processId, feed, runner, directory);
+  const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
+  return {
+    config,
+    clock,
+    logger,
+    processId,
+    database,
+    secrets,
+    directory,
+    log,
+    feed,
+    settings,
+    runner,
+    turns,
+    seeded,
+    warnings,
+    async close(drainSeconds = 0) {
+      turns.draining = true;
+      let timer: NodeJS.Timeout | undefined;
+      const patience = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, drainSeconds * 1000);
+      });
+      await Promise.race([runner.idle(), patience]);
+      clearTimeout(timer);
+      await runner.release();
+      await leases.stop();
+      await closeSettings();
+      await directory.close();
+      await database.close();
+    },
+  };
+}

@@ -1,0 +1,98 @@
+import { LRUCache } from 'lru-cache';
+import type { Directory } from '../accounts/directory.ts';
+import type { Release } from '../accounts/releases.ts';
+import type { Db } from '../database/database.ts';
+import { newId } from '../ids.ts';
+import { priceOf, costMicros, type PriceOverrides } from '../harness/models/prices.ts';
+import type { Model } from '../harness/model.ts';
+import type { Tool, Workspace } from '../harness/tool.ts';
+import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
+import type { Session } from '../session/sessions.ts';
+import { findSession } from '../session/sessions.ts';
+import type { TurnSetting } from './runner.ts';
+import { sleep } from './sleep.ts';
+
+/** What never changes of a session, and what its turns run with. */
+export interface SessionSetting extends TurnSetting {
+  agentId: number;
+  releaseVersion: number;
+  endUserId: string | undefined;
+  instanceKey: string;
+}
+
+/** The parts that turn a release into something that runs; the context puts them together. */
+export interface SettingParts {
+  db: Db;
+  directory: Directory;
+  prices: PriceOverrides;
+  /** `ownKey`: the customer's key pays for it, not our credits. */
+  modelFor(orgId: number, config: ModelConfig): Promise<{ model: Model; ownKey: boolean }>;
+  toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
+  workspaceFor(session: Session): Workspace;
+  /** Whether the customer's own key pays for this model; cheap, from memory. */
+  paysItself(orgId: number, config: ModelConfig): boolean;
+}
+
+/** Settings of sessions that are in use, kept in memory: the pinned parts of a session do not change while it lives. */
+export class Settings {
+  private readonly parts: SettingParts;
+  private readonly cache = new LRUCache<string, SessionSetting>({ max: 10_000 });
+
+  constructor(parts: SettingParts) {
+    this.parts = parts;
+  }
+
+  async of(orgId: number, sessionId: string): Promise<SessionSetting | undefined> {
+    const cached = this.cache.get(sessionId);
+    if (cached !== undefined) return cached.orgId === orgId ? cached : undefined;
+    const session = await findSession(this.parts.db, orgId, sessionId);
+    if (session === undefined) return undefined;
+    const agent = await this.parts.directory.agentById(orgId, session.agentId);
+    const release = await this.parts.directory.release(orgId, session.agentId, session.releaseVersion);
+    if (agent === undefined || release === undefined) return undefined;
+    const setting = this.build(session, release, agent.slug);
+    if (release.state === 'materialized') this.cache.set(sessionId, setting);
+    return setting;
+  }
+
+  forget(sessionId: string): void {
+    this.cache.delete(sessionId);
+  }
+
+  private build(session: Session, release: Release, agentSlug: string): SessionSetting {
+    const { parts } = this;
+    const { config } = release;
+    const modelConfigOf = (name: string) => config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
+    const tools = new Map<string, Tool[]>();
+    return {
+      orgId: session.orgId,
+      sessionId: session.id,
+      agentId: session.agentId,
+      agentSlug,
+      releaseVersion: session.releaseVersion,
+      endUserId: session.endUserId,
+      instanceKey: session.instanceKey,
+      timeoutSeconds: config.limits.turn_timeout_s,
+      price(subAgent, usage) {
+        const model = modelConfigOf(subAgent);
+        const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
+        return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: parts.paysItself(session.orgId, model) ? 0 : cost };
+      },
+      world: {
+        release: config,
+        permissionMode: session.permissionMode ?? config.permissions.mode,
+        async modelFor(agent) {
+          return (await parts.modelFor(session.orgId, agent.model ?? config.model)).model;
+        },
+        async toolsFor(agent) {
+          const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
+          tools.set(agent.name, known);
+          return known;
+        },
+        workspace: parts.workspaceFor(session),
+        newId,
+        sleep,
+      },
+    };
+  }
+}
