@@ -1,4 +1,5 @@
 import { Directory } from './accounts/directory.ts';
+import { RateLimit } from './accounts/rate-limit.ts';
 import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
 import { type SeedResult, seedInstallation } from './accounts/seed.ts';
 import { type Clock, systemClock } from './clock.ts';
@@ -12,8 +13,8 @@ import { SessionLog } from './session/log.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
 import { createSettings } from './turn/setting-parts.ts';
-import { Turns } from './turn/turns.ts';
 import type { Settings } from './turn/settings.ts';
+import { Turns } from './turn/turns.ts';
 import { routeWakeUps } from './turn/wake-ups.ts';
 
 /** Everything that lives as long as the process does, put together once. */
@@ -25,6 +26,7 @@ export interface Context {
   database: Database;
   secrets: SecretBox;
   directory: Directory;
+  rateLimit: RateLimit;
   log: SessionLog;
   feed: Feed;
   settings: Settings;
@@ -33,8 +35,9 @@ export interface Context {
   /** What the first start made, to be shown once. */
   seeded: SeedResult;
   warnings: string[];
-  /** Stops taking turns, lets running ones finish for a while, hands over the rest and closes everything. */
-  close(drainSeconds?: number): Promise<void>;
+  /** Takes no more turns, lets running ones finish for a while, and lets go of the rest for another process to go on with. */
+  drain(seconds: number): Promise<void>;
+  close(): Promise<void>;
 }
 
 export interface ContextOptions {
@@ -71,7 +74,7 @@ async function assemble(
   const directory = new Directory(database, processId);
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS);
   const feed = new Feed();
-  const { settings, close: closeSettings } = createSettings(config, database, directory, secrets, logger);
+  const { settings, close: closeSettings } = createSettings(config, database, directory, secrets);
   const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded: () => {} });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
@@ -85,6 +88,7 @@ async function assemble(
     database,
     secrets,
     directory,
+    rateLimit: new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST),
     log,
     feed,
     settings,
@@ -92,16 +96,21 @@ async function assemble(
     turns,
     seeded,
     warnings,
-    async close(drainSeconds = 0) {
+    async drain(seconds) {
       turns.draining = true;
       let timer: NodeJS.Timeout | undefined;
       const patience = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, drainSeconds * 1000);
+        timer = setTimeout(resolve, seconds * 1000);
       });
       await Promise.race([runner.idle(), patience]);
       clearTimeout(timer);
       await runner.release();
-      await leases.stop();
+      await leases.release();
+    },
+    async close() {
+      turns.draining = true;
+      await runner.release();
+      await leases.release();
       await closeSettings();
       await directory.close();
       await database.close();

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-' | 'call_' | 'evt_' | 'proc_' | 'rs_';
+export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-' | 'call_' | 'evt_' | 'proc_' | 'rs_' | 'rid_';
 
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 let lastMillisecond = 0;
@@ -32,4 +32,9 @@ function encode(value: number, length: number): string {
 /** A `session_id` that a client may choose. */
 export function isSessionId(value: string): boolean {
   return /^[A-Za-z0-9_-]{1,128}$/.test(value);
+}
+
+/** Short and unique within an installation's logs. */
+export function newRequestId(): string {
+  return newId('rid_');
 }

@@ -10,7 +10,8 @@ const sentences: Record<string, string> = {
 
 /** Spec 7.1: `error` is the stable code, `reason` is diagnostic. */
 export function budgetError(reason: string): ServiceError {
-  if (reason === 'instance_spend_cap_exceeded') return new ServiceError('budget', 'The spend cap of this instance is reached.', { code: reason });
+  if (reason === 'instance_spend_cap_exceeded')
+    return new ServiceError('budget', 'The spend cap of this instance is reached.', { code: reason });
   return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
 }
 

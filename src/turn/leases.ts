@@ -4,7 +4,8 @@ import type { Logger } from '../logger.ts';
 import type { Runner } from './runner.ts';
 
 export interface Leases {
-  stop(): void;
+  /** Gives up what this process still holds, so that another need not wait for the lease to run out. */
+  release(): Promise<void>;
 }
 
 /**
@@ -15,7 +16,12 @@ export async function holdLeases(database: Database, runner: Runner, processId: 
   if (database.engine === 'pglite') await claim(database, runner, processId, leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
-  return { stop: () => clearInterval(timer) };
+  return {
+    async release() {
+      clearInterval(timer);
+      await sql`update turns set lease_until = now() where process_id = ${processId} and state = 'running'`.execute(database.db);
+    },
+  };
 
   async function beat(): Promise<void> {
     if (beating) return;

@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
-import { newId } from '../ids.ts';
-import { priceOf, costMicros, type PriceOverrides } from '../harness/models/prices.ts';
 import type { Model } from '../harness/model.ts';
+import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
+import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import type { Session } from '../session/sessions.ts';
 import { findSession } from '../session/sessions.ts';
@@ -62,7 +62,8 @@ export class Settings {
   private build(session: Session, release: Release, agentSlug: string): SessionSetting {
     const { parts } = this;
     const { config } = release;
-    const modelConfigOf = (name: string) => config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
+    const modelConfigOf = (name: string) =>
+      config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
     const tools = new Map<string, Tool[]>();
     return {
       orgId: session.orgId,
@@ -76,7 +77,11 @@ export class Settings {
       price(subAgent, usage) {
         const model = modelConfigOf(subAgent);
         const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
-        return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: parts.paysItself(session.orgId, model) ? 0 : cost };
+        return {
+          model: `${model.provider}/${model.name}`,
+          costMicros: cost,
+          creditMicros: parts.paysItself(session.orgId, model) ? 0 : cost,
+        };
       },
       world: {
         release: config,

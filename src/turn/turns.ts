@@ -1,4 +1,5 @@
-import type { Directory, Release } from '../accounts/directory.ts';
+import type { Directory } from '../accounts/directory.ts';
+import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
@@ -39,7 +40,15 @@ export class Turns {
   /** Set while the process drains: it finishes what it runs and takes no more. */
   draining = false;
 
-  constructor(parts: { database: Database; log: SessionLog; feed: Feed; runner: Runner; settings: Settings; directory: Directory; limits: TurnLimits }) {
+  constructor(parts: {
+    database: Database;
+    log: SessionLog;
+    feed: Feed;
+    runner: Runner;
+    settings: Settings;
+    directory: Directory;
+    limits: TurnLimits;
+  }) {
     this.database = parts.database;
     this.log = parts.log;
     this.feed = parts.feed;
@@ -56,7 +65,8 @@ export class Turns {
     const release = await this.releaseOf(setting);
     assertSubAgent(release, admission.message.agent);
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-    if (this.runner.running.size >= this.limits.maxTurns) throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
+    if (this.runner.running.size >= this.limits.maxTurns)
+      throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
     const subscription = this.feed.subscribe(sessionId, admission.live);
     try {
       const turnId = newId('turn_');
@@ -90,7 +100,13 @@ export class Turns {
   }
 
   /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */
-  async resolve(orgId: number, sessionId: string, requestId: string, decision: ApprovalDecision, live: boolean): Promise<WatchableTurn & { resolvedSeq: number }> {
+  async resolve(
+    orgId: number,
+    sessionId: string,
+    requestId: string,
+    decision: ApprovalDecision,
+    live: boolean,
+  ): Promise<WatchableTurn & { resolvedSeq: number }> {
     const setting = await this.settings.of(orgId, sessionId);
     if (setting === undefined) throw notFound();
     const { result, at } = await this.log.apply({
@@ -110,7 +126,7 @@ export class Turns {
       ];
       this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at), false);
     }
-    return { ...turn, resolvedSeq: result.seq };
+    return { ...turn, resolvedSeq: result.seq, restAfter: result.seq };
   }
 
   /** Ends the running or paused turn, if there is one; `stop` also closes the session to further messages. */
@@ -192,9 +208,14 @@ function admissionError(result: OperationResult): ServiceError {
     case 'key-reused':
       return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
     case 'stopped':
-      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to go on.', { code: 'session_stopped' });
+      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to go on.', {
+        code: 'session_stopped',
+      });
     case 'input-pending':
-      return new ServiceError('conflict', 'The session waits for an approval.', { code: 'input_pending', fields: { request_id: result.request_id } });
+      return new ServiceError('conflict', 'The session waits for an approval.', {
+        code: 'input_pending',
+        fields: { request_id: result.request_id },
+      });
     case 'queue-full':
       return new ServiceError('rate-limited', 'Too many messages wait in this session.', { retryAfterSeconds: 1 });
     default:

@@ -9,6 +9,8 @@ export interface WatchableTurn {
   after: number;
   replay: boolean;
   subscription: Subscription;
+  /** Pauses up to here were answered: they are not where the watching ends. */
+  restAfter?: number;
 }
 
 /** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, only stops the watching. */
@@ -18,7 +20,7 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
   try {
     for await (const updates of follow(log, turn.subscription, turn.sessionId, turn.after, turn.replay)) {
       const own = updates.filter((update) => update.turnId === turn.turnId);
-      const rest = own.findIndex((update) => isStored(update) && isRest(update.type));
+      const rest = own.findIndex((update) => isStored(update) && update.seq > (turn.restAfter ?? 0) && isRest(update.type));
       if (rest >= 0) {
         yield own.slice(0, rest + 1);
         return;

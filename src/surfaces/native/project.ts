@@ -19,17 +19,14 @@ interface OpenCall {
  * stored; what a watcher missed of it comes then, so that the sum is always the message.
  */
 export class NativeProjector {
-  private readonly thinking: boolean;
+  /** Whether the message asked for the reasoning; known once the turn's first event came by. */
+  private thinking = false;
   private readonly shown = new Map<string, number>();
   private readonly calls = new Map<string, OpenCall>();
   private agent = '';
   private step = 0;
   private stepOpen = false;
   private stepUsage: Usage | undefined;
-
-  constructor(thinking: boolean) {
-    this.thinking = thinking;
-  }
 
   project(update: SessionUpdate): NativeFrame[] {
     if (isStored(update)) return this.projectStored(update);
@@ -85,6 +82,8 @@ export class NativeProjector {
         this.agent = event.data.agent;
         return [];
       case 'message-received':
+        this.thinking = event.data.thinking ?? false;
+        return [];
       case 'approval-resolved':
       case 'turn-resumed':
       case 'interrupt-requested':

@@ -35,6 +35,11 @@ export function toWireError(error: ServiceError): WireError {
   };
 }
 
+/** What stands in the body when the status has already been sent. */
+export function errorBody(error: unknown): { detail: WireError['detail'] } {
+  return { detail: error instanceof ServiceError ? toWireError(error).detail : 'Internal error' };
+}
+
 /** Writes an error in the shape of the surface; surfaces with a shape of their own set `config.errorBody`. */
 export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
   const wire = toWireError(error);

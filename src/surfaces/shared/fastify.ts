@@ -1,7 +1,7 @@
-import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance, RawServerDefault } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { FastifyBaseLogger } from 'fastify';
+import type {} from '@fastify/swagger';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { WireError } from './errors.ts';
@@ -14,7 +14,7 @@ export type RouteFamily = 'base' | 'agent' | 'management' | 'any';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    family?: RouteFamily;
+    family?: RouteFamily | RouteFamily[];
     /** The kind of error that a bad body is here: 422 unless the surface says 400. */
     badBody?: 'invalid' | 'bad-request';
     /** The error body of a surface with a shape of its own. */

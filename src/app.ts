@@ -1,0 +1,43 @@
+import { TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
+import fastify, { type FastifyBaseLogger } from 'fastify';
+import type { Context } from './context.ts';
+import { notFound } from './errors.ts';
+import { newRequestId } from './ids.ts';
+import { nativeRoutes } from './surfaces/native/routes.ts';
+import { healthRoutes } from './surfaces/operator/health.ts';
+import { handleError, sendError } from './surfaces/shared/errors.ts';
+import type { Server } from './surfaces/shared/fastify.ts';
+import { splitHosts } from './surfaces/shared/hosts.ts';
+import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
+
+/** The HTTP server over a context. It listens when told to; closing it does not close the context. */
+export async function createApp(context: Context): Promise<Server> {
+  const server: Server = fastify({
+    loggerInstance: context.logger as FastifyBaseLogger,
+    disableRequestLogging: true,
+    bodyLimit: 1024 * 1024,
+    requestTimeout: 60_000,
+    keepAliveTimeout: 72_000,
+    maxParamLength: 512,
+    genReqId: newRequestId,
+    trustProxy: false,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    routerOptions: { ignoreTrailingSlash: false },
+  });
+  server.setValidatorCompiler(TypeBoxValidatorCompiler);
+  server.decorateRequest('principal', undefined);
+  server.decorateRequest('agent', undefined);
+  server.decorateRequest('rawBody', '');
+  acceptJsonOnly(server);
+  server.setErrorHandler(handleError(context.logger));
+  server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+  });
+  server.addHook('onRequest', splitHosts(context.config));
+  healthRoutes(server, context);
+  nativeRoutes(server, context);
+  await server.ready();
+  return server;
+}

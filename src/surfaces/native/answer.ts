@@ -1,0 +1,45 @@
+import type { Agent } from '../../accounts/agents.ts';
+import { timestamp } from '../../clock.ts';
+import type { Session } from '../../session/sessions.ts';
+import { wireUsage } from '../../session/usage.ts';
+import type { TurnOutcome } from '../../turn/collect.ts';
+import { turnFailure } from '../../turn/failure.ts';
+import { pendingInput } from './project.ts';
+
+/** The session object of spec 2.1; `agent` is on the agent route only. */
+export function sessionBodyOf(session: Session, agent: Agent | undefined, org: string) {
+  return {
+    id: session.id,
+    metadata: session.metadata,
+    current_agent: session.currentAgent,
+    status: session.status,
+    created_at: timestamp(session.createdAt),
+    updated_at: timestamp(session.updatedAt),
+    parent_id: session.parentId,
+    pending_input: session.pendingInput,
+    permission_mode: session.permissionMode,
+    participants: session.participants,
+    ...(agent === undefined ? {} : { agent: { ref: `${org}/${agent.slug}`, agent_id: agent.id, version: session.releaseVersion } }),
+  };
+}
+
+/** The unary answer of spec 2.4. Throws what the turn failed with. */
+export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
+  if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
+  const { message, text, agent, usage, pending } = outcome;
+  const parts = message?.thinking ? outcome.parts : outcome.parts.filter((part) => part.type !== 'reasoning');
+  const files = (message?.files ?? []).map((path) => ({ type: 'file', path }));
+  return {
+    text,
+    session_id: sessionId,
+    agent,
+    messages: [
+      ...(message === undefined
+        ? []
+        : [{ id: message.messageId, role: 'user', text: message.text, parts: [{ type: 'text', text: message.text }, ...files] }]),
+      { id: outcome.assistantMessageId ?? outcome.turnId.replace('turn_', 'msg_'), role: 'assistant', text, parts },
+    ],
+    usage: wireUsage(usage),
+    ...(pending === undefined ? {} : { pending_input: pendingInput(pending) }),
+  };
+}

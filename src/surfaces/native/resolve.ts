@@ -1,0 +1,37 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { type ApprovalDecision, isStored } from '../../session/events.ts';
+import { watchTurn } from '../../turn/watch.ts';
+import { principalOf, visibleSession } from '../shared/authenticate.ts';
+import { errorBody } from '../shared/errors.ts';
+import { sendLongJson } from '../shared/long-json.ts';
+import { sessionBodyOf } from './answer.ts';
+import { type NativeFrame, NativeProjector } from './project.ts';
+
+/** Answers a pending approval and returns how the turn went on from there, to its end or its next question. */
+export async function resolveApproval(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sessionId: string,
+  decision: ApprovalDecision,
+): Promise<FastifyReply> {
+  const { organization } = principalOf(request);
+  const { request_id: requestId } = request.params as { request_id: string };
+  const turn = await context.turns.resolve(organization.id, sessionId, requestId, decision, false);
+
+  async function continuation() {
+    const projector = new NativeProjector();
+    const events: NativeFrame[] = [];
+    for await (const updates of watchTurn(context.log, turn)) {
+      for (const update of updates) {
+        const frames = projector.project(update);
+        if (isStored(update) && update.seq > turn.resolvedSeq) events.push(...frames);
+      }
+    }
+    const session = await visibleSession(context, request, sessionId);
+    return { events, session: sessionBodyOf(session, request.agent, organization.slug) };
+  }
+
+  return sendLongJson(reply, continuation(), errorBody);
+}

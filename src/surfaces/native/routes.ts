@@ -1,0 +1,178 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import { Type } from 'typebox';
+import type { Agent } from '../../accounts/agents.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { countSessions, listSessions } from '../../session/sessions.ts';
+import { readTranscript } from '../../session/transcript.ts';
+import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../turn/open-session.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireAgent, requireKey, visibleSession } from '../shared/authenticate.ts';
+import type { RouteFamily, Server } from '../shared/fastify.ts';
+import { sessionBodyOf } from './answer.ts';
+import { resolveApproval } from './resolve.ts';
+import * as schemas from './schemas.ts';
+import { sendMessage } from './send-message.ts';
+
+const activityWindowMs = 15 * 60_000;
+
+/** Both families of the native API: flat at /v1, and below each agent. They differ in how the agent is found. */
+export function nativeRoutes(server: Server, context: Context): void {
+  sessionRoutes(server, context, { prefix: '/v1', family: 'base', guard: requireKey(context), perAgent: false });
+  sessionRoutes(server, context, { prefix: '/:org/:agent/v1', family: 'agent', guard: requireAgent(context, 'key'), perAgent: true });
+  agentOnlyRoutes(server, context);
+}
+
+interface Family {
+  prefix: string;
+  family: RouteFamily;
+  guard: onRequestAsyncHookHandler;
+  perAgent: boolean;
+}
+
+function sessionRoutes(server: Server, context: Context, { prefix, family, guard, perAgent }: Family): void {
+  const config = { family };
+  const tags = [perAgent ? 'Agent sessions' : 'Sessions'];
+  const seesSession: onRequestAsyncHookHandler = async (request) => {
+    await visibleSession(context, request, sessionIdOf(request));
+  };
+
+  server.post(
+    `${prefix}/sessions`,
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'Create or resume a session',
+        body: Type.Union([schemas.sessionBody, Type.Null()]),
+        response: answered(200, schemas.sessionObject),
+      },
+    },
+    async (request) => {
+      const { metadata = {}, session_id, permission_mode } = request.body ?? {};
+      assertMetadata(metadata, 'invalid');
+      assertSessionId(session_id);
+      const { organization } = principalOf(request);
+      const agent = perAgent ? agentOf(request) : await defaultAgent(context, request);
+      const session = await openSession(context.database.db, context.directory, agent, {
+        surface: 'native',
+        sessionId: session_id,
+        metadata,
+        permissionMode: permission_mode,
+        agentInstanceId: instanceOf(metadata),
+        sameAgent: perAgent,
+      });
+      return sessionBodyOf(session, perAgent ? agent : undefined, organization.slug);
+    },
+  );
+
+  server.get(
+    `${prefix}/sessions/:session_id`,
+    { config, onRequest: [guard], schema: { tags, summary: 'Fetch a session', response: answered(200, schemas.sessionObject) } },
+    async (request) => {
+      const session = await visibleSession(context, request, sessionIdOf(request));
+      return sessionBodyOf(session, request.agent, principalOf(request).organization.slug);
+    },
+  );
+
+  server.post(
+    `${prefix}/sessions/:session_id/messages`,
+    {
+      config,
+      onRequest: [guard, seesSession],
+      schema: { tags, summary: 'Send a message', body: schemas.messageBody, response: answered(200, schemas.messageObject) },
+    },
+    (request, reply) => sendMessage(context, request, reply, sessionIdOf(request), request.body),
+  );
+
+  server.put(
+    `${prefix}/sessions/:session_id/inputs/:request_id`,
+    {
+      config,
+      onRequest: [guard, seesSession],
+      schema: { tags, summary: 'Resolve an approval', body: schemas.resolveBody, response: answered(200, schemas.resolution) },
+    },
+    (request, reply) => resolveApproval(context, request, reply, sessionIdOf(request), request.body.decision),
+  );
+}
+
+function agentOnlyRoutes(server: Server, context: Context): void {
+  const config = { family: 'agent' as const };
+  const tags = ['Agent sessions'];
+  const guard = requireAgent(context, 'key');
+
+  server.get(
+    '/:org/:agent/v1/sessions',
+    {
+      config,
+      onRequest: [guard],
+      schema: { tags, summary: 'List sessions', querystring: schemas.listQuery, response: answered(200, schemas.sessionList) },
+    },
+    async (request) => {
+      const agent = agentOf(request);
+      const page = Math.max(1, request.query.page ?? 1);
+      const perPage = Math.min(200, Math.max(1, request.query.per_page ?? 50));
+      const activeSince = new Date(context.clock.now().getTime() - activityWindowMs);
+      const filter = { agentId: agent.id, ...(request.query.active ? { activeSince } : {}) };
+      const { db } = context.database;
+      const sessions = await listSessions(db, agent.orgId, filter, Math.min((page - 1) * perPage, 2 ** 31 - 1), perPage);
+      return {
+        agent: { ref: `${principalOf(request).organization.slug}/${agent.slug}`, agent_id: agent.id },
+        page,
+        per_page: perPage,
+        total: await countSessions(db, agent.orgId, filter),
+        sessions: sessions.map((session) => ({
+          id: session.id,
+          status: session.status,
+          message_count: session.messageCount,
+          last_message_at: session.lastMessageAt === null ? null : timestamp(session.lastMessageAt),
+          end_user_id: session.endUserId ?? null,
+        })),
+      };
+    },
+  );
+
+  server.get(
+    '/:org/:agent/v1/sessions/:session_id/messages',
+    {
+      config,
+      onRequest: [requireAgent(context, 'key', 'sessions:read')],
+      schema: { tags, summary: 'Read the transcript', response: answered(200, schemas.transcript) },
+    },
+    async (request) => {
+      const session = await visibleSession(context, request, sessionIdOf(request));
+      if (!principalOf(request).organization.transcriptsAccess)
+        throw new ServiceError('forbidden', 'Transcript access is disabled for this organization');
+      return { session: { id: session.id, status: session.status }, messages: await readTranscript(context.log, session.id) };
+    },
+  );
+
+  server.delete(
+    '/:org/:agent/v1/sessions/:session_id',
+    { config, onRequest: [guard], schema: { tags, summary: 'Stop a session', response: answered(204, Type.Null()) } },
+    async (request, reply) => {
+      const session = await visibleSession(context, request, sessionIdOf(request));
+      await context.turns.interrupt(session.orgId, session.id, 'stop');
+      return reply.code(204).send();
+    },
+  );
+}
+
+function sessionIdOf(request: FastifyRequest): string {
+  return (request.params as { session_id: string }).session_id;
+}
+
+function agentOf(request: FastifyRequest): Agent {
+  if (request.agent === undefined) throw notFound();
+  return request.agent;
+}
+
+/** The flat family talks to the org's default agent. */
+async function defaultAgent(context: Context, request: FastifyRequest): Promise<Agent> {
+  const { id, defaultAgentId } = principalOf(request).organization;
+  const agent = defaultAgentId === undefined ? undefined : await context.directory.agentById(id, defaultAgentId);
+  if (agent === undefined) throw notFound();
+  return agent;
+}

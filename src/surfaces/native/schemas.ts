@@ -1,0 +1,106 @@
+import { Type } from 'typebox';
+
+/** The native surface's bodies, as validated and as documented (spec 2 and 4). */
+export const sessionBody = Type.Object(
+  {
+    metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Client key/values: at most 50 keys and 16 KiB.' })),
+    session_id: Type.Optional(Type.String({ description: 'Resumes the session of this id, or creates one with it.' })),
+    permission_mode: Type.Optional(
+      Type.Union([Type.Literal('interactive'), Type.Literal('autonomous'), Type.Literal('locked'), Type.Null()], {
+        description: "How aggressively turns prompt; null is the release's mode.",
+      }),
+    ),
+  },
+  { title: 'CreateSession' },
+);
+
+export const messageBody = Type.Object(
+  {
+    text: Type.String({ maxLength: 200_000 }),
+    agent: Type.Optional(Type.String({ description: 'Routes the turn to a named sub-agent.' })),
+    participant_name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    participant_type: Type.Optional(Type.Union([Type.Literal('human'), Type.Literal('ai')])),
+    thinking: Type.Optional(Type.Boolean({ default: false })),
+    stream: Type.Optional(Type.Boolean({ default: false })),
+  },
+  { title: 'SendMessage' },
+);
+
+export const resolveBody = Type.Object(
+  { decision: Type.Union([Type.Literal('approve_once'), Type.Literal('approve_session'), Type.Literal('deny')]) },
+  { title: 'ResolveApproval' },
+);
+
+export const listQuery = Type.Object({
+  active: Type.Optional(Type.Boolean({ default: false })),
+  page: Type.Optional(Type.Integer({ default: 1 })),
+  per_page: Type.Optional(Type.Integer({ default: 50 })),
+});
+
+const pendingInput = Type.Object({
+  request_id: Type.String(),
+  kind: Type.String(),
+  tool: Type.String(),
+  message: Type.String(),
+  options: Type.Array(Type.String()),
+});
+
+export const sessionObject = Type.Object(
+  {
+    id: Type.String(),
+    metadata: Type.Record(Type.String(), Type.Unknown()),
+    current_agent: Type.String(),
+    status: Type.String(),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+    parent_id: Type.Union([Type.String(), Type.Null()]),
+    pending_input: Type.Union([pendingInput, Type.Null()]),
+    permission_mode: Type.Union([Type.String(), Type.Null()]),
+    participants: Type.Array(Type.Unknown()),
+    agent: Type.Optional(Type.Object({ ref: Type.String(), agent_id: Type.Integer(), version: Type.Integer() })),
+  },
+  { title: 'Session' },
+);
+
+const usage = Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer(), total_tokens: Type.Integer() });
+
+export const messageObject = Type.Object(
+  {
+    text: Type.String(),
+    session_id: Type.String(),
+    agent: Type.String(),
+    messages: Type.Array(Type.Object({ id: Type.String(), role: Type.String(), text: Type.String(), parts: Type.Array(Type.Unknown()) })),
+    usage,
+    pending_input: Type.Optional(pendingInput),
+  },
+  { title: 'Message' },
+);
+
+export const sessionList = Type.Object(
+  {
+    agent: Type.Object({ ref: Type.String(), agent_id: Type.Integer() }),
+    page: Type.Integer(),
+    per_page: Type.Integer(),
+    total: Type.Integer(),
+    sessions: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        status: Type.String(),
+        message_count: Type.Integer(),
+        last_message_at: Type.Union([Type.String(), Type.Null()]),
+        end_user_id: Type.Union([Type.String(), Type.Null()]),
+      }),
+    ),
+  },
+  { title: 'SessionList' },
+);
+
+export const transcript = Type.Object(
+  {
+    session: Type.Object({ id: Type.String(), status: Type.String() }),
+    messages: Type.Array(Type.Object({ role: Type.String(), text: Type.String() })),
+  },
+  { title: 'Transcript' },
+);
+
+export const resolution = Type.Object({ events: Type.Array(Type.Unknown()), session: sessionObject }, { title: 'Resolution' });

@@ -1,0 +1,51 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import { collectTurn } from '../../turn/collect.ts';
+import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
+import { errorBody } from '../shared/errors.ts';
+import { sendLongJson } from '../shared/long-json.ts';
+import { sendEvents } from '../shared/sse.ts';
+import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import { messageBodyOf } from './answer.ts';
+import { frameText, NativeProjector } from './project.ts';
+import type { messageBody } from './schemas.ts';
+
+/** Runs a turn and answers with its stream, or with what the stream came to. A client that leaves does not stop it. */
+export async function sendMessage(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  sessionId: string,
+  body: Static<typeof messageBody>,
+): Promise<FastifyReply> {
+  const { text, agent, participant_name, participant_type, thinking = false, stream = false } = body;
+  const turn =
+    (await findEarlierTurn(context, request, reply, stream)) ??
+    (await startTurn(context, request, reply, sessionId, {
+      live: stream,
+      message: {
+        text,
+        ...(agent === undefined ? {} : { agent }),
+        ...(thinking ? { thinking } : {}),
+        ...(participant_name === undefined ? {} : { participantName: participant_name }),
+        ...(participant_type === undefined ? {} : { participantType: participant_type }),
+      },
+    }));
+  if (!stream) {
+    const answer = collectTurn(watchTurn(context.log, turn)).then((outcome) => messageBodyOf(sessionId, outcome));
+    return sendLongJson(reply, answer, errorBody);
+  }
+  const abort = new AbortController();
+  await sendEvents(reply, nativeFrames(context, turn, abort.signal), abort);
+  return reply;
+}
+
+async function* nativeFrames(context: Context, turn: WatchableTurn, signal: AbortSignal): AsyncGenerator<string> {
+  const projector = new NativeProjector();
+  for await (const updates of watchTurn(context.log, turn, signal)) {
+    let text = '';
+    for (const update of updates) for (const frame of projector.project(update)) text += frameText(frame, turn.sessionId);
+    yield text;
+  }
+}

@@ -1,0 +1,18 @@
+import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import { sendError } from '../shared/errors.ts';
+import type { Server } from '../shared/fastify.ts';
+
+/** `/healthz`: the process is up. `/readyz`: it can take requests; a load balancer asks this one. */
+export function healthRoutes(server: Server, context: Context): void {
+  server.get('/healthz', { schema: { hide: true } }, async () => ({ status: 'ok' }));
+  server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
+    if (context.turns.draining) return sendError(reply, new ServiceError('unavailable', 'draining', { retryAfterSeconds: 5 }));
+    try {
+      await context.database.ping();
+    } catch {
+      return sendError(reply, new ServiceError('unavailable', 'database not reachable', { retryAfterSeconds: 1 }));
+    }
+    return { status: 'ready' };
+  });
+}

@@ -1,0 +1,65 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { Principal } from '../../accounts/principal.ts';
+import type { Scope } from '../../accounts/scopes.ts';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { findSession, type Session } from '../../session/sessions.ts';
+
+/** Lets an API key through, or a signed-in member; a session token is nobody here. */
+export function requireKey(context: Context, ...scopes: Scope[]): onRequestAsyncHookHandler {
+  return async (request) => {
+    const principal = await authenticate(context, request);
+    if (principal === undefined || principal.type === 'token') throw unauthorized();
+    await enter(context, request, principal);
+    requireScopes(principal, scopes);
+  };
+}
+
+/** For routes below /{org}/{agent}: also finds the agent, before the body is looked at. */
+export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', ...scopes: Scope[]): onRequestAsyncHookHandler {
+  return async (request) => {
+    const principal = await authenticate(context, request);
+    if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
+    await enter(context, request, principal);
+    const { org, agent: slug } = request.params as { org: string; agent: string };
+    const agent = org === principal.organization.slug ? await context.directory.agentBySlug(principal.organization.id, slug) : undefined;
+    if (agent === undefined || (principal.type === 'token' && principal.agentId !== agent.id)) throw notFound();
+    request.agent = agent;
+    if (principal.type !== 'token') requireScopes(principal, scopes);
+  };
+}
+
+export function principalOf(request: FastifyRequest): Principal {
+  if (request.principal === undefined) throw unauthorized();
+  return request.principal;
+}
+
+/** The session that the path names, if the caller may see it: of its org, below its agent, and for a token of its end user. */
+export async function visibleSession(context: Context, request: FastifyRequest, sessionId: string): Promise<Session> {
+  const principal = principalOf(request);
+  const session = sessionId.length > 128 ? undefined : await findSession(context.database.db, principal.organization.id, sessionId);
+  if (session === undefined || (request.agent !== undefined && session.agentId !== request.agent.id)) throw notFound();
+  if (principal.type === 'token' && principal.endUserId !== undefined && session.endUserId !== principal.endUserId) throw notFound();
+  return session;
+}
+
+export function unauthorized(): ServiceError {
+  return new ServiceError('unauthorized', 'Unauthorized');
+}
+
+async function authenticate(context: Context, request: FastifyRequest): Promise<Principal | undefined> {
+  const header = request.headers.authorization;
+  const secret = header === undefined ? undefined : /^Bearer +(\S+)$/i.exec(header)?.[1];
+  return secret === undefined ? undefined : context.directory.keyBySecret(secret);
+}
+
+async function enter(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {
+  request.principal = principal;
+  if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
+  context.rateLimit.take(principal.organization.id);
+}
+
+function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {
+  const missing = scopes.find((scope) => !principal.scopes.has(scope));
+  if (missing !== undefined) throw new ServiceError('forbidden', `Missing scope: ${missing}`);
+}

@@ -1,0 +1,21 @@
+import { ServiceError } from '../errors.ts';
+import type { TurnFailed } from '../session/events.ts';
+
+/** A failed turn as a unary caller is told of it; streams carry the same code in an event. */
+export function turnFailure(failed: TurnFailed): ServiceError {
+  const { code, message, provider, retryAfterSeconds } = failed;
+  const fields = provider === undefined ? {} : { provider };
+  switch (code) {
+    case 'byok_key_rejected':
+    case 'context_length_exceeded':
+      return new ServiceError('invalid', message, { code, fields });
+    case 'rate_limited':
+      return new ServiceError('rate-limited', message, { code, fields, retryAfterSeconds: retryAfterSeconds ?? 5 });
+    case 'overloaded':
+      return new ServiceError('unavailable', message, { code, fields, retryAfterSeconds: retryAfterSeconds ?? 5 });
+    case 'internal_error':
+      return new ServiceError('internal', message, { code });
+    default:
+      return new ServiceError('upstream', message, { code, fields });
+  }
+}

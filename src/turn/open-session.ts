@@ -1,0 +1,97 @@
+import type { Agent } from '../accounts/agents.ts';
+import type { Directory } from '../accounts/directory.ts';
+import type { Release } from '../accounts/releases.ts';
+import type { Db } from '../database/database.ts';
+import { notFound, ServiceError } from '../errors.ts';
+import { isSessionId, newId } from '../ids.ts';
+import { instanceKey } from '../instances/instance-key.ts';
+import type { PermissionMode } from '../release-config.ts';
+import { findSession, insertSession, type NewSession, reactivateSession, type Session, type Surface } from '../session/sessions.ts';
+
+export interface SessionRequest {
+  surface: Surface;
+  sessionId?: string | undefined;
+  metadata: Record<string, unknown>;
+  permissionMode?: PermissionMode | null | undefined;
+  /** Who the caller was verified to act for; wins over the metadata. */
+  endUserId?: string | undefined;
+  /** Only what a trusted caller named: an API key's metadata or a minted token. */
+  agentInstanceId?: string | undefined;
+  /** Resume only a session of this agent. */
+  sameAgent: boolean;
+}
+
+const maxMetadataKeys = 50;
+const maxMetadataBytes = 16 * 1024;
+
+/** Creates the session, pinned to the agent's active release, or resumes the one that `sessionId` names. */
+export async function openSession(db: Db, directory: Directory, agent: Agent, request: SessionRequest): Promise<Session> {
+  const { sessionId, metadata } = request;
+  if (sessionId !== undefined) {
+    const existing = await findSession(db, agent.orgId, sessionId);
+    if (existing !== undefined) return resume(db, agent, existing, request);
+  }
+  const release = await activeRelease(directory, agent);
+  const id = sessionId ?? newId('ses_');
+  const endUserId = request.endUserId ?? endUserOf(metadata);
+  const fresh: NewSession = {
+    id,
+    orgId: agent.orgId,
+    agentId: agent.id,
+    releaseVersion: release.version,
+    surface: request.surface,
+    metadata,
+    endUserId,
+    instanceKey: instanceKey(release.config.instance.scope, { sessionId: id, endUserId, agentInstanceId: request.agentInstanceId }),
+    permissionMode: request.permissionMode ?? null,
+    currentAgent: release.config.main,
+  };
+  const session = await db.transaction().execute((trx) => insertSession(trx, fresh, agent.slug));
+  if (session !== undefined) return session;
+  // Taken in between, or by another org: the latter must look like any other session that is not there.
+  const winner = await findSession(db, agent.orgId, id);
+  if (winner === undefined) throw notFound();
+  return resume(db, agent, winner, request);
+}
+
+/** The release that new sessions run on: 404 with none, 409 while it is not ready. */
+export async function activeRelease(directory: Directory, agent: Agent): Promise<Release> {
+  const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
+  if (release === undefined) throw notFound();
+  if (release.state !== 'materialized') throw new ServiceError('conflict', `Release ${release.version} is not materialized.`);
+  return release;
+}
+
+/** Throws when the metadata breaks a rule; nothing is written then. */
+export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid' | 'bad-request'): void {
+  if (Object.keys(metadata).length > maxMetadataKeys) throw new ServiceError(kind, `metadata: at most ${maxMetadataKeys} keys`);
+  if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw new ServiceError(kind, 'metadata: at most 16 KiB in all');
+  for (const key of ['end_user_id', 'user_id', 'agent_instance_id']) {
+    const value = metadata[key];
+    if (value === undefined || value === null) continue;
+    if (typeof value !== 'string' || value === '' || value.length > 256)
+      throw new ServiceError(kind, `metadata.${key}: must be a string of 1 to 256 characters`);
+  }
+}
+
+export function assertSessionId(sessionId: string | undefined): void {
+  if (sessionId === undefined || isSessionId(sessionId)) return;
+  throw new ServiceError('invalid', 'session_id: must be 1 to 128 of A-Z a-z 0-9 _ -');
+}
+
+/** `user_id` is the older name of `end_user_id`. */
+export function endUserOf(metadata: Record<string, unknown>): string | undefined {
+  const named = metadata.end_user_id ?? metadata.user_id;
+  return typeof named === 'string' ? named : undefined;
+}
+
+export function instanceOf(metadata: Record<string, unknown>): string | undefined {
+  return typeof metadata.agent_instance_id === 'string' ? metadata.agent_instance_id : undefined;
+}
+
+async function resume(db: Db, agent: Agent, session: Session, request: SessionRequest): Promise<Session> {
+  if (request.sameAgent && session.agentId !== agent.id) throw notFound();
+  if (session.status === 'active') return session;
+  await reactivateSession(db, session.orgId, session.id);
+  return (await findSession(db, session.orgId, session.id)) ?? session;
+}
