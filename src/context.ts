@@ -1,4 +1,6 @@
+import { credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
+import { Materializer } from './accounts/materialize.ts';
 import { RateLimit } from './accounts/rate-limit.ts';
 import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
 import { type SeedResult, seedInstallation } from './accounts/seed.ts';
@@ -7,12 +9,15 @@ import type { Config } from './config.ts';
 import { type Database, openDatabase } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { newId } from './ids.ts';
+import { createMcpConnections, type McpConnections } from './instances/mcp-connections.ts';
+import { listServerTools } from './instances/mcp-tools.ts';
 import { createLogger, type Logger } from './logger.ts';
+import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
-import { createSettings } from './turn/setting-parts.ts';
+import { type CredentialFor, createSettings, operatorKey } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
 import { routeWakeUps } from './turn/wake-ups.ts';
@@ -30,6 +35,10 @@ export interface Context {
   log: SessionLog;
   feed: Feed;
   settings: Settings;
+  destinations: Destinations;
+  mcp: McpConnections;
+  credentialFor: CredentialFor;
+  materializer: Materializer;
   runner: Runner;
   turns: Turns;
   /** What the first start made, to be shown once. */
@@ -74,12 +83,22 @@ async function assemble(
   const directory = new Directory(database, processId);
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS);
   const feed = new Feed();
-  const { settings, close: closeSettings } = createSettings(config, database, directory, secrets);
+  const destinations = createDestinations(config);
+  const mcp = createMcpConnections({ fetch: destinations.upstreams.fetch });
+  const credentialFor = credentialReader(directory, secrets);
+  const { settings, close: closeSettings } = createSettings({ config, database, directory, destinations, mcp, credentialFor });
+  const materializer = new Materializer(database, directory, {
+    checkUrl: (url) => destinations.upstreams.check(url),
+    credentialFor,
+    hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
+    listServerTools: (server, credential, signal) => listServerTools(server, credential, destinations.upstreams.fetch, signal),
+  });
   const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded: () => {} });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   await routeWakeUps(database, processId, feed, runner, directory);
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
+  materializer.start();
   return {
     config,
     clock,
@@ -92,6 +111,10 @@ async function assemble(
     log,
     feed,
     settings,
+    destinations,
+    mcp,
+    credentialFor,
+    materializer,
     runner,
     turns,
     seeded,
@@ -111,7 +134,9 @@ async function assemble(
       turns.draining = true;
       await runner.release();
       await leases.release();
-      await closeSettings();
+      await materializer.close();
+      mcp.close();
+      closeSettings();
       await directory.close();
       await database.close();
     },

@@ -42,7 +42,11 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
     surface: request.surface,
     metadata,
     endUserId,
-    instanceKey: instanceKey(release.config.instance.scope, { sessionId: id, endUserId, agentInstanceId: request.agentInstanceId }),
+    instanceKey: instanceKey(release.config.instance.scope, {
+      sessionId: id,
+      endUserId: endUserId ?? null,
+      agentInstanceId: request.agentInstanceId ?? null,
+    }),
     permissionMode: request.permissionMode ?? null,
     currentAgent: release.config.main,
   };

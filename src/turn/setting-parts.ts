@@ -1,63 +1,82 @@
 import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
-import type { SecretBox } from '../accounts/secret-box.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
 import type { Model } from '../harness/model.ts';
 import { createModel } from '../harness/models/create-model.ts';
-import { parsePrices } from '../harness/models/prices.ts';
 import { createShellPool } from '../harness/tools/bash-pool.ts';
 import { createTools } from '../harness/tools/create-tools.ts';
+import { createMcpTools } from '../harness/tools/mcp.ts';
+import type { McpConnections } from '../instances/mcp-connections.ts';
 import { workspaceOf } from '../instances/workspace.ts';
-import { createGuardedFetch } from '../outbox/destination.ts';
+import type { Destinations } from '../outbox/destinations.ts';
 import type { ModelConfig, Provider } from '../release-config.ts';
 import { Settings } from './settings.ts';
 
+/** The credential of that name that the org stored. */
+export type CredentialFor = (orgId: number, name: string) => Promise<string | undefined>;
+
+export interface WorldParts {
+  config: Config;
+  database: Database;
+  directory: Directory;
+  destinations: Destinations;
+  mcp: McpConnections;
+  credentialFor: CredentialFor;
+}
+
 /** Puts the real parts together: guarded requests, models with their keys, tools, the workspace in the database. */
-export function createSettings(
-  config: Config,
-  database: Database,
-  directory: Directory,
-  _secrets: SecretBox,
-): { settings: Settings; close(): Promise<void> } {
-  const allowPrivate = config.PARLEY_ALLOW_PRIVATE_UPSTREAMS;
-  const upstreamFetch = createGuardedFetch({ allowPrivate, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' });
-  const toolFetch = createGuardedFetch({ allowPrivate, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS', maxRedirects: 5 });
+export function createSettings({ config, database, directory, destinations, mcp, credentialFor }: WorldParts): {
+  settings: Settings;
+  close(): void;
+} {
   const shell = createShellPool();
   const models = new LRUCache<string, Model>({ max: 1_000 });
-  const operatorKeys: Partial<Record<Provider, string | undefined>> = {
-    openai: config.OPENAI_API_KEY,
-    anthropic: config.ANTHROPIC_API_KEY,
-    google: config.GOOGLE_GENERATIVE_AI_API_KEY,
-  };
 
-  async function modelFor(orgId: number, model: ModelConfig): Promise<{ model: Model; ownKey: boolean }> {
-    const key = `${orgId} ${JSON.stringify(model)}`;
-    const known = models.get(key) ?? createModel(model, { apiKey: operatorKeys[model.provider], fetch: upstreamFetch });
-    models.set(key, known);
-    return { model: known, ownKey: false };
+  /** A model lives as long as its key: a changed key makes another. */
+  async function modelFor(orgId: number, model: ModelConfig): Promise<Model> {
+    const apiKey = await credentialFor(orgId, model.provider);
+    const name = JSON.stringify([orgId, model, apiKey]);
+    const known =
+      models.get(name) ??
+      createModel(model, { apiKey, operatorKey: operatorKey(config, model.provider), fetch: destinations.upstreams.fetch });
+    models.set(name, known);
+    return known;
   }
 
   const settings = new Settings({
     db: database.db,
     directory,
-    prices: parsePrices(config.PARLEY_PRICES),
+    prices: config.PARLEY_PRICES,
     modelFor,
-    paysItself: () => false,
-    toolsFor: (_session, release, agent) =>
-      createTools({
-        names: agent.tools ?? release.config.tools,
+    hasOwnKey: async (orgId, provider) => (await credentialFor(orgId, provider)) !== undefined,
+    toolsFor(session, release, agent) {
+      const { config: pinned, pinnedTools } = release;
+      const builtIn = createTools({
+        names: agent.tools ?? pinned.tools,
         agent: agent.name,
-        agents: release.config.agents.map((other) => other.name),
+        agents: pinned.agents.map((other) => other.name),
         shell,
-        fetch: toolFetch,
-      }),
+        fetch: destinations.web.fetch,
+      });
+      const remote = createMcpTools(pinnedTools, async (name, tool, input, signal) => {
+        const server = pinned.mcp_servers.find((candidate) => candidate.name === name);
+        if (server === undefined) return { output: `There is no server named ${name}.`, isError: true };
+        const credential = server.credential === undefined ? undefined : await credentialFor(session.orgId, server.credential);
+        return mcp.callTool(session.id, { server, credential }, tool, input, signal);
+      });
+      return [...builtIn, ...remote];
+    },
     workspaceFor: (session) => workspaceOf(database.db, session),
   });
-  return {
-    settings,
-    async close() {
-      shell.close();
-    },
+  return { settings, close: () => shell.close() };
+}
+
+export function operatorKey(config: Config, provider: Provider): string | undefined {
+  const keys: Partial<Record<Provider, string | undefined>> = {
+    openai: config.OPENAI_API_KEY,
+    anthropic: config.ANTHROPIC_API_KEY,
+    google: config.GOOGLE_GENERATIVE_AI_API_KEY,
   };
+  return keys[provider];
 }

@@ -18,6 +18,8 @@ export interface SessionSetting extends TurnSetting {
   releaseVersion: number;
   endUserId: string | undefined;
   instanceKey: string;
+  /** Providers of the release, and whether the customer's own key pays for each. */
+  ownKeys: Map<string, boolean>;
 }
 
 /** The parts that turn a release into something that runs; the context puts them together. */
@@ -25,12 +27,11 @@ export interface SettingParts {
   db: Db;
   directory: Directory;
   prices: PriceOverrides;
-  /** `ownKey`: the customer's key pays for it, not our credits. */
-  modelFor(orgId: number, config: ModelConfig): Promise<{ model: Model; ownKey: boolean }>;
+  modelFor(orgId: number, config: ModelConfig): Promise<Model>;
+  /** Whether the customer's own key pays for this provider, not our credits. */
+  hasOwnKey(orgId: number, provider: string): Promise<boolean>;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
   workspaceFor(session: Session): Workspace;
-  /** Whether the customer's own key pays for this model; cheap, from memory. */
-  paysItself(orgId: number, config: ModelConfig): boolean;
 }
 
 /** Settings of sessions that are in use, kept in memory: the pinned parts of a session do not change while it lives. */
@@ -44,7 +45,7 @@ export class Settings {
 
   async of(orgId: number, sessionId: string): Promise<SessionSetting | undefined> {
     const cached = this.cache.get(sessionId);
-    if (cached !== undefined) return cached.orgId === orgId ? cached : undefined;
+    if (cached !== undefined) return cached.orgId === orgId ? this.refreshed(cached) : undefined;
     const session = await findSession(this.parts.db, orgId, sessionId);
     if (session === undefined) return undefined;
     const agent = await this.parts.directory.agentById(orgId, session.agentId);
@@ -52,11 +53,17 @@ export class Settings {
     if (agent === undefined || release === undefined) return undefined;
     const setting = this.build(session, release, agent.slug);
     if (release.state === 'materialized') this.cache.set(sessionId, setting);
-    return setting;
+    return this.refreshed(setting);
   }
 
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
+  }
+
+  /** Keys come and go while a session lives. */
+  private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
+    for (const provider of setting.ownKeys.keys()) setting.ownKeys.set(provider, await this.parts.hasOwnKey(setting.orgId, provider));
+    return setting;
   }
 
   private build(session: Session, release: Release, agentSlug: string): SessionSetting {
@@ -65,6 +72,8 @@ export class Settings {
     const modelConfigOf = (name: string) =>
       config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
     const tools = new Map<string, Tool[]>();
+    const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
+    const ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider as string, false]));
     return {
       orgId: session.orgId,
       sessionId: session.id,
@@ -73,6 +82,7 @@ export class Settings {
       releaseVersion: session.releaseVersion,
       endUserId: session.endUserId,
       instanceKey: session.instanceKey,
+      ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,
       price(subAgent, usage) {
         const model = modelConfigOf(subAgent);
@@ -80,15 +90,13 @@ export class Settings {
         return {
           model: `${model.provider}/${model.name}`,
           costMicros: cost,
-          creditMicros: parts.paysItself(session.orgId, model) ? 0 : cost,
+          creditMicros: ownKeys.get(model.provider) ? 0 : cost,
         };
       },
       world: {
         release: config,
         permissionMode: session.permissionMode ?? config.permissions.mode,
-        async modelFor(agent) {
-          return (await parts.modelFor(session.orgId, agent.model ?? config.model)).model;
-        },
+        modelFor: (agent) => parts.modelFor(session.orgId, agent.model ?? config.model),
         async toolsFor(agent) {
           const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
           tools.set(agent.name, known);
