@@ -1,0 +1,91 @@
+// Runs test files, each in a process of its own, and says little: a line for each file, and everything about a failure.
+import { availableParallelism } from 'node:os';
+import { run } from 'node:test';
+import { inspect } from 'node:util';
+
+export interface Outcome {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+const testTimeout = 90_000;
+/** Nothing heard for longer than a test may take: the tests are over, and something that they left open keeps the process alive. */
+const silenceTimeout = 100_000;
+
+export async function runFiles(
+  title: string,
+  files: string[],
+  environment: Record<string, string | undefined>,
+  stop: AbortSignal,
+): Promise<Outcome> {
+  console.log(`\n${title}: ${files.length} files`);
+  const total: Outcome = { passed: 0, failed: 0, skipped: 0 };
+  const waiting = [...files];
+  const work = async () => {
+    for (let file = waiting.shift(); file !== undefined && !stop.aborted; file = waiting.shift()) {
+      const outcome = await runFile(file, environment, stop);
+      total.passed += outcome.passed;
+      total.failed += outcome.failed;
+      total.skipped += outcome.skipped;
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(2, availableParallelism() - 1) }, work));
+  return total;
+}
+
+async function runFile(file: string, environment: Record<string, string | undefined>, stop: AbortSignal): Promise<Outcome> {
+  const started = performance.now();
+  const output: string[] = [];
+  const failures: string[] = [];
+  const outcome: Outcome = { passed: 0, failed: 0, skipped: 0 };
+  const leaked = new AbortController();
+  const silence = setTimeout(() => leaked.abort(), silenceTimeout);
+  let ranTests = false;
+
+  const events = run({
+    files: [file],
+    timeout: testTimeout,
+    signal: AbortSignal.any([stop, leaked.signal]),
+    env: { ...process.env, ...environment },
+  });
+  for await (const { type, data } of events) {
+    silence.refresh();
+    if (type === 'test:stdout' || type === 'test:stderr') output.push(data.message);
+    if (type === 'test:diagnostic' && data.message.startsWith('Error:')) output.push(`${data.message}\n`);
+    if (type === 'test:pass' && data.name !== file) ranTests = true;
+    if (type === 'test:fail') {
+      ranTests = true;
+      const { error } = data.details;
+      // A group fails when something in it does; that something is reported.
+      if ('failureType' in error && error.failureType === 'subtestsFailed') continue;
+      if (leaked.signal.aborted) failures.push('  ✗ the process did not end after its tests: something was left open');
+      else if (data.name === file) failures.push('  ✗ the file failed outside of its tests');
+      else failures.push(`  ✗ ${data.name} (line ${data.line})\n${indent(inspect(error.cause ?? error))}`);
+    }
+    if (type === 'test:summary' && data.file === undefined) {
+      const { passed, skipped, todo, tests } = data.counts;
+      Object.assign(outcome, { passed, skipped: skipped + todo, failed: tests - passed - skipped - todo });
+    }
+  }
+  clearTimeout(silence);
+  if (!ranTests && !stop.aborted) {
+    failures.push('  ✗ the file has no tests');
+    Object.assign(outcome, { passed: 0, failed: 1 });
+  }
+  report(file, outcome, performance.now() - started, failures, output);
+  return outcome;
+}
+
+function report(file: string, outcome: Outcome, duration: number, failures: string[], output: string[]): void {
+  const seconds = `${(duration / 1000).toFixed(1)} s`;
+  if (outcome.failed === 0) {
+    console.log(`✓ ${file}  ${outcome.passed}${outcome.skipped > 0 ? ` (${outcome.skipped} skipped)` : ''}  ${seconds}`);
+    return;
+  }
+  console.log(`✗ ${file}  ${outcome.failed} failed  ${seconds}`);
+  for (const failure of failures) console.log(failure);
+  if (output.length > 0) console.log(`  what it printed:\n${indent(output.join('').trimEnd())}`);
+}
+
+const indent = (text: string) => text.replace(/^/gm, '    ');

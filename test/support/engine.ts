@@ -1,0 +1,110 @@
+// Gives each test file a fresh, migrated database of the engine under test in well under a second, copied from a template made once.
+import { createHash, randomBytes } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { migrate } from '../../src/database/migrate.ts';
+import { openPGlite } from '../../src/database/pglite.ts';
+import { openPostgres } from '../../src/database/postgres.ts';
+import { startPostgres } from './postgres-server.ts';
+
+/** PARLEY_TEST_ENGINE chooses, so that the same files run on both. */
+export const engine: 'pglite' | 'postgres' = process.env.PARLEY_TEST_ENGINE === 'postgres' ? 'postgres' : 'pglite';
+
+export interface TestDatabase {
+  /** What the server needs in its environment to use it. */
+  settings: { PARLEY_DATA_DIR: string; DATABASE_URL?: string };
+  remove(): Promise<void>;
+}
+
+export async function createDatabase(): Promise<TestDatabase> {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-test-'));
+  const removeDirectory = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  if (engine === 'pglite') {
+    cpSync(join(await pgliteTemplate(), 'db'), join(directory, 'db'), { recursive: true });
+    return { settings: { PARLEY_DATA_DIR: directory }, remove: async () => removeDirectory() };
+  }
+  const server = await postgresUrl();
+  const name = `parley_test_${randomBytes(6).toString('hex')}`;
+  const template = await postgresTemplate(server);
+  await onServer(server, (client) => client.query(`create database ${name} template ${template}`));
+  return {
+    settings: { PARLEY_DATA_DIR: directory, DATABASE_URL: databaseUrl(server, name) },
+    remove: async () => {
+      await onServer(server, (client) => client.query(`drop database ${name} with (force)`));
+      removeDirectory();
+    },
+  };
+}
+
+/** A data directory closed in good order, kept until the migrations change. */
+export async function pgliteTemplate(): Promise<string> {
+  const cache = fileURLToPath(new URL('../../node_modules/.cache/parley/', import.meta.url));
+  const template = join(cache, `pglite-${migrationsHash()}`);
+  if (existsSync(template)) return template;
+  mkdirSync(cache, { recursive: true });
+  const building = mkdtempSync(join(cache, 'building-'));
+  const database = await openPGlite(building);
+  await migrate(database);
+  await database.close();
+  try {
+    renameSync(building, template);
+  } catch (error) {
+    // Another process was faster.
+    rmSync(building, { recursive: true, force: true });
+    if (!existsSync(template)) throw error;
+  }
+  return template;
+}
+
+/** Made under another name first: a run that dies halfway leaves no template that looks complete. */
+async function postgresTemplate(server: string): Promise<string> {
+  const name = `parley_template_${migrationsHash()}`;
+  await onServer(server, async (client) => {
+    await client.query('select pg_advisory_lock(4710)');
+    const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [name]);
+    if (rowCount === 1) return;
+    await client.query(`drop database if exists ${name}_building with (force)`);
+    await client.query(`create database ${name}_building`);
+    const database = await openPostgres(databaseUrl(server, `${name}_building`), 2);
+    await migrate(database);
+    await database.close();
+    await client.query(`alter database ${name}_building rename to ${name}`);
+  });
+  return name;
+}
+
+let privateServer: Promise<string> | undefined;
+
+/** `npm test` gives one server to all files; a file run by hand starts its own, which ends with the process. */
+function postgresUrl(): Promise<string> {
+  const given = process.env.TEST_DATABASE_URL;
+  if (given) return Promise.resolve(given);
+  privateServer ??= startPostgres().then((server) => server.url);
+  return privateServer;
+}
+
+async function onServer(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+function databaseUrl(server: string, name: string): string {
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+function migrationsHash(): string {
+  const folder = fileURLToPath(new URL('../../migrations/', import.meta.url));
+  const hash = createHash('sha256').update(readFileSync(fileURLToPath(import.meta.resolve('@electric-sql/pglite'))));
+  for (const file of readdirSync(folder).sort()) hash.update(file).update(readFileSync(join(folder, file)));
+  return hash.digest('hex').slice(0, 12);
+}

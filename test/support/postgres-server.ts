@@ -1,0 +1,118 @@
+// A private PostgreSQL for one run: its own data folder, port and password, gone afterwards.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { findPostgres } from './programs.ts';
+
+export interface PostgresServer {
+  /** Connects as the superuser; the path names a database that always exists. */
+  url: string;
+  /** Ends every connection at once, as a crash would, and comes back on the same port with the same data. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startPostgres(): Promise<PostgresServer> {
+  const binaries = findPostgres();
+  const owner = unprivilegedUser();
+  const folder = mkdtempSync(join(tmpdir(), 'parley-postgres-'));
+  const data = join(folder, 'data');
+  const passwordFile = join(folder, 'password');
+  const password = randomBytes(12).toString('hex');
+  mkdirSync(data);
+  writeFileSync(passwordFile, password);
+  if (owner) for (const path of [folder, data, passwordFile]) chownSync(path, owner.uid, owner.gid);
+  chmodSync(folder, 0o700);
+  const options = { cwd: folder, ...owner };
+  const authentication = ['--username=parley', `--pwfile=${passwordFile}`, '--auth=password'];
+  execFileSync(join(binaries, 'initdb'), [`--pgdata=${data}`, ...authentication, '--encoding=UTF8', '--locale=C', '--no-sync'], {
+    ...options,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+
+  const port = await freePort();
+  const start = () => startServer(join(binaries, 'postgres'), data, port, options);
+  let server = await start();
+  const stopServer = async () => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    server.ref();
+    const exited = once(server, 'exit');
+    server.kill('SIGQUIT');
+    await exited;
+  };
+  // It may still be writing for a moment.
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
+  const endWithUs = () => {
+    server.kill('SIGQUIT');
+    removeFolder();
+  };
+  process.once('exit', endWithUs);
+  return {
+    url: `postgresql://parley:${password}@127.0.0.1:${port}/postgres`,
+    restart: async () => {
+      await stopServer();
+      server = await start();
+    },
+    stop: async () => {
+      process.off('exit', endWithUs);
+      await stopServer();
+      removeFolder();
+    },
+  };
+}
+
+async function startServer(program: string, data: string, port: number, options: object): Promise<ChildProcess> {
+  // Nothing here has to survive a power loss.
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    port,
+    fsync: 'off',
+    synchronous_commit: 'off',
+    full_page_writes: 'off',
+    max_connections: 300,
+  };
+  const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const server = spawn(program, ['-D', data, ...args], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+  const said: string[] = [];
+  for await (const line of createInterface({ input: server.stderr })) {
+    said.push(line);
+    if (line.includes('ready to accept connections')) {
+      server.stderr.resume();
+      // Neither may keep a test file alive that has finished.
+      server.unref();
+      if ('unref' in server.stderr && typeof server.stderr.unref === 'function') server.stderr.unref();
+      return server;
+    }
+  }
+  throw new Error(`PostgreSQL did not start:\n${said.join('\n')}`);
+}
+
+/** PostgreSQL refuses to run as root. */
+function unprivilegedUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const id = (flag: string, user: string) =>
+    Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }));
+  for (const user of ['postgres', 'nobody']) {
+    try {
+      return { uid: id('-u', user), gid: id('-g', user) };
+    } catch {
+      // No such user: the next one.
+    }
+  }
+  throw new Error('PostgreSQL cannot run as root, and there is no user postgres or nobody');
+}
+
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no free port');
+  return address.port;
+}
