@@ -3,8 +3,12 @@ import fastify, { type FastifyBaseLogger } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
+import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
+import { collectOpenApi, openApiRoutes } from './surfaces/management/openapi.ts';
+import { managementRoutes } from './surfaces/management/routes.ts';
 import { nativeRoutes } from './surfaces/native/routes.ts';
 import { healthRoutes } from './surfaces/operator/health.ts';
+import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { handleError, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
@@ -36,8 +40,13 @@ export async function createApp(context: Context): Promise<Server> {
     reply.header('x-request-id', request.id);
   });
   server.addHook('onRequest', splitHosts(context.config));
+  await collectOpenApi(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);
+  managementRoutes(server, context);
+  operatorRoutes(server, context);
+  openApiRoutes(server, context);
+  apiReferenceRoutes(server, context);
   await server.ready();
   return server;
 }

@@ -4,6 +4,9 @@ import { Materializer } from './accounts/materialize.ts';
 import { RateLimit } from './accounts/rate-limit.ts';
 import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
 import { type SeedResult, seedInstallation } from './accounts/seed.ts';
+import { SessionTokens } from './accounts/session-tokens.ts';
+import { SignIn } from './accounts/sign-in.ts';
+import { SigningKeys } from './accounts/signing-keys.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { type Database, openDatabase } from './database/database.ts';
@@ -39,6 +42,9 @@ export interface Context {
   mcp: McpConnections;
   credentialFor: CredentialFor;
   materializer: Materializer;
+  signingKeys: SigningKeys;
+  tokens: SessionTokens;
+  signIn: SignIn;
   runner: Runner;
   turns: Turns;
   /** What the first start made, to be shown once. */
@@ -99,6 +105,7 @@ async function assemble(
   await routeWakeUps(database, processId, feed, runner, directory);
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
   materializer.start();
+  const signingKeys = new SigningKeys(database, secrets);
   return {
     config,
     clock,
@@ -115,6 +122,9 @@ async function assemble(
     mcp,
     credentialFor,
     materializer,
+    signingKeys,
+    tokens: new SessionTokens(signingKeys, directory, clock, config.PARLEY_PUBLIC_URL ?? 'parley'),
+    signIn: new SignIn(config, database, directory, secrets),
     runner,
     turns,
     seeded,

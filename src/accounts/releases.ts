@@ -76,8 +76,17 @@ export async function listReleases(
   return (await query.orderBy('version', 'desc').limit(page.limit).execute()).map(releaseFrom);
 }
 
-/** New sessions get this version from now on; also the way back to an earlier one. Undefined when there is none such. */
-export async function activateRelease(transaction: Db, actor: Actor, agentId: number, version: number): Promise<Release | undefined> {
+/**
+ * New sessions get this version from now on; also the way back to an earlier one. Undefined when there is none such.
+ * Whatever made a release fail may have been mended since: with `retry` it is to be materialized again.
+ */
+export async function activateRelease(
+  transaction: Db,
+  actor: Actor,
+  agentId: number,
+  version: number,
+  options: { retry: boolean },
+): Promise<Release | undefined> {
   const row = await transaction
     .selectFrom('releases')
     .selectAll()
@@ -95,8 +104,7 @@ export async function activateRelease(transaction: Db, actor: Actor, agentId: nu
     .forUpdate()
     .executeTakeFirst();
   if (agent === undefined) return undefined;
-  // Whatever failed may have been mended since: activating is also the way to try again.
-  if (row.state === 'failed') {
+  if (row.state === 'failed' && options.retry) {
     const again = { state: 'pending', error: null } as const;
     await transaction.updateTable('releases').set(again).where('agent_id', '=', agentId).where('version', '=', version).execute();
     Object.assign(row, again);

@@ -17,7 +17,7 @@ const columns = [
 /** The export as RFC 4180 text, one chunk a page. */
 export async function* auditCsv(pages: AsyncIterable<AuditRow[]>): AsyncGenerator<string> {
   yield `${columns.join(',')}\r\n`;
-  for await (const rows of pages) yield stringify(rows.map(cells), { record_delimiter: 'windows' });
+  for await (const rows of pages) yield stringify(rows.map(cells), { record_delimiter: 'windows', quoted_match: /[\r\n]/ });
 }
 
 function cells(row: AuditRow): string[] {

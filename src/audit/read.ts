@@ -40,10 +40,16 @@ export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFil
 }
 
 /** Every matching event, newest first, a page at a time: memory does not grow with the export, and no transaction stays open. */
-export async function* readAllAudit(db: Db, orgId: number, filters: AuditFilters, upTo: number): AsyncGenerator<AuditRow[]> {
+export async function* readAllAudit(
+  db: Db,
+  orgId: number,
+  filters: AuditFilters,
+  upTo: number,
+  pageSize = 1_000,
+): AsyncGenerator<AuditRow[]> {
   let before = upTo + 1;
   for (;;) {
-    const rows = await readAuditPage(db, orgId, filters, { limit: 1_000, before });
+    const rows = await readAuditPage(db, orgId, filters, { limit: pageSize, before });
     const last = rows.at(-1);
     if (last === undefined) return;
     yield rows;

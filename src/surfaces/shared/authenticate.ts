@@ -4,6 +4,7 @@ import type { Scope } from '../../accounts/scopes.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { findSession, type Session } from '../../session/sessions.ts';
+import { dashboardMember } from './dashboard-member.ts';
 
 /** Lets an API key through, or a signed-in member; a session token is nobody here. */
 export function requireKey(context: Context, ...scopes: Scope[]): onRequestAsyncHookHandler {
@@ -29,6 +30,15 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
   };
 }
 
+/** For routes whose scope is checked after something else was found. */
+export function requireScope(scope: Scope): onRequestAsyncHookHandler {
+  return async (request) => {
+    const principal = principalOf(request);
+    if (principal.type === 'token') throw unauthorized();
+    requireScopes(principal, [scope]);
+  };
+}
+
 export function principalOf(request: FastifyRequest): Principal {
   if (request.principal === undefined) throw unauthorized();
   return request.principal;
@@ -47,10 +57,18 @@ export function unauthorized(): ServiceError {
   return new ServiceError('unauthorized', 'Unauthorized');
 }
 
-async function authenticate(context: Context, request: FastifyRequest): Promise<Principal | undefined> {
+/** The credential of the Authorization header. */
+export function bearerOf(request: FastifyRequest): string | undefined {
   const header = request.headers.authorization;
-  const secret = header === undefined ? undefined : /^Bearer +(\S+)$/i.exec(header)?.[1];
-  return secret === undefined ? undefined : context.directory.keyBySecret(secret);
+  return header === undefined ? undefined : /^Bearer +(\S+)$/i.exec(header)?.[1];
+}
+
+/** A key, a session token, or, without an Authorization header, the cookie of a signed-in member. */
+async function authenticate(context: Context, request: FastifyRequest): Promise<Principal | undefined> {
+  if (request.headers.authorization === undefined) return (await dashboardMember(context, request))?.principal;
+  const secret = bearerOf(request);
+  if (secret === undefined) return undefined;
+  return secret.startsWith('svc_') ? context.directory.keyBySecret(secret) : context.tokens.verify(secret);
 }
 
 async function enter(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {

@@ -1,0 +1,52 @@
+import type { Database, Db } from '../database/database.ts';
+import { credentialContext } from './model-credentials.ts';
+import type { SecretBox } from './secret-box.ts';
+import { resealSigningKeys } from './signing-keys.ts';
+
+/**
+ * Encrypts everything stored with another secret key, all of it or nothing. Every process must be stopped meanwhile and
+ * started again with the new key. Kept answers of idempotency keys are dropped; people sign in again.
+ */
+export async function rotateSecretKey(database: Database, from: SecretBox, to: SecretBox): Promise<{ resealed: number }> {
+  return database.db.transaction().execute(async (transaction) => {
+    const resealed = (await resealCredentials(transaction, from, to)) + (await resealWebhookSecrets(transaction, from, to));
+    await resealSigningKeys(transaction, from, to);
+    await transaction.deleteFrom('idempotency_keys').where('response', 'is not', null).execute();
+    await transaction
+      .updateTable('installation')
+      .set({ value: JSON.stringify({ id: to.keyId }) })
+      .where('key', '=', 'secret_key')
+      .execute();
+    return { resealed };
+  });
+}
+
+async function resealCredentials(transaction: Db, from: SecretBox, to: SecretBox): Promise<number> {
+  const rows = await transaction.selectFrom('model_credentials').select(['org_id', 'name', 'ciphertext']).forUpdate().execute();
+  for (const { org_id: orgId, name, ciphertext: sealed } of rows) {
+    const ciphertext = to.seal(from.open(sealed, credentialContext(orgId)), credentialContext(orgId));
+    await transaction.updateTable('model_credentials').set({ ciphertext }).where('org_id', '=', orgId).where('name', '=', name).execute();
+  }
+  return rows.length;
+}
+
+async function resealWebhookSecrets(transaction: Db, from: SecretBox, to: SecretBox): Promise<number> {
+  const rows = await transaction
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'org_id', 'secret_ciphertext', 'previous_secret_ciphertext'])
+    .forUpdate()
+    .execute();
+  for (const row of rows) {
+    const context = credentialContext(row.org_id);
+    const again = (sealed: string) => to.seal(from.open(sealed, context), context);
+    await transaction
+      .updateTable('webhook_endpoints')
+      .set({
+        secret_ciphertext: again(row.secret_ciphertext),
+        previous_secret_ciphertext: row.previous_secret_ciphertext === null ? null : again(row.previous_secret_ciphertext),
+      })
+      .where('id', '=', row.id)
+      .execute();
+  }
+  return rows.length;
+}

@@ -1,0 +1,163 @@
+import { Type } from 'typebox';
+import { type Agent, createAgent, deleteAgent, listAgents, updateAgent } from '../../accounts/agents.ts';
+import type { Organization } from '../../accounts/principal.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change, changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+
+const tags = ['Agents'];
+const config = { family: 'management' as const };
+
+const agentObject = Type.Object(
+  {
+    id: Type.Integer(),
+    slug: Type.String(),
+    name: Type.String(),
+    description: Type.String(),
+    default: Type.Boolean({ description: "Whether the flat routes talk to it: the org's default agent." }),
+    active_version: Type.Union([Type.Integer(), Type.Null()], { description: 'The release that new sessions get.' }),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  {
+    title: 'Agent',
+    examples: [
+      {
+        id: 1,
+        slug: 'assistant',
+        name: 'Assistant',
+        description: 'Answers questions',
+        default: true,
+        active_version: 1,
+        created_at: '2026-01-31T12:00:00.000+00:00',
+        updated_at: '2026-01-31T12:00:00.000+00:00',
+      },
+    ],
+  },
+);
+
+const name = Type.String({ minLength: 1, maxLength: 200 });
+const description = Type.String({ maxLength: 2_000 });
+
+const createBody = Type.Object(
+  {
+    slug: Type.String({ description: 'Part of the agent’s URL: 1 to 63 of a-z 0-9 _ -.' }),
+    name: Type.Optional(name),
+    description: Type.Optional(description),
+    default: Type.Optional(Type.Boolean({ default: false })),
+  },
+  { title: 'CreateAgent', additionalProperties: false, examples: [{ slug: 'support', name: 'Support', description: 'Helps customers' }] },
+);
+
+const updateBody = Type.Object(
+  { name: Type.Optional(name), description: Type.Optional(description), default: Type.Optional(Type.Boolean()) },
+  { title: 'UpdateAgent', additionalProperties: false, examples: [{ name: 'Support desk' }] },
+);
+
+export function agentRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/agents',
+    {
+      config,
+      onRequest: [requireKey(context, 'agents:read')],
+      schema: { tags, summary: 'List agents', querystring: Type.Object(pageQuery), response: answered(200, listOf(agentObject)) },
+    },
+    async (request) => {
+      const { organization } = principalOf(request);
+      const after = decodeIntegerCursor(request.query.cursor);
+      return readPage(
+        limitOf(request.query),
+        (limit) => listAgents(context.database.db, organization.id, { limit, after }),
+        (agent) => agent.id,
+        (agent) => showAgent(agent, organization),
+      );
+    },
+  );
+
+  server.post(
+    '/api/agents',
+    {
+      config,
+      onRequest: [requireKey(context, 'agents:write')],
+      schema: { tags, summary: 'Create an agent', body: createBody, response: answered(201, Type.Object({ agent: agentObject })) },
+    },
+    async (request, reply) => {
+      const { slug, name = slug, description = '', default: isDefault = false } = request.body;
+      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const agent = await createAgent(transaction, actor, { slug, name, description, isDefault });
+        const { organization } = principalOf(request);
+        return { agent: showAgent(agent, isDefault ? { ...organization, defaultAgentId: agent.id } : organization) };
+      });
+    },
+  );
+
+  server.get(
+    '/api/agents/:slug',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'agents:read'),
+      schema: { tags, summary: 'Fetch an agent', response: answered(200, Type.Object({ agent: agentObject })) },
+    },
+    async (request) => ({ agent: showAgent(pathAgent(request), principalOf(request).organization) }),
+  );
+
+  server.patch(
+    '/api/agents/:slug',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'agents:write'),
+      schema: { tags, summary: 'Change an agent', body: updateBody, response: answered(200, Type.Object({ agent: agentObject })) },
+    },
+    async (request) => {
+      const { name, description, default: isDefault } = request.body;
+      const changes = {
+        ...(name === undefined ? {} : { name }),
+        ...(description === undefined ? {} : { description }),
+        ...(isDefault === undefined ? {} : { isDefault }),
+      };
+      const { id } = pathAgent(request);
+      const agent = await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes));
+      const organization = await context.directory.organizationById(principalOf(request).organization.id);
+      if (agent === undefined || organization === undefined) throw notFound();
+      return { agent: showAgent(agent, organization) };
+    },
+  );
+
+  server.delete(
+    '/api/agents/:slug',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'agents:write'),
+      schema: {
+        tags,
+        summary: 'Delete an agent',
+        description: 'Its routes answer 404 from then on; the record of its sessions stays.',
+        response: answered(204, Type.Null()),
+      },
+    },
+    async (request, reply) => {
+      const { id } = pathAgent(request);
+      if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+}
+
+function showAgent(agent: Agent, organization: Organization) {
+  return {
+    id: agent.id,
+    slug: agent.slug,
+    name: agent.name,
+    description: agent.description,
+    default: organization.defaultAgentId === agent.id,
+    active_version: agent.activeVersion ?? null,
+    created_at: timestamp(agent.createdAt),
+    updated_at: timestamp(agent.updatedAt),
+  };
+}

@@ -1,0 +1,103 @@
+import { Type } from 'typebox';
+import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change, changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathId, scopesOf } from './path-id.ts';
+
+const tags = ['API keys'];
+const config = { family: 'management' as const };
+const time = Type.Union([Type.String(), Type.Null()]);
+
+const apiKeyObject = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    prefix: Type.String({ description: 'The beginning of the key; what audit events name it by.' }),
+    scopes: Type.Array(Type.String()),
+    created_at: Type.String(),
+    last_used_at: time,
+    revoked_at: time,
+  },
+  { title: 'ApiKey' },
+);
+
+const createBody = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    scopes: Type.Array(Type.String(), { maxItems: 100, description: 'None that the calling key lacks.' }),
+  },
+  { title: 'CreateApiKey', additionalProperties: false, examples: [{ name: 'Backend', scopes: ['sessions:read', 'session_tokens:mint'] }] },
+);
+
+export function apiKeyRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/api_keys',
+    {
+      config,
+      onRequest: [requireKey(context, 'api_keys:read')],
+      schema: { tags, summary: 'List API keys', querystring: Type.Object(pageQuery), response: answered(200, listOf(apiKeyObject)) },
+    },
+    async (request) => {
+      const before = decodeIntegerCursor(request.query.cursor);
+      const { id: orgId } = principalOf(request).organization;
+      return readPage(
+        limitOf(request.query),
+        (limit) => listApiKeys(context.database.db, orgId, { limit, before }),
+        (key) => key.id,
+        showApiKey,
+      );
+    },
+  );
+
+  server.post(
+    '/api/api_keys',
+    {
+      config,
+      onRequest: [requireKey(context, 'api_keys:write')],
+      schema: {
+        tags,
+        summary: 'Create an API key',
+        description: 'The secret is shown here and never again. An unknown scope is 422, one that the caller lacks 403.',
+        body: createBody,
+        response: answered(201, Type.Object({ api_key: apiKeyObject, secret: Type.String() })),
+      },
+    },
+    async (request, reply) =>
+      changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { apiKey, secret } = await createApiKey(transaction, actor, request.body, scopesOf(request));
+        return { api_key: showApiKey(apiKey), secret };
+      }),
+  );
+
+  server.delete(
+    '/api/api_keys/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'api_keys:write')],
+      schema: { tags, summary: 'Revoke an API key', response: answered(204, Type.Null()) },
+    },
+    async (request, reply) => {
+      const id = pathId(request);
+      if (!(await change(context, request, (transaction, actor) => revokeApiKey(transaction, actor, id)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+}
+
+function showApiKey(key: ApiKey) {
+  return {
+    id: key.id,
+    name: key.name,
+    prefix: key.prefix,
+    scopes: key.scopes,
+    created_at: timestamp(key.createdAt),
+    last_used_at: key.lastUsedAt === undefined ? null : timestamp(key.lastUsedAt),
+    revoked_at: key.revokedAt === undefined ? null : timestamp(key.revokedAt),
+  };
+}

@@ -1,0 +1,47 @@
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Context } from '../../context.ts';
+import type { Server } from '../shared/fastify.ts';
+
+/** Everything the page needs comes from here: no request of it may leave the machine. */
+const contentSecurityPolicy = [
+  "default-src 'self'",
+  "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data: blob:",
+  "font-src 'self' data:",
+  "worker-src 'self' blob:",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** The interactive reference at /docs/api. Its library is 4 MB of text, so it is loaded when someone opens the page. */
+export function apiReferenceRoutes(server: Server, _context: Context): void {
+  let loading: Promise<FastifyInstance> | undefined;
+  const config = { family: 'management' as const };
+
+  server.get('/docs/api', { config, schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/api/', 301));
+  server.get('/docs/api/*', { config, schema: { hide: true } }, async (request, reply) => {
+    loading ??= loadReference().catch((error) => {
+      loading = undefined;
+      throw error;
+    });
+    const reference = await loading;
+    const answer = await reference.inject({ method: 'GET', url: request.url });
+    const type = answer.headers['content-type'];
+    if (answer.statusCode !== 200 || typeof type !== 'string') return reply.callNotFound();
+    return reply.type(type).header('content-security-policy', contentSecurityPolicy).send(answer.rawPayload);
+  });
+  server.addHook('onClose', async () => {
+    await (await loading?.catch(() => undefined))?.close();
+  });
+}
+
+async function loadReference(): Promise<FastifyInstance> {
+  const { default: scalar } = await import('@scalar/fastify-api-reference');
+  const reference = fastify();
+  await reference.register(scalar, {
+    routePrefix: '/docs/api',
+    configuration: { url: '/openapi.json', pageTitle: 'Parley API', telemetry: false, withDefaultFonts: false, hideClientButton: true },
+  });
+  await reference.ready();
+  return reference;
+}

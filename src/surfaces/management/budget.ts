@@ -1,0 +1,93 @@
+import { Type } from 'typebox';
+import { type Budget, changeBudget, readBudget } from '../../accounts/budgets.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+
+const tags = ['Budget and usage'];
+const config = { family: 'management' as const };
+const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
+
+const budgetObject = Type.Object(
+  {
+    state: Type.Enum(['ok', 'exhausted']),
+    reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the next turn would be refused.' }),
+    percent_used: Type.Integer({ description: 'Of the cap that is nearest to its end.' }),
+    credits_micros: Type.Union([Type.Integer(), Type.Null()], { description: 'Prepaid, set by the operator; null: unlimited.' }),
+    credits_remaining_micros: Type.Union([Type.Integer(), Type.Null()]),
+    total_tokens_cap: amount,
+    tokens_used: Type.Integer(),
+    instance_spend_cap_micros: amount,
+    spent_micros: Type.Integer(),
+    reserved_tokens: Type.Integer({ description: 'Held by turns that run now.' }),
+    reserved_micros: Type.Integer(),
+    updated_at: Type.String(),
+  },
+  { title: 'Budget' },
+);
+
+const updateBody = Type.Object(
+  { total_tokens_cap: Type.Optional(amount), instance_spend_cap_micros: Type.Optional(amount) },
+  {
+    title: 'UpdateBudget',
+    additionalProperties: false,
+    description: 'null removes a cap; an absent field stays as it is.',
+    examples: [{ total_tokens_cap: 1_000_000, instance_spend_cap_micros: 5_000_000 }],
+  },
+);
+
+const answer = Type.Object({ budget: budgetObject });
+
+export function budgetRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/budget',
+    {
+      config,
+      onRequest: [requireKey(context, 'budgets:read')],
+      schema: { tags, summary: 'Fetch the budget', response: answered(200, answer) },
+    },
+    async (request) => ({ budget: showBudget(await readBudget(context.database.db, principalOf(request).organization.id)) }),
+  );
+
+  server.put(
+    '/api/budget',
+    {
+      config,
+      onRequest: [requireKey(context, 'budgets:write')],
+      schema: { tags, summary: 'Change the budget', body: updateBody, response: answered(200, answer) },
+    },
+    async (request) => {
+      const { total_tokens_cap: totalTokensCap, instance_spend_cap_micros: instanceSpendCapMicros } = request.body;
+      const changes = {
+        ...(totalTokensCap === undefined ? {} : { totalTokensCap }),
+        ...(instanceSpendCapMicros === undefined ? {} : { instanceSpendCapMicros }),
+      };
+      const budget = await change(context, request, async (transaction, actor) => {
+        await changeBudget(transaction, actor, changes);
+        return readBudget(transaction, actor.orgId);
+      });
+      return { budget: showBudget(budget) };
+    },
+  );
+}
+
+function showBudget(budget: Budget) {
+  const { creditsMicros } = budget;
+  return {
+    state: budget.refusal === undefined ? 'ok' : 'exhausted',
+    reason: budget.refusal ?? null,
+    percent_used: budget.percentUsed,
+    credits_micros: creditsMicros,
+    credits_remaining_micros: creditsMicros === null ? null : Math.max(0, creditsMicros - budget.creditsSpentMicros),
+    total_tokens_cap: budget.totalTokensCap,
+    tokens_used: budget.tokensUsed,
+    instance_spend_cap_micros: budget.instanceSpendCapMicros,
+    spent_micros: budget.spentMicros,
+    reserved_tokens: budget.reservedTokens,
+    reserved_micros: budget.reservedMicros,
+    updated_at: timestamp(budget.updatedAt),
+  };
+}

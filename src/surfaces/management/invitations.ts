@@ -1,0 +1,159 @@
+import { Type } from 'typebox';
+import {
+  acceptInvitation,
+  type Invitation,
+  invite,
+  listInvitations,
+  prepareAcceptance,
+  withdrawInvitation,
+} from '../../accounts/invitations.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { requestActor } from '../shared/actor.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change, changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { memberObject, showMember } from './members.ts';
+import { pathId } from './path-id.ts';
+import { assertMayGrant, roleSchema } from './roles.ts';
+
+const tags = ['Members'];
+const config = { family: 'management' as const };
+/** Deliberately loose: whether mail arrives there is for the one who sends it. */
+const email = Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' });
+
+export const invitationObject = Type.Object(
+  {
+    id: Type.Integer(),
+    email: Type.Union([Type.String(), Type.Null()]),
+    role: roleSchema,
+    created_at: Type.String(),
+    expires_at: Type.String(),
+  },
+  { title: 'Invitation' },
+);
+
+const inviteBody = Type.Object(
+  { email, role: Type.Optional(roleSchema) },
+  { title: 'CreateInvitation', additionalProperties: false, examples: [{ email: 'ada@example.com', role: 'admin' }] },
+);
+
+const acceptBody = Type.Object(
+  {
+    token: Type.String({ maxLength: 200 }),
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    password: Type.String({ minLength: 10, maxLength: 256 }),
+    email: Type.Optional(email),
+  },
+  {
+    title: 'AcceptInvitation',
+    additionalProperties: false,
+    examples: [{ token: 'inv_...', name: 'Ada Lovelace', password: 'correct horse battery staple' }],
+  },
+);
+
+export function invitationRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/invitations',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:read')],
+      schema: {
+        tags,
+        summary: 'List open invitations',
+        querystring: Type.Object(pageQuery),
+        response: answered(200, listOf(invitationObject)),
+      },
+    },
+    async (request) => {
+      const before = decodeIntegerCursor(request.query.cursor);
+      const { id: orgId } = principalOf(request).organization;
+      return readPage(
+        limitOf(request.query),
+        (limit) => listInvitations(context.database.db, orgId, context.clock.now(), { limit, before }),
+        (invitation) => invitation.id,
+        showInvitation,
+      );
+    },
+  );
+
+  server.post(
+    '/api/invitations',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:write')],
+      schema: {
+        tags,
+        summary: 'Invite someone',
+        description: 'Nothing is mailed: pass the token on, as a link /dashboard/join?token=... It works once, for seven days.',
+        body: inviteBody,
+        response: answered(201, Type.Object({ invitation: invitationObject, token: Type.String() })),
+      },
+    },
+    async (request, reply) => {
+      const { email: address, role = 'member' } = request.body;
+      assertMayGrant(principalOf(request), role);
+      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { invitation, token } = await invite(transaction, actor, { email: address, role });
+        return { invitation: showInvitation(invitation), token };
+      });
+    },
+  );
+
+  server.delete(
+    '/api/invitations/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:write')],
+      schema: { tags, summary: 'Withdraw an invitation', response: answered(204, Type.Null()) },
+    },
+    async (request, reply) => {
+      const id = pathId(request);
+      if (!(await change(context, request, (transaction, actor) => withdrawInvitation(transaction, actor, id)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+
+  server.post(
+    '/api/invitations/accept',
+    {
+      config,
+      schema: {
+        tags,
+        summary: 'Accept an invitation',
+        description:
+          'The token is the credential. Someone who has an account already gives its password; `email` is needed only where the invitation names none.',
+        security: [],
+        body: acceptBody,
+        response: answered(201, Type.Object({ member: memberObject })),
+      },
+    },
+    async (request, reply) => {
+      const { token, name, password, email: address } = request.body;
+      if (!context.signIn.mayTry(`invitation ${request.ip}`))
+        throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: 600 });
+      const actor = requestActor(context, request);
+      const acceptance = await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address });
+      if (acceptance === undefined) throw notFound();
+      const { orgId } = acceptance;
+      const organization = await context.directory.organizationById(orgId);
+      if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
+      const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
+      context.signIn.succeeded(`invitation ${request.ip}`);
+      return reply.code(201).send({ member: showMember(member) });
+    },
+  );
+}
+
+export function showInvitation(invitation: Invitation) {
+  return {
+    id: invitation.id,
+    email: invitation.email ?? null,
+    role: invitation.role,
+    created_at: timestamp(invitation.createdAt),
+    expires_at: timestamp(invitation.expiresAt),
+  };
+}

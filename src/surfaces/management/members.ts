@@ -1,0 +1,105 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { assertMayGrant, roleSchema } from './roles.ts';
+
+const tags = ['Members'];
+const config = { family: 'management' as const };
+
+export const memberObject = Type.Object(
+  { id: Type.String(), email: Type.String(), name: Type.String(), role: roleSchema, created_at: Type.String() },
+  { title: 'Member' },
+);
+
+const updateBody = Type.Object({ role: roleSchema }, { title: 'UpdateMember', additionalProperties: false, examples: [{ role: 'admin' }] });
+const answer = Type.Object({ member: memberObject });
+
+export function memberRoutes(server: Server, context: Context): void {
+  const memberOfPath = async (request: FastifyRequest): Promise<Member> => {
+    const { id } = request.params as { id: string };
+    const isId = /^[A-Za-z0-9-]{1,64}$/.test(id);
+    const member = isId ? await findMember(context.database.db, principalOf(request).organization.id, id) : undefined;
+    if (member === undefined) throw notFound();
+    return member;
+  };
+
+  server.get(
+    '/api/members',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:read')],
+      schema: { tags, summary: 'List members', querystring: Type.Object(pageQuery), response: answered(200, listOf(memberObject)) },
+    },
+    async (request) => {
+      const position = decodeCursor(request.query.cursor, ['string'])?.[0];
+      const after = position === undefined ? undefined : String(position);
+      return readPage(
+        limitOf(request.query),
+        (limit) => listMembers(context.database.db, principalOf(request).organization.id, { limit, after }),
+        (member) => member.userId,
+        showMember,
+      );
+    },
+  );
+
+  server.get(
+    '/api/members/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:read')],
+      schema: { tags, summary: 'Fetch a member', response: answered(200, answer) },
+    },
+    async (request) => ({ member: showMember(await memberOfPath(request)) }),
+  );
+
+  server.patch(
+    '/api/members/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:write')],
+      schema: {
+        tags,
+        summary: "Change a member's role",
+        description: 'Nobody gives, or takes, a role that may do more than they may. The last owner keeps theirs (409).',
+        body: updateBody,
+        response: answered(200, answer),
+      },
+    },
+    async (request) => {
+      const { role } = request.body;
+      const { userId, role: currentRole } = await memberOfPath(request);
+      assertMayGrant(principalOf(request), currentRole);
+      assertMayGrant(principalOf(request), role);
+      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role));
+      if (member === undefined) throw notFound();
+      return { member: showMember(member) };
+    },
+  );
+
+  server.delete(
+    '/api/members/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:write')],
+      schema: { tags, summary: 'Remove a member', response: answered(204, Type.Null()) },
+    },
+    async (request, reply) => {
+      const { userId, role } = await memberOfPath(request);
+      assertMayGrant(principalOf(request), role);
+      if (!(await change(context, request, (transaction, actor) => removeMember(transaction, actor, userId)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+}
+
+export function showMember(member: Member) {
+  return { id: member.userId, email: member.email, name: member.name, role: member.role, created_at: timestamp(member.createdAt) };
+}

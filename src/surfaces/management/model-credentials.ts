@@ -1,0 +1,109 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import {
+  deleteCredential,
+  isCredentialName,
+  listCredentials,
+  type ModelCredential,
+  storeCredential,
+} from '../../accounts/model-credentials.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { listOf } from '../shared/list.ts';
+
+const tags = ['Model credentials'];
+const config = { family: 'management' as const };
+
+const credentialObject = Type.Object(
+  {
+    provider: Type.String({ description: 'A provider, or the `credential` that an MCP server of a release names.' }),
+    last_four: Type.String({ description: 'The end of the key; empty for one shorter than 12 characters.' }),
+    updated_at: Type.String(),
+  },
+  { title: 'ModelCredential' },
+);
+
+const storeBody = Type.Object(
+  {
+    api_key: Type.String({
+      minLength: 1,
+      maxLength: 8_192,
+      pattern: '^[\\x21-\\x7e]+$',
+      description: 'Visible ASCII: it is sent in a header.',
+    }),
+  },
+  { title: 'StoreModelCredential', additionalProperties: false, examples: [{ api_key: 'sk-...' }] },
+);
+
+const answer = Type.Object({ model_credential: credentialObject });
+
+export function modelCredentialRoutes(server: Server, context: Context): void {
+  const guard = requireKey(context, 'model_credentials:write');
+  const find = async (request: FastifyRequest) => {
+    const stored = await listCredentials(context.database.db, principalOf(request).organization.id);
+    const { provider } = request.params as { provider: string };
+    return stored.find(({ name }) => name === provider);
+  };
+
+  server.get(
+    '/api/model_credentials',
+    { config, onRequest: [guard], schema: { tags, summary: 'List model credentials', response: answered(200, listOf(credentialObject)) } },
+    async (request) => {
+      const stored = await listCredentials(context.database.db, principalOf(request).organization.id);
+      return { data: stored.map(showCredential), next_cursor: null };
+    },
+  );
+
+  server.get(
+    '/api/model_credentials/:provider',
+    { config, onRequest: [guard], schema: { tags, summary: 'Fetch a model credential', response: answered(200, answer) } },
+    async (request) => {
+      const credential = await find(request);
+      if (credential === undefined) throw notFound();
+      return { model_credential: showCredential(credential) };
+    },
+  );
+
+  server.put(
+    '/api/model_credentials/:provider',
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'Store a model credential',
+        description: 'Encrypted before it is stored, and never shown again.',
+        body: storeBody,
+        response: answered(200, answer),
+      },
+    },
+    async (request) => {
+      const { provider: name } = request.params as { provider: string };
+      if (!isCredentialName(name)) throw new ServiceError('invalid', 'provider: must be 1 to 64 of A-Z a-z 0-9 _ -');
+      const credential = await change(context, request, (transaction, actor) =>
+        storeCredential(transaction, actor, context.secrets, { name, secret: request.body.api_key }),
+      );
+      return { model_credential: showCredential(credential) };
+    },
+  );
+
+  server.delete(
+    '/api/model_credentials/:provider',
+    { config, onRequest: [guard], schema: { tags, summary: 'Delete a model credential', response: answered(204, Type.Null()) } },
+    async (request, reply) => {
+      const { provider: name } = request.params as { provider: string };
+      if (!isCredentialName(name)) throw notFound();
+      if (!(await change(context, request, (transaction, actor) => deleteCredential(transaction, actor, name)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+}
+
+function showCredential(credential: ModelCredential) {
+  return { provider: credential.name, last_four: credential.lastFour, updated_at: timestamp(credential.updatedAt) };
+}

@@ -1,0 +1,31 @@
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+type JsonObject = { [key: string]: Json };
+
+/** Moves every schema that has a title into `components.schemas`, so that generated clients get a type of that name. */
+export function nameSchemas(document: object): object {
+  const named = new Map<string, Json>();
+  const copy: JsonObject = JSON.parse(JSON.stringify(document));
+  const paths = replaceTitled(copy.paths ?? {}, named);
+  const components = isObject(copy.components) ? copy.components : {};
+  const schemas = Object.fromEntries([...named].sort(([a], [b]) => (a < b ? -1 : 1)));
+  return { ...copy, paths, components: { ...components, schemas } };
+}
+
+function replaceTitled(value: Json, named: Map<string, Json>): Json {
+  if (Array.isArray(value)) return value.map((item) => replaceTitled(item, named));
+  if (!isObject(value)) return value;
+  // What an example holds is data, not schema.
+  const entries = Object.entries(value).map(([key, child]) => [key, key.startsWith('example') ? child : replaceTitled(child, named)]);
+  const inner: JsonObject = Object.fromEntries(entries);
+  const { title, description: _description, ...rest } = inner;
+  if (typeof title !== 'string' || !/^[A-Z]\w*$/.test(title) || (inner.type !== 'object' && inner.anyOf === undefined)) return inner;
+  const known = named.get(title);
+  // Two schemas of one title that differ keep their places: a name must mean one thing.
+  if (known !== undefined && JSON.stringify(known) !== JSON.stringify({ title, ...rest })) return inner;
+  named.set(title, { title, ...rest });
+  return { $ref: `#/components/schemas/${title}` };
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

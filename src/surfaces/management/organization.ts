@@ -1,0 +1,92 @@
+import { Type } from 'typebox';
+import { changeOrganization, type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-changes.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+
+const tags = ['Organization'];
+const config = { family: 'management' as const };
+
+const organizationObject = Type.Object(
+  {
+    id: Type.Integer(),
+    slug: Type.String(),
+    name: Type.String(),
+    status: Type.Enum(['active', 'suspended']),
+    default_agent: Type.Union([Type.String(), Type.Null()], { description: 'Slug of the agent that the flat routes talk to.' }),
+    support_access: Type.Object({ transcripts: Type.Boolean() }),
+    alert_thresholds: Type.Array(Type.Integer(), { description: 'Percents of a budget at which a webhook event is sent.' }),
+    subscription: Type.Union([Type.Object({ plan: Type.String(), status: Type.String() }), Type.Null()]),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'Organization' },
+);
+
+const updateBody = Type.Object(
+  {
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+    support_access: Type.Optional(Type.Object({ transcripts: Type.Boolean() }, { additionalProperties: false })),
+    default_agent: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    alert_thresholds: Type.Optional(Type.Array(Type.Integer({ minimum: 1, maximum: 1_000 }), { maxItems: 20, uniqueItems: true })),
+  },
+  { title: 'UpdateOrganization', additionalProperties: false, examples: [{ support_access: { transcripts: false } }] },
+);
+
+const answer = Type.Object({ organization: organizationObject });
+
+export function organizationRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/organization',
+    {
+      config,
+      onRequest: [requireKey(context, 'organization:read')],
+      schema: { tags, summary: 'Fetch the organization', response: answered(200, answer) },
+    },
+    async (request) => {
+      const settings = await readOrganizationSettings(context.database.db, principalOf(request).organization.id);
+      return { organization: showOrganization(settings) };
+    },
+  );
+
+  server.patch(
+    '/api/organization',
+    {
+      config,
+      onRequest: [requireKey(context, 'organization:write')],
+      schema: { tags, summary: 'Change the organization', body: updateBody, response: answered(200, answer) },
+    },
+    async (request) => {
+      const { name, support_access: access, default_agent: defaultAgent, alert_thresholds: thresholds } = request.body;
+      const changes = {
+        ...(name === undefined ? {} : { name }),
+        ...(access === undefined ? {} : { transcriptsAccess: access.transcripts }),
+        ...(defaultAgent === undefined ? {} : { defaultAgent }),
+        ...(thresholds === undefined ? {} : { alertThresholds: thresholds.toSorted((a, b) => a - b) }),
+      };
+      const settings = await change(context, request, async (transaction, actor) => {
+        await changeOrganization(transaction, actor, changes);
+        return readOrganizationSettings(transaction, actor.orgId);
+      });
+      return { organization: showOrganization(settings) };
+    },
+  );
+}
+
+function showOrganization(settings: OrganizationSettings) {
+  return {
+    id: settings.id,
+    slug: settings.slug,
+    name: settings.name,
+    status: settings.status,
+    default_agent: settings.defaultAgent ?? null,
+    support_access: { transcripts: settings.transcriptsAccess },
+    alert_thresholds: settings.alertThresholds,
+    subscription: settings.subscription ?? null,
+    created_at: timestamp(settings.createdAt),
+    updated_at: timestamp(settings.updatedAt),
+  };
+}

@@ -1,0 +1,137 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { completeReleaseConfig } from '../../accounts/release-defaults.ts';
+import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { change, changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+import { releaseBody, releaseObject } from './release-schemas.ts';
+
+const tags = ['Releases'];
+const config = { family: 'management' as const };
+
+export function releaseRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/agents/:slug/releases',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'releases:read'),
+      schema: { tags, summary: 'List releases', querystring: Type.Object(pageQuery), response: answered(200, listOf(releaseObject)) },
+    },
+    async (request) => {
+      const agent = pathAgent(request);
+      const before = decodeIntegerCursor(request.query.cursor);
+      return readPage(
+        limitOf(request.query),
+        (limit) => listReleases(context.database.db, agent.orgId, agent.id, { limit, before }),
+        (release) => release.version,
+        (release) => showRelease(release, agent.activeVersion),
+      );
+    },
+  );
+
+  server.get(
+    '/api/agents/:slug/releases/:version',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'releases:read'),
+      schema: { tags, summary: 'Fetch a release', response: answered(200, Type.Object({ release: releaseObject })) },
+    },
+    async (request) => {
+      const agent = pathAgent(request);
+      const release = await context.directory.release(agent.orgId, agent.id, pathVersion(request));
+      if (release === undefined) throw notFound();
+      return { release: showRelease(release, agent.activeVersion) };
+    },
+  );
+
+  server.post(
+    '/api/agents/:slug/releases',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'releases:write'),
+      // The config's own check says more than the schema's: it goes first, and the schema catches what it let pass.
+      attachValidation: true,
+      schema: {
+        tags,
+        summary: 'Create a release',
+        description:
+          'Materializes it: validates the config, resolves its credentials, connects to its MCP servers and pins their tools. ' +
+          'A release without MCP servers is done when this answers; any other goes on in the background.',
+        body: releaseBody,
+        response: answered(201, Type.Object({ release: releaseObject })),
+      },
+    },
+    async (request, reply) => {
+      const agent = pathAgent(request);
+      const { activate, input } = splitBody(request.body);
+      const releaseConfig = completeReleaseConfig(input);
+      if (request.validationError !== undefined) throw request.validationError;
+      const outcome = await context.materializer.pinNow(agent.orgId, releaseConfig);
+      const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const release = await createRelease(transaction, actor, agent.id, releaseConfig, outcome);
+        if (release === undefined) throw notFound();
+        if (activate) await activateRelease(transaction, actor, agent.id, release.version, { retry: false });
+        return { release: showRelease(release, activate ? release.version : agent.activeVersion) };
+      });
+      if (answer.release.state === 'pending') context.materializer.materializeLater(agent.orgId, agent.id, answer.release.version);
+      return answer;
+    },
+  );
+
+  server.post(
+    '/api/agents/:slug/releases/:version/activate',
+    {
+      config,
+      onRequest: requireAgentOfPath(context, 'releases:write'),
+      schema: {
+        tags,
+        summary: 'Activate a release',
+        description:
+          'New sessions get this version from now on; existing ones stay on theirs. Also the way to roll back. ' +
+          'While it is not materialized, turns and new sessions answer 409; a failed one is materialized again.',
+        response: answered(200, Type.Object({ release: releaseObject })),
+      },
+    },
+    async (request) => {
+      const agent = pathAgent(request);
+      const version = pathVersion(request);
+      const release = await change(context, request, (transaction, actor) =>
+        activateRelease(transaction, actor, agent.id, version, { retry: true }),
+      );
+      if (release === undefined) throw notFound();
+      if (release.state === 'pending') context.materializer.materializeLater(agent.orgId, agent.id, version);
+      return { release: showRelease(release, version) };
+    },
+  );
+}
+
+/** The body as it came: nothing is known of it yet. */
+function splitBody(body: unknown): { activate: boolean; input: unknown } {
+  if (typeof body !== 'object' || body === null || Array.isArray(body) || !('activate' in body)) return { activate: false, input: body };
+  const { activate, ...input } = body;
+  return { activate: activate === true, input };
+}
+
+function pathVersion(request: FastifyRequest): number {
+  const { version } = request.params as { version: string };
+  if (!/^[1-9]\d{0,8}$/.test(version)) throw notFound();
+  return Number(version);
+}
+
+function showRelease(release: Release, activeVersion: number | undefined) {
+  return {
+    version: release.version,
+    state: release.state,
+    active: release.version === activeVersion,
+    error: release.error ?? null,
+    created_at: timestamp(release.createdAt),
+    config: release.config,
+    pinned_tools: release.pinnedTools.map(({ server, name, description, read_only }) => ({ server, name, description, read_only })),
+  };
+}

@@ -1,0 +1,105 @@
+import { Type } from 'typebox';
+import { recordAudit } from '../../audit/record.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import { checkBudget } from '../../turn/budget.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf } from '../shared/authenticate.ts';
+import { changeOnce } from '../shared/change.ts';
+import type { WireError } from '../shared/errors.ts';
+import type { Server } from '../shared/fastify.ts';
+import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+
+const mintBody = Type.Object(
+  {
+    end_user_id: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 256, description: 'The verified end user; without it the token is anonymous.' }),
+    ),
+    ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 7_200, default: 900 })),
+    agent_instance_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256, description: 'Names the durable instance.' })),
+    metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'For the sessions it opens: at most 2 KiB.' })),
+  },
+  { title: 'MintSessionToken', additionalProperties: false, examples: [{ end_user_id: 'user_42', ttl_seconds: 900 }] },
+);
+
+const minted = Type.Object({ token: Type.String(), expires_at: Type.String() }, { title: 'SessionToken' });
+const maxMetadataBytes = 2_048;
+
+const codes: Record<number, string> = {
+  400: 'bad_request',
+  401: 'unauthorized',
+  403: 'forbidden',
+  404: 'not_found',
+  409: 'conflict',
+  413: 'too_large',
+  415: 'unsupported_media_type',
+  422: 'invalid',
+  429: 'rate_limited',
+  503: 'unavailable',
+};
+
+/** Errors of this one route are flat (spec 7): `{error, message, ...}` without `detail`. */
+function flat({ status, detail }: WireError): unknown {
+  return typeof detail === 'string' ? { error: codes[status] ?? 'internal', message: detail } : detail;
+}
+
+export function sessionTokenRoutes(server: Server, context: Context): void {
+  server.post(
+    '/api/agents/:slug/session_tokens',
+    {
+      config: { family: 'management', errorBody: flat },
+      onRequest: requireAgentOfPath(context, 'session_tokens:mint'),
+      schema: {
+        tags: ['Session tokens'],
+        summary: 'Mint a session token',
+        description: "A short-lived token for an end user's browser. Errors of this route are flat: the fields of `detail` at the top.",
+        body: Type.Union([mintBody, Type.Null()]),
+        response: answered(200, minted),
+      },
+    },
+    async (request, reply) => {
+      const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
+      if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
+        throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
+      const agent = pathAgent(request);
+      await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' });
+      const { organization } = principalOf(request);
+      const token = await context.tokens.mint(organization, agent, {
+        ttlSeconds,
+        ...(endUserId === undefined ? {} : { endUserId }),
+        ...(agentInstanceId === undefined ? {} : { agentInstanceId }),
+        ...(metadata === undefined ? {} : { metadata }),
+      });
+      const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
+      if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) return answer;
+      return changeOnce(context, request, reply, 200, async (transaction, actor) => {
+        if (context.config.PARLEY_AUDIT_TOKENS) {
+          await recordAudit(transaction, actor, {
+            action: 'session_token.minted',
+            subjectType: 'agent',
+            subjectId: agent.id,
+            metadata: { agent: agent.slug, token_id: token.tokenId, end_user_id: endUserId ?? null, ttl_seconds: ttlSeconds },
+          });
+        }
+        return answer;
+      });
+    },
+  );
+
+  server.get(
+    '/.well-known/jwks.json',
+    {
+      schema: {
+        tags: ['Session tokens'],
+        summary: 'Public keys of session tokens',
+        security: [],
+        response: { 200: Type.Object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown())) }, { title: 'JsonWebKeySet' }) },
+      },
+    },
+    async (_request, reply) => {
+      reply.header('cache-control', 'public, max-age=300');
+      return context.signingKeys.jwks();
+    },
+  );
+}

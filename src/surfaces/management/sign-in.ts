@@ -1,0 +1,93 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { unauthorized } from '../shared/authenticate.ts';
+import { dashboardMember } from '../shared/dashboard-member.ts';
+import type { Server } from '../shared/fastify.ts';
+
+const config = { family: 'management' as const };
+
+/** Signing in to the dashboard, and who is signed in. Internal to the dashboard: not in the public document. */
+export function signInRoutes(server: Server, context: Context): void {
+  server.route({
+    method: ['GET', 'POST'],
+    url: '/auth/*',
+    config,
+    schema: { hide: true },
+    handler: (request, reply) => passOn(context, request, reply),
+  });
+
+  server.get('/dashboard/session', { config, schema: { hide: true } }, async (request) => {
+    const signedIn = await dashboardMember(context, request);
+    if (signedIn === undefined) throw unauthorized();
+    const { principal, name, organizations } = signedIn;
+    return {
+      user: { id: principal.userId, email: principal.email, name },
+      organization: shown(principal.organization),
+      role: principal.role,
+      scopes: [...principal.scopes],
+      organizations: organizations.map(({ organization, role }) => ({ ...shown(organization), role })),
+    };
+  });
+}
+
+function shown({ id, slug, name, status }: { id: number; slug: string; name: string; status: string }) {
+  return { id, slug, name, status };
+}
+
+async function passOn(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const { '*': path } = request.params as { '*': string };
+  if (!context.signIn.serves(`/${path}`)) throw notFound();
+  const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
+  if (email !== undefined && !context.signIn.mayTry(email))
+    throw new ServiceError('rate-limited', 'Too many attempts for this account', { retryAfterSeconds: 600 });
+  const response = await context.signIn.handle(toFetchRequest(request));
+  if (email !== undefined && response.ok) context.signIn.succeeded(email);
+  return answerWith(reply, response);
+}
+
+function toFetchRequest(request: FastifyRequest): Request {
+  const headers = new Headers();
+  for (const name of ['cookie', 'origin', 'referer', 'user-agent', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest']) {
+    const value = request.headers[name];
+    if (typeof value === 'string') headers.set(name, value);
+  }
+  // The library counts attempts by address and reads it from a header: this one, which no client can set.
+  headers.set('x-parley-client', request.ip);
+  const init: RequestInit = { method: request.method, headers };
+  if (request.method === 'POST') {
+    headers.set('content-type', 'application/json');
+    init.body = request.rawBody === '' ? '{}' : request.rawBody;
+  }
+  return new Request(new URL(request.url, `${request.protocol}://${request.host}`), init);
+}
+
+/** Its errors in our shape; its cookies as they are. */
+async function answerWith(reply: FastifyReply, response: Response): Promise<FastifyReply> {
+  for (const cookie of response.headers.getSetCookie()) reply.header('set-cookie', cookie);
+  const retryAfter = response.headers.get('x-retry-after');
+  if (retryAfter !== null) reply.header('retry-after', retryAfter);
+  const text = await response.text();
+  reply.code(response.status).header('cache-control', 'no-store').type('application/json; charset=utf-8');
+  return reply.send(response.ok ? withoutToken(text) : JSON.stringify({ detail: messageOf(text, response.status) }));
+}
+
+/** The session's token belongs into the HttpOnly cookie, and nowhere that a script could read. */
+function withoutToken(text: string): string {
+  if (text === '') return 'null';
+  return JSON.stringify(JSON.parse(text), (key, value) => (key === 'token' ? undefined : value));
+}
+
+function messageOf(text: string, status: number): string {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string') return body.message;
+  } catch {
+    // Not JSON: the status is all there is to say.
+  }
+  return status === 429 ? 'Too many attempts' : 'Refused';
+}
+
+function emailOf(body: unknown): string | undefined {
+  return typeof body === 'object' && body !== null && 'email' in body && typeof body.email === 'string' ? body.email : undefined;
+}

@@ -1,0 +1,115 @@
+import { Type } from 'typebox';
+import { readUsage, type UsageDimension, type UsageRow, usageDimensions } from '../../accounts/usage.ts';
+import { validDay } from '../../audit/read.ts';
+import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+
+const usageRow = Type.Object(
+  {
+    day: Type.Optional(Type.String({ description: 'In UTC.' })),
+    agent: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    model: Type.Optional(Type.String({ description: 'provider/name' })),
+    end_user_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    turns: Type.Integer(),
+    input_tokens: Type.Integer(),
+    output_tokens: Type.Integer(),
+    total_tokens: Type.Integer(),
+    cached_tokens: Type.Integer(),
+    cost_micros: Type.Integer(),
+  },
+  { title: 'Usage' },
+);
+
+const query = Type.Object({
+  ...pageQuery,
+  group_by: Type.Optional(
+    Type.String({ description: 'Some of day,agent,model,end_user, with commas; all by default. The rest is summed.' }),
+  ),
+  from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD, in UTC.' })),
+  to: Type.Optional(Type.String({ description: 'Last day, likewise.' })),
+  agent: Type.Optional(Type.String({ description: 'Slug of an agent.' })),
+  model: Type.Optional(Type.String()),
+  end_user_id: Type.Optional(Type.String()),
+});
+
+/** What a cursor holds of each dimension. */
+const cursorShape = { day: 'string', agent: 'integer', model: 'string', end_user: 'string' } as const;
+
+export function usageRoutes(server: Server, context: Context): void {
+  server.get(
+    '/api/usage',
+    {
+      config: { family: 'management' },
+      onRequest: [requireKey(context, 'usage:read')],
+      schema: {
+        tags: ['Budget and usage'],
+        summary: 'Read usage by day, agent, model and end user',
+        querystring: query,
+        response: answered(200, listOf(usageRow)),
+      },
+    },
+    async (request) => {
+      const { id: orgId } = principalOf(request).organization;
+      const groupBy = dimensionsOf(request.query.group_by);
+      const after = decodeCursor(
+        request.query.cursor,
+        groupBy.map((dimension) => cursorShape[dimension]),
+      );
+      if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined)
+        throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+      const slug = request.query.agent;
+      const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
+      if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
+      return readPage(
+        limitOf(request.query),
+        (limit) =>
+          readUsage(context.database.db, orgId, {
+            groupBy,
+            from: day(request.query.from, 'from'),
+            to: day(request.query.to, 'to'),
+            agentId: agent?.id,
+            model: request.query.model,
+            endUserId: request.query.end_user_id,
+            limit,
+            after,
+          }),
+        (row) => row.keys,
+        showUsage(groupBy),
+      );
+    },
+  );
+}
+
+function dimensionsOf(text: string | undefined): UsageDimension[] {
+  if (text === undefined) return [...usageDimensions];
+  const names = text.split(',').map((name) => name.trim());
+  const unknown = names.find((name) => name !== '' && !usageDimensions.some((dimension) => dimension === name));
+  if (unknown !== undefined) throw new ServiceError('invalid', `group_by: must be some of ${usageDimensions.join(', ')}`);
+  return usageDimensions.filter((dimension) => names.includes(dimension));
+}
+
+function day(text: string | undefined, field: string): string | undefined {
+  if (text === undefined) return undefined;
+  const valid = validDay(text);
+  if (valid === undefined) throw new ServiceError('invalid', `${field}: must be a day, YYYY-MM-DD`);
+  return valid;
+}
+
+function showUsage(groupBy: readonly UsageDimension[]) {
+  return (row: UsageRow) => ({
+    ...(row.day === undefined ? {} : { day: row.day }),
+    ...(groupBy.includes('agent') ? { agent: row.agent ?? null } : {}),
+    ...(row.model === undefined ? {} : { model: row.model }),
+    ...(row.endUserId === undefined ? {} : { end_user_id: row.endUserId === '' ? null : row.endUserId }),
+    turns: row.turns,
+    input_tokens: row.inputTokens,
+    output_tokens: row.outputTokens,
+    total_tokens: row.inputTokens + row.outputTokens,
+    cached_tokens: row.cachedTokens,
+    cost_micros: row.costMicros,
+  });
+}

@@ -1,0 +1,184 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import { Type } from 'typebox';
+import { createApiKey } from '../../accounts/api-keys.ts';
+import { changeBudget, readBudget } from '../../accounts/budgets.ts';
+import { invite } from '../../accounts/invitations.ts';
+import { isOperatorKey } from '../../accounts/operator-key.ts';
+import {
+  addInvoice,
+  changeStatus,
+  changeSubscription,
+  listOrganizationSettings,
+  type OrganizationSettings,
+  readOrganizationSettings,
+} from '../../accounts/organization-changes.ts';
+import { createOrganization } from '../../accounts/organizations.ts';
+import type { Organization } from '../../accounts/principal.ts';
+import { allScopes } from '../../accounts/scopes.ts';
+import type { Actor } from '../../audit/record.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import type { Db } from '../../database/database.ts';
+import { notFound } from '../../errors.ts';
+import { requestActor } from '../shared/actor.ts';
+import { bearerOf, unauthorized } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
+
+const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
+
+const createBody = Type.Object(
+  { slug: Type.String(), name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) },
+  { additionalProperties: false },
+);
+const updateBody = Type.Object(
+  {
+    status: Type.Optional(Type.Enum(['active', 'suspended'])),
+    credits_micros: Type.Optional(amount),
+    total_tokens_cap: Type.Optional(amount),
+    subscription: Type.Optional(
+      Type.Object(
+        { plan: Type.String({ minLength: 1, maxLength: 200 }), status: Type.Enum(['active', 'past_due', 'canceled']) },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+const invoiceBody = Type.Object(
+  { amount_cents: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }), status: Type.Enum(['paid', 'payment_failed']) },
+  { additionalProperties: false },
+);
+const invitationBody = Type.Object(
+  {
+    role: Type.Optional(Type.Enum(['owner', 'admin', 'member'])),
+    email: Type.Optional(Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' })),
+  },
+  { additionalProperties: false },
+);
+
+/** For the one who runs the installation; internal, so not in the public document. */
+export function operatorRoutes(server: Server, context: Context): void {
+  const { db } = context.database;
+  const config = { family: 'management' as const };
+  const requireOperator: onRequestAsyncHookHandler = async (request) => {
+    const secret = bearerOf(request);
+    if (secret === undefined || !(await isOperatorKey(db, secret))) throw unauthorized();
+  };
+  const onRequest = [requireOperator];
+
+  server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
+    const { slug, name = slug } = request.body;
+    const actor = requestActor(context, request);
+    const answer = await db.transaction().execute(async (transaction) => {
+      const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
+      const key = { name: 'First key', scopes: allScopes };
+      const { secret } = await createApiKey(transaction, { ...actor, orgId }, key, new Set(allScopes));
+      return { organization: await showOrganization(transaction, orgId), api_key: secret };
+    });
+    return reply.code(201).send(answer);
+  });
+
+  server.get(
+    '/operator/organizations',
+    { config, onRequest, schema: { hide: true, querystring: Type.Object(pageQuery) } },
+    async (request) => {
+      const after = decodeIntegerCursor(request.query.cursor);
+      const { data, next_cursor } = await readPage(
+        Math.min(1_000, Math.max(1, request.query.limit ?? 1_000)),
+        (limit) => listOrganizationSettings(db, { limit, after }),
+        (settings) => settings.id,
+        (settings) => settings,
+      );
+      return { organizations: await Promise.all(data.map((settings) => withBudget(db, settings))), next_cursor };
+    },
+  );
+
+  server.patch('/operator/organizations/:slug', { config, onRequest, schema: { hide: true, body: updateBody } }, async (request) => {
+    const { status, credits_micros: creditsMicros, total_tokens_cap: totalTokensCap, subscription } = request.body;
+    const organization = await organizationOfPath(request);
+    return changeAs(request, organization, async (transaction, actor) => {
+      if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
+      if (creditsMicros !== undefined || totalTokensCap !== undefined) {
+        const credits = creditsMicros === undefined ? {} : { creditsMicros };
+        await changeBudget(transaction, actor, { ...credits, ...(totalTokensCap === undefined ? {} : { totalTokensCap }) });
+      }
+      if (status !== undefined) await changeStatus(transaction, actor, status);
+      return { organization: await showOrganization(transaction, organization.id) };
+    });
+  });
+
+  server.post(
+    '/operator/organizations/:slug/invoices',
+    { config, onRequest, schema: { hide: true, body: invoiceBody } },
+    async (request, reply) => {
+      const organization = await organizationOfPath(request);
+      const { amount_cents: amountCents, status } = request.body;
+      const invoice = await changeAs(request, organization, (transaction, actor) =>
+        addInvoice(transaction, actor, { amountCents, status }),
+      );
+      const shown = { id: invoice.id, amount_cents: invoice.amountCents, status: invoice.status, created_at: timestamp(invoice.createdAt) };
+      return reply.code(201).send({ invoice: shown });
+    },
+  );
+
+  // How an org gets its first owner, or another when all of them are gone.
+  server.post(
+    '/operator/organizations/:slug/invitations',
+    { config, onRequest, schema: { hide: true, body: invitationBody } },
+    async (request, reply) => {
+      const organization = await organizationOfPath(request);
+      const { role = 'owner', email } = request.body;
+      const { invitation, token } = await changeAs(request, organization, (transaction, actor) =>
+        invite(transaction, actor, { email, role }),
+      );
+      const shown = {
+        id: invitation.id,
+        email: invitation.email ?? null,
+        role: invitation.role,
+        expires_at: timestamp(invitation.expiresAt),
+      };
+      return reply.code(201).send({ invitation: shown, token });
+    },
+  );
+
+  server.post('/operator/signing_keys/rotate', { config, onRequest, schema: { hide: true } }, async () => ({
+    kid: await context.signingKeys.rotate(),
+  }));
+
+  async function organizationOfPath(request: FastifyRequest): Promise<Organization> {
+    const { slug } = request.params as { slug: string };
+    const organization = await context.directory.organizationBySlug(slug);
+    if (organization === undefined) throw notFound();
+    return organization;
+  }
+
+  function changeAs<Result>(
+    request: FastifyRequest,
+    { id: orgId }: Organization,
+    work: (transaction: Db, actor: Actor) => Promise<Result>,
+  ) {
+    const actor = { ...requestActor(context, request), orgId };
+    return context.directory.change(orgId, (transaction) => work(transaction, actor));
+  }
+}
+
+async function showOrganization(db: Db, orgId: number) {
+  return withBudget(db, await readOrganizationSettings(db, orgId));
+}
+
+async function withBudget(db: Db, settings: OrganizationSettings) {
+  const budget = await readBudget(db, settings.id);
+  return {
+    id: settings.id,
+    slug: settings.slug,
+    name: settings.name,
+    status: settings.status,
+    subscription: settings.subscription ?? null,
+    credits_micros: budget.creditsMicros,
+    total_tokens_cap: budget.totalTokensCap,
+    tokens_used: budget.tokensUsed,
+    spent_micros: budget.spentMicros,
+    created_at: timestamp(settings.createdAt),
+  };
+}

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
+import { ServiceError } from '../../../src/errors.ts';
+
+test('an empty config is an agent that answers offline, with every default written out', () => {
+  assert.deepEqual(completeReleaseConfig({ instructions: 'Be brief.' }), {
+    instructions: 'Be brief.',
+    model: { provider: 'offline', name: 'demo', base_url: null, settings: {} },
+    main: 'main',
+    agents: [{ name: 'main', instructions: 'Be brief.' }],
+    tools: ['bash', 'files', 'fetch'],
+    mcp_servers: [],
+    permissions: { mode: 'interactive', rules: [] },
+    instance: { scope: 'end_user' },
+    limits: { max_steps: 32, turn_timeout_s: 600 },
+    context: { limit_tokens: null, overflow: 'drop' },
+  });
+});
+
+test('the main sub-agent without instructions of its own gets those of the release', () => {
+  const config = completeReleaseConfig({ instructions: 'Top.', main: 'b', agents: [{ name: 'a' }, { name: 'b' }] });
+  assert.deepEqual(config.agents, [
+    { name: 'a', instructions: '' },
+    { name: 'b', instructions: 'Top.' },
+  ]);
+});
+
+test('a completed config completes to itself', () => {
+  const config = completeReleaseConfig({
+    model: { provider: 'openai-compatible', name: 'llama', base_url: 'http://127.0.0.1:11434/v1', settings: { temperature: 0 } },
+    agents: [{ name: 'main', tools: ['bash'] }],
+    mcp_servers: [{ name: 'crm', url: 'https://crm.example.com/mcp', credential: 'crm_token' }],
+    permissions: { mode: 'locked', rules: [{ tool: 'bash', match: 'rm *', action: 'deny' }] },
+  });
+  assert.deepEqual(completeReleaseConfig(config), config);
+});
+
+const refused: [what: string, config: unknown, message: RegExp][] = [
+  ['no object', [], /^body: must be an object$/],
+  ['an unknown field', { instruction: 'x' }, /^instruction: is not a known field$/],
+  ['an unknown provider', { model: { provider: 'acme', name: 'x' } }, /^model\.provider: must be one of offline, /],
+  ['a provider without a model', { model: { provider: 'openai' } }, /^model\.name: is required$/],
+  ['openai-compatible without its URL', { model: { provider: 'openai-compatible', name: 'x' } }, /^model\.base_url: is required/],
+  [
+    'a URL with a password',
+    { model: { provider: 'openai', name: 'x', base_url: 'https://a:b@x.example' } },
+    /^model\.base_url: must not hold/,
+  ],
+  ['a URL of another kind', { mcp_servers: [{ name: 'a', url: 'file:///etc/passwd' }] }, /^mcp_servers\[0\]\.url: must be an http/],
+  ['two sub-agents of one name', { agents: [{ name: 'a' }, { name: 'a' }] }, /^agents: the name "a" is used twice$/],
+  ['a main that is none of them', { main: 'c', agents: [{ name: 'a' }] }, /^main: names no sub-agent; there are a$/],
+  ['an unknown tool', { tools: ['sudo'] }, /^tools\[0\]: must be one of bash, files, fetch$/],
+  ['an unknown mode', { permissions: { mode: 'yolo' } }, /^permissions\.mode: must be one of/],
+  ['a rule without an action', { permissions: { rules: [{ tool: 'bash' }] } }, /^permissions\.rules\[0\]\.action: must be one of/],
+  ['a limit out of range', { limits: { max_steps: 0 } }, /^limits\.max_steps: must be a whole number from 1/],
+  [
+    'a server name with the separator',
+    { mcp_servers: [{ name: 'a__b', url: 'https://x.example' }] },
+    /^mcp_servers\[0\]\.name: must not contain/,
+  ],
+  ['instructions that are no text', { instructions: 7 }, /^instructions: must be a string$/],
+];
+
+for (const [what, config, message] of refused) {
+  test(`${what} is refused, naming the field`, () => {
+    assert.throws(
+      () => completeReleaseConfig(config),
+      (error) => error instanceof ServiceError && error.kind === 'invalid' && message.test(error.message),
+    );
+  });
+}

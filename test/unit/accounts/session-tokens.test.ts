@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import { type Agent, createAgent } from '../../../src/accounts/agents.ts';
+import { Directory } from '../../../src/accounts/directory.ts';
+import { createOrganization } from '../../../src/accounts/organizations.ts';
+import type { Organization } from '../../../src/accounts/principal.ts';
+import { createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { SessionTokens } from '../../../src/accounts/session-tokens.ts';
+import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
+import type { Database } from '../../../src/database/database.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+
+let database: Database;
+let directory: Directory;
+let keys: SigningKeys;
+let tokens: SessionTokens;
+let organization: Organization;
+let agent: Agent;
+let now = new Date('2026-03-01T12:00:00Z');
+const box = createSecretBox(Buffer.alloc(32, 7));
+const clock = { now: () => now };
+
+before(async () => {
+  database = await wrapPGlite({});
+  await migrate(database);
+  directory = new Directory(database, 'proc_1');
+  organization = await createOrganization(database.db, { slug: 'acme', name: 'Acme', at: now });
+  const actor = { orgId: organization.id, at: now };
+  agent = await directory.change(organization.id, (db) =>
+    createAgent(db, actor, { slug: 'helper', name: 'Helper', description: '', isDefault: false }),
+  );
+  keys = new SigningKeys(database, box);
+  tokens = new SessionTokens(keys, directory, clock, 'parley');
+});
+after(() => database.close());
+
+test('a token carries the claims of the contract and stands for its end user', async () => {
+  const { token, expiresAt } = await tokens.mint(organization, agent, { endUserId: 'user_1', agentInstanceId: 'desk', ttlSeconds: 900 });
+  const claims = decodeJwt(token);
+  assert.deepEqual(
+    [claims.org_id, claims.agent_id, claims.agent_slug, claims.sub, claims.exp],
+    [organization.id, agent.id, 'helper', 'user_1', now.getTime() / 1_000 + 900],
+  );
+  for (const claim of ['scope', 'iss', 'aud', 'iat', 'jti']) assert.ok(claims[claim] !== undefined, claim);
+  assert.equal(decodeProtectedHeader(token).alg, 'EdDSA');
+  const principal = await tokens.verify(token);
+  assert.equal(principal?.endUserId, 'user_1');
+  assert.equal(principal?.agentInstanceId, 'desk');
+  assert.deepEqual(principal?.expiresAt, expiresAt);
+});
+
+test('without an end user the token has no subject', async () => {
+  const { token } = await tokens.mint(organization, agent, { ttlSeconds: 60 });
+  assert.equal(decodeJwt(token).sub, undefined);
+  assert.equal((await tokens.verify(token))?.endUserId, undefined);
+});
+
+test('it ends thirty seconds after its time, also when it was seen before', async () => {
+  const { token } = await tokens.mint(organization, agent, { ttlSeconds: 60 });
+  const start = now;
+  now = new Date(start.getTime() + 89_000);
+  assert.ok(await tokens.verify(token));
+  now = new Date(start.getTime() + 90_000);
+  assert.equal(await tokens.verify(token), undefined);
+  now = start;
+});
+
+test('a token of another algorithm or another key is nobody', async () => {
+  const { token } = await tokens.mint(organization, agent, { endUserId: 'user_1', ttlSeconds: 900 });
+  const claims = decodeJwt(token);
+  const { kid } = decodeProtectedHeader(token);
+  const jwk = (await keys.jwks()).keys[0];
+  const forged = [
+    new UnsecuredJWT(claims).encode(),
+    await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: kid ?? '' }).sign(Buffer.from(String(jwk?.x), 'base64url')),
+    await new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', kid: kid ?? '' }).sign((await generateKeyPair('EdDSA')).privateKey),
+    await new SignJWT(claims)
+      .setProtectedHeader({ alg: 'EdDSA', jwk: await exportJWK((await generateKeyPair('EdDSA', { extractable: true })).publicKey) })
+      .sign((await generateKeyPair('EdDSA')).privateKey),
+    `${token.slice(0, -2)}AA`,
+    'not.a.token',
+    '',
+  ];
+  for (const candidate of forged) assert.equal(await tokens.verify(candidate), undefined, candidate);
+});
+
+test('after a rotation new tokens have a new key, and those before it still hold', async () => {
+  const { token: earlier } = await tokens.mint(organization, agent, { ttlSeconds: 900 });
+  const elsewhere = new SessionTokens(new SigningKeys(database, box), directory, clock, 'parley');
+  assert.ok(await elsewhere.verify(earlier));
+  await keys.rotate();
+  const { token: later } = await tokens.mint(organization, agent, { ttlSeconds: 900 });
+  assert.notEqual(decodeProtectedHeader(later).kid, decodeProtectedHeader(earlier).kid);
+  assert.ok(await tokens.verify(earlier));
+  const fresh = new SessionTokens(new SigningKeys(database, box), directory, clock, 'parley');
+  assert.ok(await fresh.verify(earlier));
+  assert.ok(await fresh.verify(later));
+  const published = (await keys.jwks()).keys;
+  assert.equal(published.length, 2);
+  for (const key of published) assert.equal(key.d, undefined, 'a private key is never published');
+});
