@@ -5,9 +5,10 @@ import { condense } from './condense.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
+import { storable } from './storable.ts';
 import { type Answer, streamAnswer } from './stream-answer.ts';
 import { boundOutput, type ToolOutcome } from './tool.ts';
-import { InterruptReason, storable, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
  * Runs the state's turn to its next rest. Going on after an approval or a crash is running it again over the log:

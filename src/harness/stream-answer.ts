@@ -1,11 +1,12 @@
 import type { SubAgentConfig } from '../release-config.ts';
-import type { NewEvent, ToolCalled } from '../session/events.ts';
+import type { LiveFragment, NewEvent, ToolCalled } from '../session/events.ts';
 import type { SessionState, TurnState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { buildPrompt } from './prompt.ts';
+import { storable, storableJson } from './storable.ts';
 import type { Tool } from './tool.ts';
-import { InterruptReason, storable, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /** What one model call came to: whole events, ready to be stored together. */
 export interface Answer {
@@ -43,19 +44,19 @@ export async function* streamAnswer(
         switch (part.type) {
           case 'text-delta':
           case 'reasoning-delta': {
-            if (draft.diverges(part.type, part.text)) yield { type: 'commit', events: draft.abandonShown() };
+            if (attempt > 1 && draft.diverges(part.type, part.text)) yield { type: 'commit', events: draft.abandonShown() };
             const fragment = draft.add(part.type, part.text);
             if (fragment !== undefined) yield { type: 'live', fragment };
             break;
           }
           case 'reasoning-end':
-            draft.reasoningMetadata = part.providerMetadata;
+            draft.endReasoning(part.providerMetadata);
             break;
           case 'tool-call':
             draft.calls.push({
               callId: world.newId('call_'),
               tool: part.tool,
-              input: part.input,
+              input: storableJson(part.input),
               ...(part.providerMetadata === undefined ? {} : { providerMetadata: part.providerMetadata }),
             });
             break;
@@ -84,62 +85,75 @@ function retryDelay(attempt: number, retryAfterSeconds: number | undefined): num
   return Math.min(20_000, Math.max(backoff, (retryAfterSeconds ?? 0) * 1000));
 }
 
+type DeltaType = 'text-delta' | 'reasoning-delta';
+
+/** A run of text under one id: the answer's text, or one block of its reasoning. */
+interface Block {
+  messageId: string;
+  text: string;
+  providerMetadata?: Record<string, unknown>;
+}
+
 /** An answer in the making. A second attempt shows only what goes beyond what the first one showed. */
 class Draft {
   readonly calls: Answer['calls'] = [];
-  reasoningMetadata: Record<string, unknown> | undefined;
-  private readonly texts = { 'text-delta': '', 'reasoning-delta': '' };
-  private shown: { 'text-delta': string; 'reasoning-delta': string };
   private readonly turn: TurnState;
   private readonly agent: SubAgentConfig;
   private readonly step: number;
   private readonly world: TurnWorld;
-  private messageId: string;
+  private readonly text: Block;
+  private readonly reasoning: Block[] = [];
+  private reasoningIsOpen = false;
+  /** What watchers were shown, by block: `text`, `reasoning 0`, … */
+  private shown: Map<string, Block>;
 
-  constructor(turn: TurnState, agent: SubAgentConfig, step: number, world: TurnWorld, before?: Draft) {
+  constructor(turn: TurnState, agent: SubAgentConfig, step: number, world: TurnWorld, shown: Map<string, Block> = new Map()) {
     this.turn = turn;
     this.agent = agent;
     this.step = step;
     this.world = world;
-    this.messageId = before?.messageId ?? world.newId('msg_');
-    this.shown = before?.shown ?? { 'text-delta': '', 'reasoning-delta': '' };
+    this.shown = shown;
+    this.text = this.newBlock('text');
   }
 
   again(): Draft {
-    return new Draft(this.turn, this.agent, this.step, this.world, this);
+    return new Draft(this.turn, this.agent, this.step, this.world, this.shown);
   }
 
   /** Takes a piece of text and returns what of it is new to whoever watches. */
-  add(type: 'text-delta' | 'reasoning-delta', piece: string) {
+  add(type: DeltaType, piece: string): LiveFragment | undefined {
     if (piece === '') return undefined;
-    this.texts[type] += piece;
-    const whole = this.texts[type];
-    if (whole.length <= this.shown[type].length) return undefined;
-    const text = whole.length - piece.length >= this.shown[type].length ? piece : whole.slice(this.shown[type].length);
-    this.shown[type] = whole;
-    return { type, turnId: this.turn.id, messageId: this.messageId, step: this.step, agent: this.agent.name, text } as const;
+    const { key, block } = this.blockFor(type);
+    block.text += piece;
+    const before = this.shown.get(key)?.text.length ?? 0;
+    if (block.text.length <= before) return undefined;
+    const text = block.text.length - piece.length >= before ? piece : block.text.slice(before);
+    this.shown.set(key, { messageId: block.messageId, text: block.text });
+    return { type, turnId: this.turn.id, messageId: block.messageId, step: this.step, agent: this.agent.name, text };
+  }
+
+  /** Ends a block of reasoning; one that says nothing may still carry what the provider wants back. */
+  endReasoning(providerMetadata: Record<string, unknown> | undefined): void {
+    if (!this.reasoningIsOpen && providerMetadata === undefined) return;
+    const { block } = this.blockFor('reasoning-delta');
+    if (providerMetadata !== undefined) block.providerMetadata = providerMetadata;
+    this.reasoningIsOpen = false;
   }
 
   /** A second attempt that says something else than the first one showed. */
-  diverges(type: 'text-delta' | 'reasoning-delta', piece: string): boolean {
-    const begun = this.texts[type].length;
-    if (begun >= this.shown[type].length) return false;
-    const shown = this.shown[type].slice(begun, begun + piece.length);
-    return !piece.startsWith(shown);
+  diverges(type: DeltaType, piece: string): boolean {
+    const { key, block } = this.blockFor(type);
+    const shown = this.shown.get(key)?.text ?? '';
+    return block.text.length < shown.length && !piece.startsWith(shown.slice(block.text.length, block.text.length + piece.length));
   }
 
   /** Closes what was shown as a message of its own; this attempt becomes another. */
   abandonShown(): NewEvent[] {
-    const data = {
-      messageId: this.messageId,
-      text: storable(this.shown['text-delta']),
-      step: this.step,
-      agent: this.agent.name,
-      partial: true,
-    };
-    this.messageId = this.world.newId('msg_');
-    this.shown = { 'text-delta': '', 'reasoning-delta': '' };
-    return data.text === '' ? [] : [{ type: 'message-produced', data }];
+    const shown = this.shown.get('text');
+    this.shown = new Map();
+    this.text.messageId = this.world.newId('msg_');
+    for (const block of this.reasoning) block.messageId = this.world.newId('msg_');
+    return shown === undefined ? [] : [this.messageEvent(shown, true)];
   }
 
   finished(usage: Usage): Answer {
@@ -151,20 +165,29 @@ class Draft {
   }
 
   private events(partial: boolean): NewEvent[] {
-    const events: NewEvent[] = [];
-    const reasoning = storable(this.texts['reasoning-delta']);
-    const text = storable(this.texts['text-delta']);
-    if (reasoning !== '') {
-      const providerMetadata = this.reasoningMetadata === undefined ? {} : { providerMetadata: this.reasoningMetadata };
-      events.push({
-        type: 'reasoning-produced',
-        data: { messageId: this.messageId, text: reasoning, step: this.step, ...providerMetadata },
-      });
-    }
-    if (text !== '' || (!partial && this.calls.length === 0)) {
-      const data = { messageId: this.messageId, text, step: this.step, agent: this.agent.name };
-      events.push({ type: 'message-produced', data: partial ? { ...data, partial } : data });
-    }
+    const events: NewEvent[] = this.reasoning
+      .filter((block) => block.text !== '' || block.providerMetadata !== undefined)
+      .map((block) => ({ type: 'reasoning-produced', data: { ...block, text: storable(block.text), step: this.step } }));
+    if (this.text.text !== '' || (!partial && this.calls.length === 0)) events.push(this.messageEvent(this.text, partial));
     return events;
+  }
+
+  private messageEvent(block: Block, partial: boolean): NewEvent {
+    const data = { messageId: block.messageId, text: storable(block.text), step: this.step, agent: this.agent.name };
+    return { type: 'message-produced', data: partial ? { ...data, partial } : data };
+  }
+
+  private blockFor(type: DeltaType): { key: string; block: Block } {
+    if (type === 'text-delta') return { key: 'text', block: this.text };
+    if (!this.reasoningIsOpen) {
+      this.reasoning.push(this.newBlock(`reasoning ${this.reasoning.length}`));
+      this.reasoningIsOpen = true;
+    }
+    const last = this.reasoning.length - 1;
+    return { key: `reasoning ${last}`, block: this.reasoning[last] ?? this.text };
+  }
+
+  private newBlock(key: string): Block {
+    return { messageId: this.shown.get(key)?.messageId ?? this.world.newId('msg_'), text: '' };
   }
 }

@@ -32,8 +32,3 @@ export class InterruptReason extends Error {
     this.reason = reason;
   }
 }
-
-/** PostgreSQL stores neither NUL nor half a surrogate pair. */
-export function storable(text: string): string {
-  return text.replaceAll('\0', '\uFFFD').toWellFormed();
-}

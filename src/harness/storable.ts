@@ -1,0 +1,14 @@
+/** PostgreSQL stores neither NUL nor half a surrogate pair, and a model or a tool may produce both. */
+export function storable(text: string): string {
+  return text.includes('\0') || !text.isWellFormed() ? text.replaceAll('\0', '\uFFFD').toWellFormed() : text;
+}
+
+export function storableJson(value: unknown): unknown {
+  const text = JSON.stringify(value);
+  if (text === undefined || !/\\u(0000|d[89a-f])/i.test(text)) return value;
+  return JSON.parse(text, (_key, entry: unknown) => {
+    if (typeof entry === 'string') return storable(entry);
+    if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return entry;
+    return Object.fromEntries(Object.entries(entry).map(([key, child]) => [storable(key), child]));
+  });
+}
