@@ -10,8 +10,8 @@ export interface Outcome {
 }
 
 const testTimeout = 90_000;
-/** Nothing heard for longer than a test may take: the tests are over, and something that they left open keeps the process alive. */
-const silenceTimeout = 100_000;
+/** With no test under way for this long, something that was left open keeps the process alive. */
+const silenceTimeout = 15_000;
 
 export async function runFiles(
   title: string,
@@ -40,7 +40,8 @@ async function runFile(file: string, environment: Record<string, string | undefi
   const failures: string[] = [];
   const outcome: Outcome = { passed: 0, failed: 0, skipped: 0 };
   const leaked = new AbortController();
-  const silence = setTimeout(() => leaked.abort(), silenceTimeout);
+  const underWay = new Set<string>();
+  const silence = setTimeout(() => (underWay.size === 0 ? leaked.abort() : silence.refresh()), silenceTimeout);
   let ranTests = false;
 
   const events = run({
@@ -51,6 +52,8 @@ async function runFile(file: string, environment: Record<string, string | undefi
   });
   for await (const { type, data } of events) {
     silence.refresh();
+    if (type === 'test:dequeue' && data.name !== file) underWay.add(`${data.nesting} ${data.name}`);
+    if (type === 'test:complete') underWay.delete(`${data.nesting} ${data.name}`);
     if (type === 'test:stdout' || type === 'test:stderr') output.push(data.message);
     if (type === 'test:diagnostic' && data.message.startsWith('Error:')) output.push(`${data.message}\n`);
     if (type === 'test:pass' && data.name !== file) ranTests = true;

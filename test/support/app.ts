@@ -1,0 +1,117 @@
+// The whole application in the test's own process, on a fresh database.
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { InjectOptions } from 'fastify';
+import { createApp } from '../../src/app.ts';
+import type { Clock } from '../../src/clock.ts';
+import { loadConfig } from '../../src/config.ts';
+import { type Context, createContext } from '../../src/context.ts';
+import type { Server } from '../../src/surfaces/shared/fastify.ts';
+import { createDatabase, type TestDatabase } from './engine.ts';
+
+export const apiKey = 'svc_live_test_key_of_the_demo_org';
+export const operatorKey = 'svc_operator_test_key_of_the_operator';
+
+/** A test's context, or `{ after }` of node:test for an app that serves a whole file. */
+export interface Owner {
+  after(work: () => Promise<void>): void;
+}
+
+export interface AppOptions {
+  /** Over what the environment would give. */
+  settings?: Record<string, string>;
+  clock?: Clock;
+  /** Given: this one is used and left alone, so that a second app can open it afterwards. */
+  database?: TestDatabase;
+}
+
+export interface Answer {
+  status: number;
+  headers: Record<string, unknown>;
+  text: string;
+  /** The parsed body; asking for it throws when the body is no JSON. */
+  json: unknown;
+}
+
+export interface TestApp {
+  context: Context;
+  server: Server;
+  apiKey: string;
+  operatorKey: string;
+  /** Sends a request as the demo org (unless `headers` say otherwise) without a socket; a body that is no string goes out as JSON. */
+  request(method: InjectOptions['method'], path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** The address of a real port, listening from the first call on. */
+  listen(): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function startApp(owner: Owner, options: AppOptions = {}): Promise<TestApp> {
+  const database = options.database ?? (await createDatabase());
+  const config = loadConfig({
+    PARLEY_API_KEY: apiKey,
+    PARLEY_OPERATOR_KEY: operatorKey,
+    PARLEY_LOG_LEVEL: 'warn',
+    PORT: '0',
+    ...database.settings,
+    ...options.settings,
+  });
+  const context = await createContext(config, options.clock === undefined ? {} : { clock: options.clock });
+  const server = await createApp(context);
+  let closed: Promise<void> | undefined;
+  const close = () => {
+    closed ??= closeApp(server, context, options.database === undefined ? database : undefined);
+    return closed;
+  };
+  owner.after(close);
+  return {
+    context,
+    server,
+    apiKey,
+    operatorKey,
+    request: (method, path, body, headers) => request(server, method, path, body, headers),
+    async listen() {
+      if (!server.server.listening) await server.listen({ host: config.HOST, port: 0 });
+      const address = server.server.address();
+      if (address === null || typeof address === 'string') throw new Error('the app does not listen');
+      return `http://${config.HOST}:${address.port}`;
+    },
+    close,
+  };
+}
+
+async function request(server: Server, method: InjectOptions['method'], path: string, body: unknown, headers = {}): Promise<Answer> {
+  const response = await server.inject({
+    method: method ?? 'GET',
+    url: path,
+    headers: {
+      authorization: `Bearer ${apiKey}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    text: response.payload,
+    get json() {
+      return JSON.parse(response.payload);
+    },
+  };
+}
+
+/** Fails when a turn still runs: a test that starts one waits for its end, pauses it or stops it. */
+async function closeApp(server: Server, context: Context, database: TestDatabase | undefined): Promise<void> {
+  const isIdle = await Promise.race([context.runner.idle().then(() => true), sleep(2_000, false, { ref: false })]);
+  const left = [...context.runner.running.keys()];
+  if (server.server.listening) {
+    const ended = once(server.server, 'close');
+    server.server.closeAllConnections();
+    await Promise.all([server.close(), ended]);
+  } else {
+    await server.close();
+  }
+  await context.close();
+  await database?.remove();
+  if (!isIdle) throw new Error(`the test left turns running: ${left.join(', ')}`);
+}

@@ -1,0 +1,99 @@
+// A server in a process of its own, to be killed and started again on the same data.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { apiKey, type Owner, operatorKey } from './app.ts';
+import { createDatabase, type TestDatabase } from './engine.ts';
+import { freePort } from './postgres-server.ts';
+
+const main = join(import.meta.dirname, '../../src/main.ts');
+
+export interface ServerProcess {
+  url: string;
+  apiKey: string;
+  operatorKey: string;
+  database: TestDatabase;
+  readonly pid: number;
+  /** Everything that it has printed so far, over all its starts. */
+  output(): string;
+  /** As a power cut would: `kill -9`. */
+  kill(): Promise<void>;
+  /** Asks with a signal and gives the exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+  /** Starts it again, on the same data and port, and waits until it is ready. */
+  start(settings?: Record<string, string>): Promise<void>;
+}
+
+export interface ServerOptions {
+  settings?: Record<string, string>;
+  /** Given: this one is used and left alone, so that several servers can share it. */
+  database?: TestDatabase;
+}
+
+/** Starts a server and waits for its `/readyz`. It is killed, if it still runs, when its owner ends. */
+export async function startServer(owner: Owner, options: ServerOptions = {}): Promise<ServerProcess> {
+  const database = options.database ?? (await createDatabase());
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const printed: string[] = [];
+  let child: ChildProcess | undefined;
+
+  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    const exited = once(child, 'exit');
+    child.kill(signal);
+    await exited;
+    return child.exitCode;
+  };
+  owner.after(async () => {
+    await end('SIGKILL');
+    if (options.database === undefined) await database.remove();
+  });
+
+  const server: ServerProcess = {
+    url,
+    apiKey,
+    operatorKey,
+    database,
+    get pid() {
+      return child?.pid ?? 0;
+    },
+    output: () => printed.join(''),
+    async kill() {
+      await end('SIGKILL');
+    },
+    stop: (signal = 'SIGTERM') => end(signal),
+    async start(settings = {}) {
+      child = spawnServer({ ...database.settings, PORT: String(port), ...options.settings, ...settings }, (text) => printed.push(text));
+      await untilReady(url, child, server.output);
+    },
+  };
+  await server.start();
+  return server;
+}
+
+/** Runs the program with these settings alone, in a directory without a `.env` of yours. */
+export function spawnServer(settings: Record<string, string>, print: (text: string) => void, args: string[] = []): ChildProcess {
+  const keys = { PARLEY_API_KEY: apiKey, PARLEY_OPERATOR_KEY: operatorKey };
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd: settings.PARLEY_DATA_DIR,
+    env: { PATH: process.env.PATH, ...keys, PARLEY_LOG_LEVEL: 'warn', ...settings },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stdout?.setEncoding('utf8').on('data', print);
+  child.stderr?.setEncoding('utf8').on('data', print);
+  return child;
+}
+
+async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
+  const until = Date.now() + 30_000;
+  while (Date.now() < until) {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the server ended before it was ready:\n${output()}`);
+    const response = await fetch(`${url}/readyz`).catch(() => undefined);
+    await response?.body?.cancel();
+    if (response?.status === 200) return;
+    await sleep(25);
+  }
+  throw new Error(`the server was not ready within 30 s:\n${output()}`);
+}
