@@ -13,6 +13,7 @@ import { handleError, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
+import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
 export async function createApp(context: Context): Promise<Server> {
@@ -40,6 +41,8 @@ export async function createApp(context: Context): Promise<Server> {
     reply.header('x-request-id', request.id);
   });
   server.addHook('onRequest', splitHosts(context.config));
+  server.addHook('onRequest', refuseNulPath);
+  server.addHook('preValidation', refuseNulQuery);
   await collectOpenApi(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);

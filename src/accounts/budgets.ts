@@ -43,7 +43,7 @@ export async function readBudget(db: Db, orgId: number): Promise<Budget> {
 }
 
 /** Why a turn that costs something would be refused now. Without an agent and instance, that cap is left out. */
-export async function budgetRefusal(db: Db, orgId: number): Promise<BudgetRefusal | undefined> {
+async function budgetRefusal(db: Db, orgId: number): Promise<BudgetRefusal | undefined> {
   const { rows } = await sql<{ refusal: BudgetRefusal | null }>`select budget_refusal(${orgId}, 0, '', 1, 1) as refusal`.execute(db);
   return rows[0]?.refusal ?? undefined;
 }

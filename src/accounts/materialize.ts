@@ -109,6 +109,11 @@ export class Materializer {
 
   async close(): Promise<void> {
     clearTimeout(this.#timer);
+    await this.idle();
+  }
+
+  /** Ends when nothing is being materialized here. */
+  async idle(): Promise<void> {
     await Promise.allSettled(this.#running.values());
   }
 

@@ -25,7 +25,7 @@ const config = { family: 'management' as const };
 /** Deliberately loose: whether mail arrives there is for the one who sends it. */
 const email = Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' });
 
-export const invitationObject = Type.Object(
+const invitationObject = Type.Object(
   {
     id: Type.Integer(),
     email: Type.Union([Type.String(), Type.Null()]),
@@ -148,7 +148,7 @@ export function invitationRoutes(server: Server, context: Context): void {
   );
 }
 
-export function showInvitation(invitation: Invitation) {
+function showInvitation(invitation: Invitation) {
   return {
     id: invitation.id,
     email: invitation.email ?? null,

@@ -38,6 +38,8 @@ function shown({ id, slug, name, status }: { id: number; slug: string; name: str
 async function passOn(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const { '*': path } = request.params as { '*': string };
   if (!context.signIn.serves(`/${path}`)) throw notFound();
+  if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
+    throw new ServiceError('forbidden', 'Send X-Parley-Dashboard: 1 with a cookie');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
   if (email !== undefined && !context.signIn.mayTry(email))
     throw new ServiceError('rate-limited', 'Too many attempts for this account', { retryAfterSeconds: 600 });

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createAgent, createOrganization, type TestOrganization } from '../../support/accounts.ts';
+import { type Parley, startParley } from '../../support/parley.ts';
+
+let parley: Parley;
+let acme: TestOrganization;
+
+before(async () => {
+  parley = await startParley();
+  acme = await createOrganization(parley, 'acme');
+});
+after(() => parley.close());
+
+const openSession = (slug: string, body: unknown = {}) => parley.call('POST', `/acme/${slug}/v1/sessions`, { key: acme.key, body });
+
+test('an agent is made, changed and taken away', async () => {
+  const created = await parley.call('POST', '/api/agents', {
+    key: acme.key,
+    body: { slug: 'desk', name: 'Desk', description: 'Answers', default: true },
+  });
+  assert.equal(created.status, 201);
+  assert.deepEqual(
+    { ...created.body.agent, id: 0, created_at: '', updated_at: '' },
+    { id: 0, slug: 'desk', name: 'Desk', description: 'Answers', default: true, active_version: null, created_at: '', updated_at: '' },
+  );
+  assert.equal(Number.isInteger(created.body.agent.id), true);
+  const changed = await parley.call('PATCH', '/api/agents/desk', { key: acme.key, body: { name: 'Help desk', default: false } });
+  assert.deepEqual([changed.status, changed.body.agent.name, changed.body.agent.default], [200, 'Help desk', false]);
+  assert.equal((await parley.call('GET', '/api/agents/desk', { key: acme.key })).body.agent.name, 'Help desk');
+  assert.equal((await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' } })).status, 409);
+  assert.equal((await parley.call('DELETE', '/api/agents/desk', { key: acme.key })).status, 204);
+  assert.equal((await parley.call('GET', '/api/agents/desk', { key: acme.key })).text, '{"detail":"Not Found"}');
+  assert.equal((await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' } })).status, 201, 'the name is free again');
+});
+
+test('a refusal names the field', async () => {
+  const cases: [body: unknown, detail: RegExp][] = [
+    [{ slug: 'Not A Slug' }, /^slug: /],
+    [{}, /^slug: is required/],
+    [{ slug: 'x', name: '' }, /^name: /],
+    [{ slug: 'x', nme: 'y' }, /^nme: /],
+    [{ slug: 7 }, /^slug: /],
+    [[], /^body: /],
+    ['{"slug":', /JSON/],
+    [{ slug: 'x', name: 'a\u0000b' }, /^name: .*NUL/],
+  ];
+  for (const [body, detail] of cases) {
+    const answer = await parley.call('POST', '/api/agents', { key: acme.key, body });
+    assert.equal(answer.status, 422, answer.text);
+    assert.match(answer.body.detail, detail);
+  }
+  assert.equal((await parley.call('GET', '/api/agents/x', { key: acme.key })).status, 404, 'nothing was half-written');
+});
+
+test('without an active release there is nothing to talk to: 404', async () => {
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'empty' } });
+  assert.equal((await openSession('empty')).status, 404);
+});
+
+test('versions count up, a session stays on its release, and rolling back is activating', async () => {
+  await createAgent(parley, acme.key, 'pinned', { instructions: 'one' });
+  const first = await openSession('pinned');
+  assert.equal(first.body.agent.version, 1);
+  const second = await parley.call('POST', '/api/agents/pinned/releases', { key: acme.key, body: { instructions: 'two' } });
+  assert.deepEqual([second.body.release.version, second.body.release.state, second.body.release.active], [2, 'materialized', false]);
+  assert.equal((await openSession('pinned')).body.agent.version, 1);
+  const activated = await parley.call('POST', '/api/agents/pinned/releases/2/activate', { key: acme.key });
+  assert.deepEqual([activated.status, activated.body.release.active], [200, true]);
+  assert.equal((await openSession('pinned')).body.agent.version, 2);
+  const still = await parley.call('GET', `/acme/pinned/v1/sessions/${first.body.id}`, { key: acme.key });
+  assert.equal(still.body.agent.version, 1);
+  await parley.call('POST', '/api/agents/pinned/releases/1/activate', { key: acme.key });
+  assert.equal((await openSession('pinned')).body.agent.version, 1);
+  assert.equal((await parley.call('POST', '/api/agents/pinned/releases/9/activate', { key: acme.key })).status, 404);
+  const list = await parley.call('GET', '/api/agents/pinned/releases', { key: acme.key });
+  assert.deepEqual(
+    list.body.data.map((release: { version: number }) => release.version),
+    [2, 1],
+  );
+});
+
+test('a release that cannot be materialized says which step failed and why; sessions answer 409 until it is', async () => {
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'byok' } });
+  const model = { provider: 'openai', name: 'gpt-5' };
+  const failed = await parley.call('POST', '/api/agents/byok/releases', { key: acme.key, body: { model, activate: true } });
+  assert.deepEqual([failed.status, failed.body.release.state], [201, 'failed']);
+  assert.match(failed.body.release.error, /^credentials: no key for openai/);
+  assert.equal((await openSession('byok')).status, 409);
+  await parley.call('PUT', '/api/model_credentials/openai', { key: acme.key, body: { api_key: 'sk-1234567890abcd' } });
+  assert.equal((await parley.call('POST', '/api/agents/byok/releases/1/activate', { key: acme.key })).status, 200);
+  await parley.context.materializer.idle();
+  assert.equal((await parley.call('GET', '/api/agents/byok/releases/1', { key: acme.key })).body.release.state, 'materialized');
+  assert.equal((await openSession('byok')).status, 200);
+});
+
+test('a private base_url or MCP server fails with the name of the setting that allows it', async () => {
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'inside' } });
+  const model = { provider: 'openai-compatible', name: 'llama', base_url: 'http://127.0.0.1:11434/v1' };
+  const failed = await parley.call('POST', '/api/agents/inside/releases', { key: acme.key, body: { model } });
+  assert.equal(failed.body.release.state, 'failed');
+  assert.match(failed.body.release.error, /^model: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+  const mcp_servers = [{ name: 'crm', url: 'http://127.0.0.1:9/mcp' }];
+  const later = await parley.call('POST', '/api/agents/inside/releases', { key: acme.key, body: { mcp_servers } });
+  assert.ok(['pending', 'materializing'].includes(later.body.release.state));
+  await parley.context.materializer.idle();
+  const release = (await parley.call('GET', '/api/agents/inside/releases/2', { key: acme.key })).body.release;
+  assert.equal(release.state, 'failed');
+  assert.match(release.error, /^mcp_servers: crm: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+  const missing = await parley.call('POST', '/api/agents/inside/releases', {
+    key: acme.key,
+    body: { mcp_servers: [{ name: 'crm', url: 'https://crm.example.com/mcp', credential: 'crm_token' }] },
+  });
+  await parley.context.materializer.idle();
+  const unresolved = await parley.call('GET', `/api/agents/inside/releases/${missing.body.release.version}`, { key: acme.key });
+  assert.match(unresolved.body.release.error, /^credentials: .*"crm_token"/);
+});
+
+test('releases made at once get versions without a gap', async () => {
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'many' } });
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => parley.call('POST', '/api/agents/many/releases', { key: acme.key, body: {} })),
+  );
+  const versions = answers.map((answer) => answer.body.release.version).sort((a, b) => a - b);
+  assert.deepEqual(versions, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+});

@@ -1,0 +1,43 @@
+// Orgs, keys and agents for tests, made over the wire.
+import assert from 'node:assert/strict';
+import type { Parley } from './parley.ts';
+
+export interface TestOrganization {
+  id: number;
+  slug: string;
+  /** With every scope. */
+  key: string;
+}
+
+let count = 0;
+
+export async function createOrganization(parley: Parley, slug = `org-${++count}`): Promise<TestOrganization> {
+  const answer = await parley.call('POST', '/operator/organizations', { key: parley.operatorKey, body: { slug } });
+  assert.equal(answer.status, 201, answer.text);
+  return { id: answer.body.organization.id, slug, key: answer.body.api_key };
+}
+
+export async function createKey(parley: Parley, key: string, scopes: string[]): Promise<string> {
+  const answer = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Test', scopes } });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body.secret;
+}
+
+/** An agent with an active release on the offline model. */
+export async function createAgent(parley: Parley, key: string, slug: string, config: Record<string, unknown> = {}): Promise<void> {
+  const agent = await parley.call('POST', '/api/agents', { key, body: { slug } });
+  assert.equal(agent.status, 201, agent.text);
+  const release = await parley.call('POST', `/api/agents/${slug}/releases`, { key, body: { ...config, activate: true } });
+  assert.equal(release.status, 201, release.text);
+}
+
+export async function operate(parley: Parley, slug: string, changes: Record<string, unknown>): Promise<void> {
+  const answer = await parley.call('PATCH', `/operator/organizations/${slug}`, { key: parley.operatorKey, body: changes });
+  assert.equal(answer.status, 200, answer.text);
+}
+
+export async function auditActions(parley: Parley, key: string): Promise<string[]> {
+  const answer = await parley.call('GET', '/api/audit_events?limit=500', { key });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.body.data.map((event: { action: string }) => event.action);
+}
