@@ -38,6 +38,7 @@ export interface Schema {
   events: { org_id: number; session_id: string; seq: number; turn_id: string; type: string; data: Json<unknown>; created_at: CreatedAt };
   turns: TurnsTable;
   approvals: ApprovalsTable;
+  deleted_responses: { id: string; org_id: number; session_id: string; turn_id: string };
   workspace_files: {
     org_id: number;
     agent_id: number;
@@ -223,6 +224,7 @@ interface SessionsTable {
   active_turn_id: Nullable<string>;
   queued_turns: Generated<number>;
   staged_files: JsonWithDefault<string[]>;
+  stored: Generated<boolean>;
   last_seq: Generated<number>;
   message_count: Generated<number>;
   last_message_at: Nullable<Date>;

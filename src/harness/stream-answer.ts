@@ -129,7 +129,8 @@ class Draft {
     if (block.text.length <= before) return undefined;
     const text = block.text.length - piece.length >= before ? piece : block.text.slice(before);
     this.shown.set(key, { messageId: block.messageId, text: block.text });
-    return { type, turnId: this.turn.id, messageId: block.messageId, step: this.step, agent: this.agent.name, text };
+    const offset = block.text.length - text.length;
+    return { type, turnId: this.turn.id, messageId: block.messageId, step: this.step, agent: this.agent.name, offset, text };
   }
 
   /** Ends a block of reasoning; one that says nothing may still carry what the provider wants back. */

@@ -21,10 +21,19 @@ export type NewEvent =
 
 export type StoredEvent = NewEvent & { seq: number; turnId: string; createdAt: Date };
 
-/** Text as it is produced: a preview of the stored event with the same `messageId` that follows. */
-export type LiveFragment =
-  | { type: 'text-delta'; turnId: string; messageId: string; step: number; agent: string; text: string }
-  | { type: 'reasoning-delta'; turnId: string; messageId: string; step: number; agent: string; text: string };
+/**
+ * Text as it is produced: a preview of the stored event with the same `messageId` that follows. `offset` is where in that
+ * text it begins, so that whoever starts to watch in the middle knows what is missing.
+ */
+export interface LiveFragment {
+  type: 'text-delta' | 'reasoning-delta';
+  turnId: string;
+  messageId: string;
+  step: number;
+  agent: string;
+  offset: number;
+  text: string;
+}
 
 export type SessionUpdate = StoredEvent | LiveFragment;
 
@@ -41,6 +50,8 @@ export interface MessageReceived {
   files?: string[];
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
+  /** What the request said that its answer repeats, for when the answer is read again. */
+  echo?: { model?: string; previousResponseId?: string; metadata?: Record<string, unknown> };
   /** Nobody can be asked on this wire: what would prompt is denied. */
   unattended?: boolean;
   /** True for an entry that only informs (a gateway delivery): no turn answers it. */

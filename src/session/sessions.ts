@@ -20,6 +20,8 @@ export interface Session {
   participants: Participant[];
   pendingInput: PendingInput | null;
   isRunning: boolean;
+  /** False: its caller asked that nothing be kept; it goes when its turn has ended. */
+  stored: boolean;
   lastSeq: number;
   messageCount: number;
   lastMessageAt: Date | null;
@@ -31,12 +33,34 @@ export type Surface = 'native' | 'managed' | 'chat' | 'responses' | 'gateway';
 
 export type NewSession = Pick<
   Session,
-  'id' | 'orgId' | 'agentId' | 'releaseVersion' | 'surface' | 'metadata' | 'endUserId' | 'instanceKey' | 'permissionMode' | 'currentAgent'
+  | 'id'
+  | 'orgId'
+  | 'agentId'
+  | 'releaseVersion'
+  | 'surface'
+  | 'metadata'
+  | 'endUserId'
+  | 'instanceKey'
+  | 'permissionMode'
+  | 'currentAgent'
+  | 'stored'
 >;
 
 /** Only within an org: another's session is as absent as one that never was. */
 export async function findSession(db: Db, orgId: number, sessionId: string): Promise<Session | undefined> {
   const row = await db.selectFrom('sessions').selectAll().where('id', '=', sessionId).where('org_id', '=', orgId).executeTakeFirst();
+  return row === undefined ? undefined : toSession(row);
+}
+
+/** The session that a turn belongs to. */
+export async function findSessionOfTurn(db: Db, orgId: number, turnId: string): Promise<Session | undefined> {
+  const row = await db
+    .selectFrom('sessions')
+    .innerJoin('turns', 'turns.session_id', 'sessions.id')
+    .selectAll('sessions')
+    .where('turns.id', '=', turnId)
+    .where('sessions.org_id', '=', orgId)
+    .executeTakeFirst();
   return row === undefined ? undefined : toSession(row);
 }
 
@@ -61,6 +85,7 @@ export async function insertSession(db: Db, session: NewSession, agentSlug: stri
       instance_key: session.instanceKey,
       permission_mode: session.permissionMode,
       current_agent: session.currentAgent,
+      stored: session.stored,
     })
     .onConflict((conflict) => conflict.column('id').doNothing())
     .returningAll()
@@ -99,12 +124,25 @@ export async function dropSession(db: Db, orgId: number, sessionId: string): Pro
     await trx.deleteFrom('events').where('session_id', '=', sessionId).execute();
     await trx.deleteFrom('turns').where('session_id', '=', sessionId).execute();
     await trx.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
+    await trx.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
     await trx
       .updateTable('agents')
       .set((eb) => ({ session_count: eb('session_count', '-', 1) }))
       .where('id', '=', gone.agent_id)
       .execute();
   });
+}
+
+/** Drops what a process that died could not: sessions that nobody wanted kept and whose turn is over. */
+export async function dropLeftovers(db: Db): Promise<void> {
+  const rows = await db
+    .selectFrom('sessions')
+    .select(['id', 'org_id'])
+    .where('stored', '=', false)
+    .where('active_turn_id', 'is', null)
+    .where('updated_at', '<', new Date(Date.now() - 60_000))
+    .execute();
+  for (const row of rows) await dropSession(db, row.org_id, row.id);
 }
 
 export interface SessionFilter {
@@ -172,6 +210,7 @@ function toSession(row: SessionRow): Session {
     participants: row.participants,
     pendingInput: row.pending_input,
     isRunning: row.active_turn_id !== null && row.pending_input === null,
+    stored: row.stored,
     lastSeq: row.last_seq,
     messageCount: row.message_count,
     lastMessageAt: row.last_message_at,

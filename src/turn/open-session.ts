@@ -17,6 +17,8 @@ export interface SessionRequest {
   endUserId?: string | undefined;
   /** Only what a trusted caller named: an API key's metadata or a minted token. */
   agentInstanceId?: string | undefined;
+  /** False: forget the session when its turn has ended. */
+  stored?: boolean;
   /** Resume only a session of this agent. */
   sameAgent: boolean;
 }
@@ -49,6 +51,7 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
     }),
     permissionMode: request.permissionMode ?? null,
     currentAgent: release.config.main,
+    stored: request.stored ?? true,
   };
   const session = await db.transaction().execute((trx) => insertSession(trx, fresh, agent.slug));
   if (session !== undefined) return session;
