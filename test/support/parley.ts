@@ -1,17 +1,5 @@
-// The real app on a fresh database of the engine under test, spoken to over the wire's shapes without a socket.
-import { createApp } from '../../src/app.ts';
-import type { Clock } from '../../src/clock.ts';
-import { loadConfig } from '../../src/config.ts';
-import { type Context, createContext } from '../../src/context.ts';
-import { createDatabase } from './engine.ts';
-
-export interface Answer {
-  status: number;
-  headers: Record<string, string | string[] | number | undefined>;
-  text: string;
-  /** Parsed where it is JSON: a test says what it expects by reading it. */
-  body: ReturnType<typeof JSON.parse>;
-}
+// The app as several callers see it: every call names its key, or has none.
+import { type AppOptions, type Owner, startApp, type TestApp } from './app.ts';
 
 export interface Call {
   key?: string | undefined;
@@ -19,34 +7,24 @@ export interface Call {
   headers?: Record<string, string>;
 }
 
-export interface Parley {
-  apiKey: string;
-  operatorKey: string;
-  context: Context;
-  app: Awaited<ReturnType<typeof createApp>>;
-  call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'HEAD', path: string, call?: Call): Promise<Answer>;
-  close(): Promise<void>;
+export interface Answer {
+  status: number;
+  headers: Record<string, unknown>;
+  text: string;
+  /** Parsed where it is JSON: a test says what it expects by reading it. */
+  body: ReturnType<typeof JSON.parse>;
 }
 
-export async function startParley(settings: Record<string, string> = {}, options: { clock?: Clock } = {}): Promise<Parley> {
-  const database = await createDatabase();
-  const config = loadConfig({
-    PARLEY_LOG_LEVEL: 'silent',
-    PARLEY_SECRET_KEY: Buffer.alloc(32, 3).toString('base64'),
-    PARLEY_API_KEY: 'svc_live_testtesttesttesttest',
-    PARLEY_OPERATOR_KEY: 'svc_operator_testtesttesttest',
-    ...database.settings,
-    ...settings,
-  });
-  const context = await createContext(config, options);
-  const app = await createApp(context);
+export interface Parley extends TestApp {
+  call(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'HEAD', path: string, call?: Call): Promise<Answer>;
+}
+
+export async function startParley(owner: Owner, options: AppOptions = {}): Promise<Parley> {
+  const app = await startApp(owner, options);
   return {
-    apiKey: config.PARLEY_API_KEY ?? '',
-    operatorKey: config.PARLEY_OPERATOR_KEY ?? '',
-    context,
-    app,
+    ...app,
     async call(method, path, { key, body, headers = {} } = {}) {
-      const answer = await app.inject({
+      const answer = await app.server.inject({
         method,
         url: path,
         headers: {
@@ -57,11 +35,6 @@ export async function startParley(settings: Record<string, string> = {}, options
         ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
       });
       return { status: answer.statusCode, headers: answer.headers, text: answer.payload, body: parse(answer.payload) };
-    },
-    async close() {
-      await app.close();
-      await context.close();
-      await database.remove();
     },
   };
 }

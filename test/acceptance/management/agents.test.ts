@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { createAgent, createOrganization, type TestOrganization } from '../../support/accounts.ts';
-import { type Parley, startParley } from '../../support/parley.ts';
+import { after, test } from 'node:test';
+import { createAgent, createOrganization } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
 
-let parley: Parley;
-let acme: TestOrganization;
-
-before(async () => {
-  parley = await startParley();
-  acme = await createOrganization(parley, 'acme');
-});
-after(() => parley.close());
+const parley = await startParley({ after });
+const acme = await createOrganization(parley, 'acme');
 
 const openSession = (slug: string, body: unknown = {}) => parley.call('POST', `/acme/${slug}/v1/sessions`, { key: acme.key, body });
 

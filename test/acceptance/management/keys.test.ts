@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { createKey, createOrganization, type TestOrganization } from '../../support/accounts.ts';
+import { after, test } from 'node:test';
+import { createKey, createOrganization } from '../../support/accounts.ts';
 import { type Parley, startParley } from '../../support/parley.ts';
 
-let parley: Parley;
-let acme: TestOrganization;
-
-before(async () => {
-  parley = await startParley();
-  acme = await createOrganization(parley, 'acme');
-});
-after(() => parley.close());
+const parley = await startParley({ after });
+const acme = await createOrganization(parley, 'acme');
 
 test('a key is shown once, found by its prefix, and refused as soon as it is revoked', async () => {
   const created = await parley.call('POST', '/api/api_keys', { key: acme.key, body: { name: 'Backend', scopes: ['agents:read'] } });

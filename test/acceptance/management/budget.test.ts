@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after });
+
+async function organizationWithAgent(slug: string, config: Record<string, unknown> = {}): Promise<TestOrganization> {
+  const organization = await createOrganization(parley, slug);
+  await createAgent(parley, organization.key, 'desk', config);
+  return organization;
+}
+
+async function say({ slug, key }: TestOrganization, text: string, metadata: Record<string, unknown> = {}) {
+  const session = await parley.call('POST', `/${slug}/desk/v1/sessions`, { key, body: { metadata } });
+  assert.equal(session.status, 200, session.text);
+  return parley.call('POST', `/${slug}/desk/v1/sessions/${session.body.id}/messages`, { key, body: { text } });
+}
+
+const budgetOf = async ({ key }: TestOrganization) => (await parley.call('GET', '/api/budget', { key })).body.budget;
+
+test('an exhausted budget blocks turns and minting with its reason, and leaves reads alone', async () => {
+  const acme = await organizationWithAgent('caps');
+  const cases: [changes: Record<string, unknown>, reason: string][] = [
+    [{ credits_micros: 0 }, 'credits_exhausted'],
+    [{ credits_micros: null, total_tokens_cap: 0 }, 'total_tokens_cap_reached'],
+    [{ total_tokens_cap: null, subscription: { plan: 'pro', status: 'past_due' } }, 'subscription_past_due'],
+  ];
+  for (const [changes, reason] of cases) {
+    await operate(parley, acme.slug, changes);
+    const turn = await say(acme, 'hello');
+    assert.equal(turn.status, 402, turn.text);
+    assert.deepEqual(Object.keys(turn.body.detail).sort(), ['error', 'message', 'reason']);
+    assert.deepEqual([turn.body.detail.error, turn.body.detail.reason], ['budget_exhausted', reason]);
+    const mint = await parley.call('POST', '/api/agents/desk/session_tokens', { key: acme.key, body: {} });
+    assert.deepEqual([mint.status, mint.body.error, mint.body.reason], [402, 'budget_exhausted', reason]);
+    assert.deepEqual([(await budgetOf(acme)).state, (await budgetOf(acme)).reason], ['exhausted', reason]);
+    assert.equal((await parley.call('GET', '/caps/desk/v1/sessions', { key: acme.key })).status, 200);
+  }
+  await operate(parley, acme.slug, { subscription: { plan: 'pro', status: 'active' } });
+  assert.equal((await say(acme, 'hello')).status, 200);
+});
+
+test('an instance over its spend cap is refused; another instance is not', async () => {
+  const acme = await organizationWithAgent('instances');
+  const set = await parley.call('PUT', '/api/budget', { key: acme.key, body: { instance_spend_cap_micros: 1 } });
+  assert.deepEqual([set.status, set.body.budget.instance_spend_cap_micros], [200, 1]);
+  assert.equal((await say(acme, 'hello', { end_user_id: 'ada' })).status, 200);
+  const refused = await say(acme, 'hello again', { end_user_id: 'ada' });
+  assert.deepEqual([refused.status, refused.body.detail.error], [402, 'instance_spend_cap_exceeded']);
+  assert.equal((await say(acme, 'hello', { end_user_id: 'bob' })).status, 200);
+});
+
+test('a turn is counted by day, agent, model and end user, and nothing stays reserved', async () => {
+  const acme = await organizationWithAgent('counted');
+  await operate(parley, acme.slug, { credits_micros: 1_000_000 });
+  const turn = await say(acme, '/words 20', { end_user_id: 'ada' });
+  const { input_tokens, output_tokens, total_tokens } = turn.body.usage;
+  await say(acme, '/words 3', { end_user_id: 'bob' });
+  const usage = await parley.call('GET', '/api/usage', { key: acme.key });
+  const row = usage.body.data.find((entry: { end_user_id: string }) => entry.end_user_id === 'ada');
+  assert.deepEqual(row, {
+    day: new Date().toISOString().slice(0, 10),
+    agent: 'desk',
+    model: row.model,
+    end_user_id: 'ada',
+    turns: 1,
+    input_tokens,
+    output_tokens,
+    total_tokens,
+    cached_tokens: 0,
+    cost_micros: total_tokens,
+  });
+  const byAgent = await parley.call('GET', '/api/usage?group_by=agent', { key: acme.key });
+  assert.deepEqual([byAgent.body.data.length, byAgent.body.data[0].agent, byAgent.body.data[0].turns], [1, 'desk', 2]);
+  const onlyBob = await parley.call('GET', '/api/usage?end_user_id=bob&group_by=end_user', { key: acme.key });
+  assert.deepEqual(
+    onlyBob.body.data.map((entry: { turns: number }) => entry.turns),
+    [1],
+  );
+  const past = await parley.call('GET', '/api/usage?to=2020-01-01', { key: acme.key });
+  assert.deepEqual(past.body.data, []);
+  const first = await parley.call('GET', '/api/usage?limit=1', { key: acme.key });
+  const second = await parley.call('GET', `/api/usage?limit=1&cursor=${first.body.next_cursor}`, { key: acme.key });
+  assert.deepEqual([...first.body.data, ...second.body.data], usage.body.data);
+  assert.equal(second.body.next_cursor, null);
+  for (const bad of ['from=yesterday', 'group_by=week', 'cursor=x']) {
+    assert.equal((await parley.call('GET', `/api/usage?${bad}`, { key: acme.key })).status, 422, bad);
+  }
+  const budget = await budgetOf(acme);
+  assert.deepEqual([budget.reserved_tokens, budget.reserved_micros], [0, 0]);
+  assert.equal(budget.credits_remaining_micros, 1_000_000 - budget.spent_micros);
+});
+
+test('a hundred turns at the edge of a cap overspend it by no more than their reservations', async () => {
+  const acme = await organizationWithAgent('edge', { instance: { scope: 'session' } });
+  await operate(parley, acme.slug, { total_tokens_cap: 5_000 });
+  const turns = await Promise.all(Array.from({ length: 100 }, () => say(acme, '/words 5')));
+  const statuses = turns.map((turn) => turn.status);
+  assert.ok(
+    statuses.every((status) => status === 200 || status === 402),
+    String(new Set(statuses)),
+  );
+  assert.ok(statuses.includes(402), 'the cap was reached');
+  const budget = await budgetOf(acme);
+  assert.deepEqual([budget.reserved_tokens, budget.reserved_micros], [0, 0]);
+  assert.ok(budget.tokens_used <= 5_000 + 1_100, `${budget.tokens_used} used`);
+});
+
+test('thresholds are reported once, and again after the budget is changed', async () => {
+  const acme = await organizationWithAgent('alerts');
+  const { db } = parley.context.database;
+  await db
+    .insertInto('webhook_endpoints')
+    .values({ org_id: acme.id, name: 'all', url: 'https://hooks.example.com', secret_ciphertext: 'x' })
+    .execute();
+  const reported = async () => {
+    const rows = await db
+      .selectFrom('webhook_events')
+      .select(['type', 'data'])
+      .where('org_id', '=', acme.id)
+      .where('type', 'like', 'usage.%')
+      .execute();
+    return rows.map((row) => `${row.type} ${JSON.parse(JSON.stringify(row.data)).threshold}`).sort();
+  };
+  await operate(parley, acme.slug, { total_tokens_cap: 40 });
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  const all = ['usage.budget_exhausted 100', 'usage.budget_threshold_reached 50', 'usage.budget_threshold_reached 80'];
+  assert.deepEqual(await reported(), all);
+  assert.equal((await say(acme, 'again')).status, 402);
+  assert.deepEqual(await reported(), all);
+  await operate(parley, acme.slug, { total_tokens_cap: 1_000_000 });
+  assert.deepEqual(await reported(), all, 'a larger cap is not near its end');
+  await operate(parley, acme.slug, { total_tokens_cap: 1 });
+  assert.deepEqual(await reported(), [...all, ...all].sort(), 'a smaller one is passed at once');
+});
+
+test('a bad budget is refused, naming the field', async () => {
+  const { key } = await organizationWithAgent('strict');
+  for (const [body, field] of [
+    [{ total_tokens_cap: -1 }, 'total_tokens_cap'],
+    [{ total_tokens_cap: 1.5 }, 'total_tokens_cap'],
+    [{ instance_spend_cap_micros: 'many' }, 'instance_spend_cap_micros'],
+    [{ credits_micros: 5 }, 'credits_micros'],
+  ] as const) {
+    const answer = await parley.call('PUT', '/api/budget', { key, body });
+    assert.equal(answer.status, 422);
+    assert.ok(answer.body.detail.startsWith(`${field}: `), answer.text);
+  }
+});

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { auditActions, createAgent, createOrganization, operate } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after });
+
+const operator = (method: 'GET' | 'POST' | 'PATCH', path: string, body?: unknown) =>
+  parley.call(method, path, { key: parley.operatorKey, body });
+
+/** What was written for the webhook worker; it writes nothing for an org without an endpoint. */
+async function webhookEvents(orgId: number): Promise<{ type: string; data: unknown }[]> {
+  return parley.context.database.db
+    .selectFrom('webhook_events')
+    .select(['type', 'data'])
+    .where('org_id', '=', orgId)
+    .orderBy('created_at')
+    .execute();
+}
+
+async function withEndpoint(slug: string) {
+  const organization = await createOrganization(parley, slug);
+  await parley.context.database.db
+    .insertInto('webhook_endpoints')
+    .values({ org_id: organization.id, name: 'all', url: 'https://hooks.example.com', secret_ciphertext: 'x' })
+    .execute();
+  return organization;
+}
+
+test('an org comes with a key that can do everything', async () => {
+  const created = await operator('POST', '/operator/organizations', { slug: 'fresh', name: 'Fresh Ltd' });
+  assert.equal(created.status, 201);
+  assert.deepEqual([created.body.organization.slug, created.body.organization.name], ['fresh', 'Fresh Ltd']);
+  assert.match(created.body.api_key, /^svc_live_/);
+  const budget = await parley.call('GET', '/api/budget', { key: created.body.api_key });
+  assert.equal(budget.status, 200);
+  const list = await operator('GET', '/operator/organizations');
+  assert.ok(list.body.organizations.some((organization: { slug: string }) => organization.slug === 'fresh'));
+  assert.equal((await operator('POST', '/operator/organizations', { slug: 'fresh' })).status, 409);
+  for (const slug of ['v1', 'api', 'Upper', '', 'a b', '-x']) {
+    const refused = await operator('POST', '/operator/organizations', { slug });
+    assert.deepEqual([refused.status, /^slug: /.test(refused.body.detail)], [422, true], slug);
+  }
+});
+
+test('the operator routes take the operator key and nothing else, and are in no document', async () => {
+  for (const key of [undefined, parley.apiKey, 'svc_operator_wrongwrongwrongwrong']) {
+    for (const [method, path] of [
+      ['GET', '/operator/organizations'],
+      ['POST', '/operator/organizations'],
+      ['PATCH', '/operator/organizations/demo'],
+      ['POST', '/operator/organizations/demo/invoices'],
+    ] as const) {
+      const answer = await parley.call(method, path, { key });
+      assert.deepEqual([answer.status, answer.text], [401, '{"detail":"Unauthorized"}'], `${method} ${path}`);
+    }
+  }
+  const { body } = await parley.call('GET', '/openapi.json');
+  assert.deepEqual(
+    Object.keys(body.paths).filter((path) => /operator|auth|dashboard|healthz|account/.test(path)),
+    [],
+  );
+  assert.equal((await operator('PATCH', '/operator/organizations/nobody', { status: 'active' })).status, 404);
+  assert.equal((await operator('PATCH', '/operator/organizations/demo', { status: 'gone' })).status, 422);
+});
+
+test('a suspended org is refused everywhere, at once, and is back when it is resumed', async () => {
+  const { id, slug, key } = await withEndpoint('tenant');
+  await createAgent(parley, key, 'desk');
+  const { body } = await parley.call('POST', '/api/agents/desk/session_tokens', { key, body: {} });
+  await operate(parley, slug, { status: 'suspended' });
+  for (const [method, path] of [
+    ['GET', '/api/agents'],
+    ['GET', '/v1/sessions/ses_x'],
+    ['POST', '/tenant/desk/v1/sessions'],
+    ['GET', '/api/audit_events'],
+  ] as const) {
+    const answer = await parley.call(method, path, { key });
+    assert.deepEqual([answer.status, answer.text], [403, '{"detail":"Organization suspended"}'], path);
+  }
+  assert.equal((await parley.context.tokens.verify(body.token))?.organization.status, 'suspended');
+  await operate(parley, slug, { status: 'suspended' });
+  await operate(parley, slug, { status: 'active' });
+  assert.equal((await parley.call('GET', '/api/agents', { key })).status, 200);
+  assert.deepEqual(await webhookEvents(id), [
+    { type: 'organization.suspended', data: { status: 'suspended' } },
+    { type: 'organization.resumed', data: { status: 'active' } },
+  ]);
+  const actions = await auditActions(parley, key);
+  assert.deepEqual(
+    actions.filter((action) => action.startsWith('organization.')),
+    ['organization.resumed', 'organization.suspended'],
+  );
+});
+
+test('the first subscription is created, later ones updated, a cancelled one canceled', async () => {
+  const { id, slug, key } = await withEndpoint('subscriber');
+  await operate(parley, slug, { subscription: { plan: 'pro', status: 'active' } });
+  await operate(parley, slug, { subscription: { plan: 'team', status: 'past_due' } });
+  await operate(parley, slug, { subscription: { plan: 'team', status: 'canceled' } });
+  assert.deepEqual(await webhookEvents(id), [
+    { type: 'subscription.created', data: { plan: 'pro', status: 'active' } },
+    { type: 'subscription.updated', data: { plan: 'team', status: 'past_due' } },
+    { type: 'subscription.canceled', data: { plan: 'team', status: 'canceled' } },
+  ]);
+  assert.equal((await auditActions(parley, key)).filter((action) => action === 'subscription.updated').length, 3);
+});
+
+test('an invoice fires invoice.paid or invoice.payment_failed', async () => {
+  const { id, slug } = await withEndpoint('payer');
+  const paid = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'paid' });
+  const failed = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'payment_failed' });
+  assert.deepEqual([paid.status, failed.status], [201, 201]);
+  assert.deepEqual(await webhookEvents(id), [
+    { type: 'invoice.paid', data: { invoice_id: paid.body.invoice.id, amount_cents: 4_200 } },
+    { type: 'invoice.payment_failed', data: { invoice_id: failed.body.invoice.id, amount_cents: 4_200 } },
+  ]);
+  assert.equal((await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: -1, status: 'paid' })).status, 422);
+});
+
+test('keys report themselves to webhooks without their secret', async () => {
+  const { id, key } = await withEndpoint('keyed');
+  const { body } = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Short-lived', scopes: [] } });
+  await parley.call('DELETE', `/api/api_keys/${body.api_key.id}`, { key });
+  const data = { id: body.api_key.id, prefix: body.api_key.prefix, name: 'Short-lived' };
+  assert.deepEqual(await webhookEvents(id), [
+    { type: 'api_key.created', data },
+    { type: 'api_key.revoked', data },
+  ]);
+});
+
+test('the reserved routes are not there', async () => {
+  for (const [method, path] of [
+    ['GET', '/v1/account/proposals'],
+    ['POST', '/v1/account/proposals'],
+    ['POST', '/v1/account/proposals/1/approve'],
+    ['POST', '/v1/account/proposals/1/cancel'],
+  ] as const) {
+    const answer = await parley.call(method, path, { key: parley.apiKey, ...(method === 'POST' ? { body: {} } : {}) });
+    assert.deepEqual([answer.status, answer.text], [404, '{"detail":"Not Found"}'], path);
+  }
+});
