@@ -34,8 +34,10 @@ export function installMissing(packages) {
 /** Runs a script of ours on the pinned Node in place of this process: same terminal, signals passed on, its exit code is ours. */
 export function becomeNode(script, args) {
   const command = [join(root, script), ...args];
-  if (process.execve) process.execve(pinnedNode, [pinnedNode, ...command], process.env);
-  const child = spawn(pinnedNode, command, { stdio: 'inherit' });
+  // Keeps what was compiled from the sources: a start takes half the time.
+  const environment = { NODE_COMPILE_CACHE: join(modules, '.cache', 'node'), ...process.env };
+  if (process.execve) process.execve(pinnedNode, [pinnedNode, ...command], environment);
+  const child = spawn(pinnedNode, command, { stdio: 'inherit', env: environment });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
     process.on(
       signal,

@@ -1,4 +1,3 @@
-import { TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
 import fastify, { type FastifyBaseLogger } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
@@ -9,6 +8,7 @@ import { managementRoutes } from './surfaces/management/routes.ts';
 import { nativeRoutes } from './surfaces/native/routes.ts';
 import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
+import { serializeLate, validateLate } from './surfaces/shared/compile-late.ts';
 import { handleError, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
@@ -29,8 +29,9 @@ export async function createApp(context: Context): Promise<Server> {
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { ignoreTrailingSlash: false },
+    schemaController: { compilersFactory: { buildSerializer: serializeLate } },
   });
-  server.setValidatorCompiler(TypeBoxValidatorCompiler);
+  server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);
   server.decorateRequest('rawBody', '');
