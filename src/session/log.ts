@@ -74,7 +74,7 @@ export class SessionLog {
   }
 
   private async write(batch: Waiting[]): Promise<void> {
-    const operations = JSON.stringify(batch.map((entry) => entry.operation));
+    const operations = JSON.stringify(batch.map((entry) => counted(entry.operation)));
     const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [
       operations,
       this.processId,
@@ -112,6 +112,13 @@ interface EventRow {
   type: NewEvent['type'];
   data: NewEvent['data'];
   created_at: Date;
+}
+
+/** How many of its events are messages: the session's head counts them without looking into each. */
+function counted(operation: Operation): Operation & { messages?: number } {
+  if (!('events' in operation)) return operation;
+  const messages = operation.events.filter((event) => event.type === 'message-received' || event.type === 'message-produced').length;
+  return { ...operation, messages };
 }
 
 /** The log holds only what we wrote: its rows are events by construction. */
