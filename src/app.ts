@@ -1,4 +1,4 @@
-import fastify, { type FastifyBaseLogger } from 'fastify';
+import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
@@ -19,16 +19,15 @@ import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts
 export async function createApp(context: Context): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: 1024 * 1024,
     requestTimeout: 60_000,
     keepAliveTimeout: 72_000,
-    maxParamLength: 512,
     genReqId: newRequestId,
     trustProxy: false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    routerOptions: { ignoreTrailingSlash: false },
+    routerOptions: { maxParamLength: 512 },
     schemaController: { compilersFactory: { buildSerializer: serializeLate } },
   });
   server.setValidatorCompiler(validateLate);
@@ -40,6 +39,20 @@ export async function createApp(context: Context): Promise<Server> {
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
   server.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id);
+  });
+  server.addHook('onResponse', async (request, reply) => {
+    context.metrics.requestEnded(request.routeOptions.url ?? 'unknown', request.method, reply.statusCode, reply.elapsedTime);
+    context.logger.debug(
+      {
+        request_id: request.id,
+        org_id: request.principal?.organization.id,
+        method: request.method,
+        route: request.routeOptions.url,
+        status: reply.statusCode,
+        ms: Math.round(reply.elapsedTime),
+      },
+      'request',
+    );
   });
   server.addHook('onRequest', splitHosts(context.config));
   server.addHook('onRequest', refuseNulPath);

@@ -15,11 +15,12 @@ import { newId } from './ids.ts';
 import { createMcpConnections, type McpConnections } from './instances/mcp-connections.ts';
 import { listServerTools } from './instances/mcp-tools.ts';
 import { createLogger, type Logger } from './logger.ts';
+import { createMetrics, type Metrics } from './metrics.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
-import { Runner } from './turn/runner.ts';
+import { Runner, type RunnerParts } from './turn/runner.ts';
 import { type CredentialFor, createSettings, operatorKey } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
@@ -30,6 +31,7 @@ export interface Context {
   config: Config;
   clock: Clock;
   logger: Logger;
+  metrics: Metrics;
   processId: string;
   database: Database;
   secrets: SecretBox;
@@ -99,17 +101,34 @@ async function assemble(
     hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
     listServerTools: (server, credential, signal) => listServerTools(server, credential, destinations.upstreams.fetch, signal),
   });
-  const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded: () => {} });
+  const metrics = createMetrics();
+  const onTurnEnded: RunnerParts['onTurnEnded'] = (setting, state, milliseconds) => {
+    metrics.turnEnded(state, milliseconds);
+    logger.debug(
+      {
+        org_id: setting.orgId,
+        session_id: setting.sessionId,
+        turn_id: state.turn?.id,
+        outcome: state.turn?.ended,
+        ms: Math.round(milliseconds),
+      },
+      'turn ended',
+    );
+  };
+  const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   await routeWakeUps(database, processId, feed, runner, directory);
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
+  metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
+  metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
   materializer.start();
   const signingKeys = new SigningKeys(database, secrets);
   return {
     config,
     clock,
     logger,
+    metrics,
     processId,
     database,
     secrets,

@@ -8,7 +8,7 @@ import { countSessions, listSessions } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
-import { principalOf, requireAgent, requireKey, visibleSession } from '../shared/authenticate.ts';
+import { assertSessionVisible, principalOf, requireAgent, requireKey, visibleSession } from '../shared/authenticate.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -35,7 +35,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
   const config = { family };
   const tags = [perAgent ? 'Agent sessions' : 'Sessions'];
   const seesSession: onRequestAsyncHookHandler = async (request) => {
-    await visibleSession(context, request, sessionIdOf(request));
+    await assertSessionVisible(context, request, sessionIdOf(request));
   };
 
   server.post(

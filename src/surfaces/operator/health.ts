@@ -3,7 +3,7 @@ import { ServiceError } from '../../errors.ts';
 import { sendError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
 
-/** `/healthz`: the process is up. `/readyz`: it can take requests; a load balancer asks this one. */
+/** `/metrics`: for Prometheus. `/healthz`: the process is up. `/readyz`: it can take requests; a load balancer asks this one. */
 export function healthRoutes(server: Server, context: Context): void {
   server.get('/healthz', { schema: { hide: true } }, async () => ({ status: 'ok' }));
   server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
@@ -14,5 +14,8 @@ export function healthRoutes(server: Server, context: Context): void {
       return sendError(reply, new ServiceError('unavailable', 'database not reachable', { retryAfterSeconds: 1 }));
     }
     return { status: 'ready' };
+  });
+  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+    return reply.type(context.metrics.registry.contentType).send(await context.metrics.registry.metrics());
   });
 }

@@ -53,6 +53,14 @@ export async function visibleSession(context: Context, request: FastifyRequest, 
   return session;
 }
 
+/** The same question for a turn, answered from memory: what it asks of a session never changes while it lives. */
+export async function assertSessionVisible(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
+  const principal = principalOf(request);
+  const setting = sessionId.length > 128 ? undefined : await context.settings.of(principal.organization.id, sessionId);
+  if (setting === undefined || (request.agent !== undefined && setting.agentId !== request.agent.id)) throw notFound();
+  if (principal.type === 'token' && principal.endUserId !== undefined && setting.endUserId !== principal.endUserId) throw notFound();
+}
+
 export function unauthorized(): ServiceError {
   return new ServiceError('unauthorized', 'Unauthorized');
 }

@@ -1,0 +1,56 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { SessionState } from './session/state.ts';
+
+/** What an operator watches, in Prometheus' format at /metrics. One per process; nothing in it names a customer. */
+export interface Metrics {
+  registry: Registry;
+  turnEnded(state: SessionState, milliseconds: number): void;
+  requestEnded(route: string, method: string, status: number, milliseconds: number): void;
+  /** Reads a value at each scrape. */
+  gauge(name: string, help: string, read: () => number | Promise<number>): void;
+}
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const registers = [registry];
+  const turns = new Counter({ name: 'parley_turns_total', help: 'Turns that ended, by how', labelNames: ['outcome'], registers });
+  const turnSeconds = new Histogram({
+    name: 'parley_turn_seconds',
+    help: 'From taking up a turn to its end or pause',
+    buckets: seconds,
+    registers,
+  });
+  const tokens = new Counter({ name: 'parley_tokens_total', help: 'Tokens used by ended turns', labelNames: ['kind'], registers });
+  const requests = new Histogram({
+    name: 'parley_http_request_seconds',
+    help: 'HTTP requests by route and status; streams count until they end',
+    labelNames: ['method', 'route', 'status'],
+    buckets: seconds,
+    registers,
+  });
+  return {
+    registry,
+    turnEnded(state, milliseconds) {
+      turns.inc({ outcome: state.turn?.ended ?? 'unknown' });
+      turnSeconds.observe(milliseconds / 1000);
+      tokens.inc({ kind: 'input' }, state.turn?.usage.input ?? 0);
+      tokens.inc({ kind: 'output' }, state.turn?.usage.output ?? 0);
+    },
+    requestEnded(route, method, status, milliseconds) {
+      requests.observe({ method, route, status: String(status) }, milliseconds / 1000);
+    },
+    gauge(name, help, read) {
+      const gauge = new Gauge({
+        name,
+        help,
+        registers,
+        async collect() {
+          gauge.set(await read());
+        },
+      });
+    },
+  };
+}
