@@ -117,7 +117,7 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
       fields: { lastRequest: 'last_request' },
       window: 60,
       max: 120,
-      customRules: { '/sign-in/email': { window: 60, max: 10 } },
+      customRules: { '/sign-in/email': { window: 60, max: 30 } },
     },
     user: { modelName: 'users', fields: { emailVerified: 'email_verified', ...times } },
     session: {

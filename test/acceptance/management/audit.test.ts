@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after });
+
+interface Event {
+  created_at: string;
+  action: string;
+  api_key_prefix: string | null;
+  subject_id: string;
+  metadata: Record<string, unknown>;
+}
+
+async function exported(
+  key: string,
+  query = '',
+): Promise<{ data: Event[]; meta: { row_estimate: number; limit: number; next_cursor: string | null } }> {
+  const answer = await parley.call('GET', `/api/audit_events${query}`, { key });
+  assert.equal(answer.status, 200, answer.text);
+  return answer.body;
+}
+
+test('an event says what happened, who did it and from where', async () => {
+  const acme = await createOrganization(parley);
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' }, headers: { 'user-agent': 'test/1' } });
+  const { data } = await exported(acme.key, '?event_action=agent.created');
+  const [only] = data;
+  assert.ok(only !== undefined && data.length === 1);
+  const { created_at, subject_id, api_key_prefix, ...event } = only;
+  assert.match(created_at, /\+00:00$/);
+  assert.match(subject_id, /^\d+$/);
+  assert.ok(acme.key.startsWith(api_key_prefix ?? 'none'));
+  assert.deepEqual(event, {
+    action: 'agent.created',
+    actor_email: null,
+    subject_type: 'agent',
+    ip_address: '127.0.0.1',
+    user_agent: 'test/1',
+    metadata: { slug: 'desk', name: 'desk', default: false },
+  });
+});
+
+test('every change is on record', async () => {
+  const { key } = await createOrganization(parley);
+  await createAgent(parley, key, 'desk');
+  const call = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown) => parley.call(method, path, { key, body });
+  await call('PATCH', '/api/agents/desk', { name: 'Desk' });
+  const made = await call('POST', '/api/api_keys', { name: 'k', scopes: [] });
+  await call('DELETE', `/api/api_keys/${made.body.api_key.id}`);
+  await call('PUT', '/api/budget', { total_tokens_cap: 5 });
+  await call('PUT', '/api/model_credentials/openai', { api_key: 'sk-0123456789abcdef' });
+  await call('DELETE', '/api/model_credentials/openai');
+  await call('PATCH', '/api/organization', { name: 'Renamed' });
+  const invited = await call('POST', '/api/invitations', { email: 'ada@example.com', role: 'admin' });
+  await parley.call('POST', '/api/invitations/accept', { body: { token: invited.body.token, name: 'Ada', password: 'a long password' } });
+  const [member] = (await parley.call('GET', '/api/members', { key })).body.data;
+  await call('PATCH', `/api/members/${member.id}`, { role: 'member' });
+  await call('DELETE', `/api/members/${member.id}`);
+  await call('DELETE', '/api/agents/desk');
+  const actions = (await exported(key)).data.map((event) => event.action).toReversed();
+  assert.deepEqual(actions, [
+    'api_key.created',
+    'agent.created',
+    'release.created',
+    'release.activated',
+    'agent.updated',
+    'api_key.created',
+    'api_key.revoked',
+    'budget.updated',
+    'model_credential.stored',
+    'model_credential.deleted',
+    'organization.updated',
+    'member.invited',
+    'member.joined',
+    'member.role_changed',
+    'member.removed',
+    'agent.deleted',
+    'audit_log.exported',
+  ]);
+});
+
+test('an export writes its own event first, with its filters', async () => {
+  const { key } = await createOrganization(parley);
+  const query = '?event_action=audit_log.exported&from=2020-01-01&to=not-a-date&user_id=nobody&limit=7';
+  assert.deepEqual((await exported(key, query)).data, []);
+  const { data: all } = await exported(key, '?event_action=audit_log.exported');
+  assert.deepEqual(all[1]?.metadata, {
+    format: 'json',
+    event_action: 'audit_log.exported',
+    user_id: 'nobody',
+    from: '2020-01-01',
+    limit: 7,
+  });
+});
+
+test('limit is 100 unless said, 500 at most, and the cursor goes on', async () => {
+  const { key } = await createOrganization(parley);
+  for (let index = 0; index < 6; index += 1) await parley.call('PATCH', '/api/organization', { key, body: { name: `Name ${index}` } });
+  assert.equal((await exported(key)).meta.limit, 100);
+  assert.equal((await exported(key, '?limit=9999')).meta.limit, 500);
+  assert.equal((await exported(key, '?limit=0')).meta.limit, 1);
+  const names: unknown[] = [];
+  let cursor: string | null | undefined;
+  do {
+    const page = await exported(key, `?event_action=organization.updated&limit=4${cursor === undefined ? '' : `&cursor=${cursor}`}`);
+    assert.equal(page.meta.row_estimate, 6);
+    names.push(...page.data.map((event) => JSON.stringify(event.metadata)));
+    cursor = page.meta.next_cursor;
+  } while (cursor !== null);
+  assert.deepEqual(
+    names,
+    [5, 4, 3, 2, 1, 0].map((index) => `{"changes":{"name":"Name ${index}"}}`),
+  );
+});
+
+test('invalid dates are ignored, valid ones are whole days in UTC', async () => {
+  const { key } = await createOrganization(parley);
+  const today = new Date().toISOString().slice(0, 10);
+  const count = async (query: string) => (await exported(key, `?event_action=api_key.created&${query}`)).data.length;
+  assert.equal(await count('from=2026-02-31&to=tomorrow'), 1);
+  assert.equal(await count(`from=${today}&to=${today}`), 1);
+  assert.equal(await count('to=2020-01-01'), 0);
+});
+
+test('the CSV is the whole filtered export, RFC 4180, with formulas made inert', async () => {
+  const { key } = await createOrganization(parley);
+  await parley.call('PATCH', '/api/organization', { key, body: { name: 'x' }, headers: { 'user-agent': '=HYPERLINK("http://evil")' } });
+  await parley.call('PATCH', '/api/organization', { key, body: { name: 'a,"b"\nc' } });
+  const answer = await parley.call('GET', '/api/audit_events.csv?event_action=organization.updated', { key });
+  assert.equal(answer.status, 200);
+  assert.equal(answer.headers['content-type'], 'text/csv; charset=utf-8');
+  const [header, ...lines] = answer.text.split('\r\n');
+  assert.equal(header, 'created_at,action,actor_email,api_key_prefix,subject_type,subject_id,ip_address,user_agent,metadata');
+  assert.equal(lines.length, 3);
+  assert.ok(lines[1]?.includes(`"'=HYPERLINK(""http://evil"")"`), lines[1]);
+  assert.ok(lines[0]?.endsWith('"{""changes"":{""name"":""a,\\""b\\""\\nc""}}"'), lines[0]);
+  const { data } = await exported(key, '?event_action=audit_log.exported');
+  assert.deepEqual(data[1]?.metadata, { format: 'csv', event_action: 'organization.updated' });
+});
+
+test('it needs the scope, and shows one org only', async () => {
+  const acme = await createOrganization(parley);
+  const other = await createOrganization(parley);
+  const without = await createKey(parley, acme.key, ['agents:read']);
+  for (const path of ['/api/audit_events', '/api/audit_events.csv']) {
+    assert.equal((await parley.call('GET', path)).status, 401);
+    assert.equal((await parley.call('GET', path, { key: without })).status, 403);
+    const foreign = await parley.call('GET', path, { key: other.key });
+    assert.equal(foreign.text.includes(acme.key.slice(0, 15)), false);
+  }
+});

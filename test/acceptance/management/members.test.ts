@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after });
+const acme = await createOrganization(parley, 'acme');
+const password = 'correct horse battery staple';
+
+/** Joins by invitation and signs in; gives the headers of their browser. */
+async function browserOf(organization: TestOrganization, email: string, role: string): Promise<Record<string, string>> {
+  const invited = await parley.call('POST', '/api/invitations', { key: organization.key, body: { email, role } });
+  assert.equal(invited.status, 201, invited.text);
+  const joined = await parley.call('POST', '/api/invitations/accept', { body: { token: invited.body.token, name: 'Someone', password } });
+  assert.equal(joined.status, 201, joined.text);
+  return signIn(email);
+}
+
+async function signIn(email: string): Promise<Record<string, string>> {
+  const answer = await parley.call('POST', '/auth/sign-in/email', { body: { email, password } });
+  assert.equal(answer.status, 200, answer.text);
+  const cookie = String(answer.headers['set-cookie']).split(';')[0] ?? '';
+  return { cookie, 'x-parley-dashboard': '1' };
+}
+
+test('the first owner joins with the link of the first start, once', async () => {
+  const token = parley.context.seeded.ownerToken ?? '';
+  const body = { token, name: 'Owner', password, email: 'Owner@Example.com' };
+  assert.equal((await parley.call('POST', '/api/invitations/accept', { body: { ...body, email: undefined } })).status, 422);
+  const joined = await parley.call('POST', '/api/invitations/accept', { body });
+  assert.deepEqual([joined.status, joined.body.member.role, joined.body.member.email], [201, 'owner', 'owner@example.com']);
+  const again = await parley.call('POST', '/api/invitations/accept', { body });
+  assert.deepEqual([again.status, again.text], [404, '{"detail":"Not Found"}']);
+  const session = await parley.call('GET', '/dashboard/session', { headers: await signIn('owner@example.com') });
+  assert.equal(session.status, 200);
+  assert.deepEqual([session.body.user.email, session.body.organization.slug, session.body.role], ['owner@example.com', 'demo', 'owner']);
+  assert.ok(session.body.scopes.includes('api_keys:write'));
+});
+
+test('signing in sets a strict cookie that a script cannot read, and no token in the body', async () => {
+  await browserOf(acme, 'cookie@example.com', 'member');
+  const answer = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'cookie@example.com', password } });
+  const cookie = String(answer.headers['set-cookie']);
+  assert.match(cookie, /HttpOnly/i);
+  assert.match(cookie, /SameSite=Strict/i);
+  assert.equal(answer.text.includes(decodeURIComponent(cookie.split(/[=;.]/)[2] ?? 'nothing')), false);
+  const wrong = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'cookie@example.com', password: 'not the password' } });
+  const nobody = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'nobody@example.com', password } });
+  assert.deepEqual([wrong.status, nobody.status], [401, 401]);
+  assert.equal(wrong.text, nobody.text, 'whether an account exists is not told');
+});
+
+test('a member reads, an admin manages, and what they did is on record under their e-mail', async () => {
+  const member = await browserOf(acme, 'member@example.com', 'member');
+  const admin = await browserOf(acme, 'admin@example.com', 'admin');
+  assert.equal((await parley.call('GET', '/api/agents', { headers: member })).status, 200);
+  assert.equal((await parley.call('POST', '/api/agents', { headers: member, body: { slug: 'x' } })).status, 403);
+  assert.equal((await parley.call('GET', '/api/audit_events', { headers: member })).status, 403);
+  const created = await parley.call('POST', '/api/agents', { headers: admin, body: { slug: 'by-admin' } });
+  assert.equal(created.status, 201, created.text);
+  const { data } = (await parley.call('GET', '/api/audit_events?event_action=agent.created', { key: acme.key })).body;
+  const event = data.find((entry: { metadata: { slug: string } }) => entry.metadata.slug === 'by-admin');
+  assert.deepEqual([event.actor_email, event.api_key_prefix], ['admin@example.com', null]);
+  const { user } = (await parley.call('GET', '/dashboard/session', { headers: admin })).body;
+  const own = await parley.call('GET', `/api/audit_events?user_id=${user.id}`, { key: acme.key });
+  assert.ok(own.body.data.length > 0 && own.body.data.every((entry: { actor_email: string }) => entry.actor_email === 'admin@example.com'));
+});
+
+test('a signed-in member talks to an agent of their org, and to none of another', async () => {
+  const other = await createOrganization(parley, 'elsewhere');
+  await createAgent(parley, other.key, 'desk');
+  await createAgent(parley, acme.key, 'talker');
+  const headers = await browserOf(acme, 'talker@example.com', 'member');
+  assert.equal((await parley.call('POST', '/acme/talker/v1/sessions', { headers, body: {} })).status, 200);
+  assert.equal((await parley.call('POST', '/elsewhere/desk/v1/sessions', { headers, body: {} })).status, 404);
+});
+
+test('a request that a foreign page could cause changes nothing', async () => {
+  const headers = await browserOf(acme, 'target@example.com', 'owner');
+  const withoutHeader = { cookie: headers.cookie ?? '' };
+  assert.equal((await parley.call('POST', '/api/agents', { headers: withoutHeader, body: { slug: 'forged' } })).status, 401);
+  const foreign = { ...headers, origin: 'https://evil.example' };
+  assert.equal((await parley.call('POST', '/api/agents', { headers: foreign, body: { slug: 'forged' } })).status, 401);
+  assert.equal((await parley.call('GET', '/api/agents', { headers: foreign })).status, 401);
+  assert.equal((await parley.call('POST', '/auth/sign-out', { headers: withoutHeader, body: {} })).status, 403);
+});
+
+test('signing out ends the session', async () => {
+  const headers = await browserOf(acme, 'leaver@example.com', 'member');
+  const out = await parley.call('POST', '/auth/sign-out', { headers: { ...headers, origin: 'http://localhost:80' }, body: {} });
+  assert.equal(out.status, 200, out.text);
+  assert.equal((await parley.call('GET', '/dashboard/session', { headers })).status, 401);
+});
+
+test('a removed member is out at once, and the last owner cannot go', async () => {
+  const club = await createOrganization(parley, 'club');
+  const owner = await browserOf(club, 'only-owner@example.com', 'owner');
+  const admin = await browserOf(club, 'club-admin@example.com', 'admin');
+  const members = (await parley.call('GET', '/api/members', { key: club.key })).body.data;
+  const idOf = (email: string) => members.find((member: { email: string }) => member.email === email).id;
+  const ownerPath = `/api/members/${idOf('only-owner@example.com')}`;
+  const last = await parley.call('DELETE', ownerPath, { key: club.key });
+  assert.deepEqual([last.status, /last owner/.test(last.body.detail)], [409, true]);
+  assert.equal((await parley.call('PATCH', ownerPath, { headers: owner, body: { role: 'member' } })).status, 409);
+  assert.equal(
+    (await parley.call('PATCH', ownerPath, { headers: admin, body: { role: 'member' } })).status,
+    403,
+    'an admin unmakes no owner',
+  );
+  const adminPath = `/api/members/${idOf('club-admin@example.com')}`;
+  assert.equal((await parley.call('PATCH', adminPath, { headers: admin, body: { role: 'owner' } })).status, 403, 'nor makes one');
+  assert.equal((await parley.call('DELETE', adminPath, { headers: owner })).status, 204);
+  assert.equal((await parley.call('GET', '/dashboard/session', { headers: admin })).status, 401);
+  assert.equal((await parley.call('GET', `/api/members/${idOf('club-admin@example.com')}`, { key: club.key })).status, 404);
+});
+
+test('someone in two orgs chooses with a header', async () => {
+  const second = await createOrganization(parley, 'second');
+  await browserOf(acme, 'both@example.com', 'member');
+  const headers = await browserOf(second, 'both@example.com', 'owner');
+  const first = await parley.call('GET', '/dashboard/session', { headers });
+  assert.deepEqual(
+    [first.body.organization.slug, first.body.organizations.map((entry: { slug: string }) => entry.slug)],
+    ['acme', ['acme', 'second']],
+  );
+  const chosen = await parley.call('GET', '/dashboard/session', { headers: { ...headers, 'x-parley-organization': 'second' } });
+  assert.deepEqual([chosen.body.organization.slug, chosen.body.role], ['second', 'owner']);
+  assert.equal((await parley.call('GET', '/dashboard/session', { headers: { ...headers, 'x-parley-organization': 'demo' } })).status, 401);
+});
+
+test('an invitation can be withdrawn, names nobody twice, and is nobody else’s', async () => {
+  const other = await createOrganization(parley, 'inviters');
+  const invited = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'late@example.com' } });
+  assert.equal(invited.body.invitation.role, 'member');
+  const path = `/api/invitations/${invited.body.invitation.id}`;
+  assert.equal((await parley.call('DELETE', path, { key: other.key })).status, 404);
+  assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 204);
+  assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 404);
+  const late = await parley.call('POST', '/api/invitations/accept', { body: { token: invited.body.token, name: 'x', password } });
+  assert.equal(late.status, 404);
+  const twice = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'MEMBER@example.com' } });
+  assert.equal(twice.status, 409);
+  assert.equal((await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'nonsense' } })).status, 422);
+});
+
+test('a suspended org keeps its members out', async () => {
+  const closed = await createOrganization(parley, 'closed');
+  const headers = await browserOf(closed, 'closed@example.com', 'owner');
+  await operate(parley, 'closed', { status: 'suspended' });
+  assert.equal((await parley.call('GET', '/api/agents', { headers })).status, 403);
+});
+
+test('guesses at a password end in 429', async () => {
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 15; guess += 1) {
+    const body = { email: 'member@example.com', password: `guess number ${guess}` };
+    statuses.push((await parley.call('POST', '/auth/sign-in/email', { body })).status);
+  }
+  assert.equal(statuses.at(-1), 429);
+});
