@@ -2,6 +2,7 @@ import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
+import { managedAgentRoutes } from './surfaces/managed-agents/routes.ts';
 import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
 import { collectOpenApi, openApiRoutes } from './surfaces/management/openapi.ts';
 import { managementRoutes } from './surfaces/management/routes.ts';
@@ -13,6 +14,7 @@ import { handleError, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
+import { OpenStreams } from './surfaces/shared/open-streams.ts';
 import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
@@ -33,7 +35,11 @@ export async function createApp(context: Context): Promise<Server> {
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);
+  server.decorateRequest('session', undefined);
   server.decorateRequest('rawBody', '');
+  const streams = new OpenStreams(context);
+  server.decorate('streams', streams);
+  server.addHook('preClose', async () => streams.close());
   acceptJsonOnly(server);
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
@@ -60,6 +66,7 @@ export async function createApp(context: Context): Promise<Server> {
   await collectOpenApi(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);
+  managedAgentRoutes(server, context);
   managementRoutes(server, context);
   operatorRoutes(server, context);
   openApiRoutes(server, context);

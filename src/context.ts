@@ -14,17 +14,20 @@ import { migrate } from './database/migrate.ts';
 import { newId } from './ids.ts';
 import { createMcpConnections, type McpConnections } from './instances/mcp-connections.ts';
 import { listServerTools } from './instances/mcp-tools.ts';
+import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
+import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { Runner, type RunnerParts } from './turn/runner.ts';
 import { type CredentialFor, createSettings, operatorKey } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
 import { routeWakeUps } from './turn/wake-ups.ts';
+import { createWarming } from './turn/warming.ts';
 
 /** Everything that lives as long as the process does, put together once. */
 export interface Context {
@@ -42,6 +45,8 @@ export interface Context {
   settings: Settings;
   destinations: Destinations;
   mcp: McpConnections;
+  mcpProxy: McpProxy;
+  warm: WarmSessions;
   credentialFor: CredentialFor;
   materializer: Materializer;
   signingKeys: SigningKeys;
@@ -94,7 +99,7 @@ async function assemble(
   const destinations = createDestinations(config);
   const mcp = createMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
-  const { settings, close: closeSettings } = createSettings({ config, database, directory, destinations, mcp, credentialFor });
+  const { settings, warmTools, close: closeSettings } = createSettings({ config, database, directory, destinations, mcp, credentialFor });
   const materializer = new Materializer(database, directory, {
     checkUrl: (url) => destinations.upstreams.check(url),
     credentialFor,
@@ -139,6 +144,8 @@ async function assemble(
     settings,
     destinations,
     mcp,
+    mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
+    warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }),
     credentialFor,
     materializer,
     signingKeys,

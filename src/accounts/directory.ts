@@ -90,7 +90,6 @@ export class Directory {
       return outcome;
     });
     this.invalidate(String(orgId));
-    for (const listener of this.#listeners) listener(String(orgId));
     return result;
   }
 
@@ -98,9 +97,10 @@ export class Directory {
   invalidate(change: string): void {
     const orgId = change === '*' ? 'all' : Number(change);
     for (const cache of [this.#keys, this.#organizations, this.#agents, this.#releases, this.#credentials]) cache.drop(orgId);
+    for (const listener of this.#listeners) listener(change);
   }
 
-  /** Calls back with the org's id after each change that this process committed. */
+  /** Calls back with the org's id, or `*`, after each change, whichever process committed it. */
   onChange(listener: (change: string) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

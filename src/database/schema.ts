@@ -215,6 +215,7 @@ interface SessionsTable {
   status: ColumnType<'active' | 'stopped', 'active' | 'stopped' | undefined, 'active' | 'stopped'>;
   metadata: Json<Record<string, unknown>>;
   end_user_id: Nullable<string>;
+  is_visitor: Generated<boolean>;
   instance_key: string;
   permission_mode: Nullable<'interactive' | 'autonomous' | 'locked'>;
   current_agent: string;

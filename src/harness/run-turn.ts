@@ -113,6 +113,7 @@ async function* settleCall(
         message: tool.prompt(call.input),
         options: ['approve_once', 'approve_session', 'deny'],
         pattern: permission.pattern,
+        usage: turn.usage,
       };
       yield { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
       return 'paused';

@@ -106,6 +106,8 @@ export interface ApprovalRequested {
   options: ApprovalDecision[];
   /** What `approve_session` would cover: the tool and the rule pattern that asked. */
   pattern: string;
+  /** Of the turn up to here. */
+  usage?: Usage;
 }
 
 export type ApprovalDecision = 'approve_once' | 'approve_session' | 'deny';

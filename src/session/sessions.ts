@@ -13,6 +13,8 @@ export interface Session {
   status: 'active' | 'stopped';
   metadata: Record<string, unknown>;
   endUserId: string | undefined;
+  /** The end user is a browser's own claim, made with an anonymous token. */
+  isVisitor: boolean;
   instanceKey: string;
   permissionMode: PermissionMode | null;
   currentAgent: string;
@@ -40,6 +42,7 @@ export type NewSession = Pick<
   | 'surface'
   | 'metadata'
   | 'endUserId'
+  | 'isVisitor'
   | 'instanceKey'
   | 'permissionMode'
   | 'currentAgent'
@@ -82,6 +85,7 @@ export async function insertSession(db: Db, session: NewSession, agentSlug: stri
       surface: session.surface,
       metadata: JSON.stringify(session.metadata),
       end_user_id: session.endUserId ?? null,
+      is_visitor: session.isVisitor,
       instance_key: session.instanceKey,
       permission_mode: session.permissionMode,
       current_agent: session.currentAgent,
@@ -148,6 +152,7 @@ export async function dropLeftovers(db: Db): Promise<void> {
 export interface SessionFilter {
   agentId: number;
   endUserId?: string;
+  isVisitor?: boolean;
   activeSince?: Date;
 }
 
@@ -161,6 +166,22 @@ export async function listSessions(db: Db, orgId: number, filter: SessionFilter,
     .limit(limit)
     .execute();
   return rows.map(toSession);
+}
+
+/** Every session that the filter lets through, newest activity first, in pages: its memory is that of a page. */
+export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter, page = 500): AsyncGenerator<Session[]> {
+  // As text, because a date is read to the millisecond and stored to the microsecond.
+  const position = sql<string>`updated_at::text`.as('position');
+  let last: { position: string; id: string } | undefined;
+  for (;;) {
+    const ended = last;
+    let query = filtered(db, orgId, filter).selectAll().select(position).orderBy('updated_at', 'desc').orderBy('id', 'desc').limit(page);
+    if (ended !== undefined) query = query.where(sql<boolean>`(updated_at, id) < (${ended.position}::timestamptz, ${ended.id})`);
+    const rows = await query.execute();
+    if (rows.length > 0) yield rows.map(toSession);
+    if (rows.length < page) return;
+    last = rows.at(-1);
+  }
 }
 
 /** The agent's own counter answers for all of its sessions; a filter is counted. */
@@ -183,6 +204,7 @@ export async function countSessions(db: Db, orgId: number, filter: SessionFilter
 function filtered(db: Db, orgId: number, filter: SessionFilter) {
   let query = db.selectFrom('sessions').where('org_id', '=', orgId).where('agent_id', '=', filter.agentId);
   if (filter.endUserId !== undefined) query = query.where('end_user_id', '=', filter.endUserId);
+  if (filter.isVisitor !== undefined) query = query.where('is_visitor', '=', filter.isVisitor);
   if (filter.activeSince !== undefined) query = query.where('updated_at', '>=', filter.activeSince);
   return query;
 }
@@ -203,6 +225,7 @@ function toSession(row: SessionRow): Session {
     status: row.status,
     metadata: row.metadata,
     endUserId: row.end_user_id ?? undefined,
+    isVisitor: row.is_visitor,
     instanceKey: row.instance_key,
     permissionMode: row.permission_mode,
     currentAgent: row.current_agent,

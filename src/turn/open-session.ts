@@ -15,6 +15,8 @@ export interface SessionRequest {
   permissionMode?: PermissionMode | null | undefined;
   /** Who the caller was verified to act for; wins over the metadata. */
   endUserId?: string | undefined;
+  /** Nobody vouches for the end user that the metadata names. */
+  isVisitor?: boolean;
   /** Only what a trusted caller named: an API key's metadata or a minted token. */
   agentInstanceId?: string | undefined;
   /** False: forget the session when its turn has ended. */
@@ -44,9 +46,11 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
     surface: request.surface,
     metadata,
     endUserId,
+    isVisitor: endUserId !== undefined && (request.isVisitor ?? false),
     instanceKey: instanceKey(release.config.instance.scope, {
       sessionId: id,
       endUserId: endUserId ?? null,
+      isVisitor: request.isVisitor ?? false,
       agentInstanceId: request.agentInstanceId ?? null,
     }),
     permissionMode: request.permissionMode ?? null,

@@ -64,6 +64,11 @@ export class Runner {
     this.running.set(turn.turn, { sessionId: turn.session, controller, done });
   }
 
+  /** Folds the log of a session ahead of its next turn. */
+  async warm(sessionId: string): Promise<void> {
+    if (!this.states.has(sessionId)) await this.stateOf(sessionId, []);
+  }
+
   beginStarted(started: StartedTurn, at: Date): void {
     this.begin(started, startedEvents(started, at), false);
   }

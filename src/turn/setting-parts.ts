@@ -28,6 +28,8 @@ export interface WorldParts {
 /** Puts the real parts together: guarded requests, models with their keys, tools, the workspace in the database. */
 export function createSettings({ config, database, directory, destinations, mcp, credentialFor }: WorldParts): {
   settings: Settings;
+  /** Starts what the first tool call of the process would wait for. */
+  warmTools(): void;
   close(): void;
 } {
   const shell = createShellPool();
@@ -69,7 +71,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
     },
     workspaceFor: (session) => workspaceOf(database.db, session),
   });
-  return { settings, close: () => shell.close() };
+  return { settings, warmTools: () => shell.warm(), close: () => shell.close() };
 }
 
 export function operatorKey(config: Config, provider: Provider): string | undefined {

@@ -17,6 +17,7 @@ export interface SessionSetting extends TurnSetting {
   agentId: number;
   releaseVersion: number;
   endUserId: string | undefined;
+  isVisitor: boolean;
   instanceKey: string;
   /** Providers of the release, and whether the customer's own key pays for each. */
   ownKeys: Map<string, boolean>;
@@ -81,6 +82,7 @@ export class Settings {
       agentSlug,
       releaseVersion: session.releaseVersion,
       endUserId: session.endUserId,
+      isVisitor: session.isVisitor,
       instanceKey: session.instanceKey,
       ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,

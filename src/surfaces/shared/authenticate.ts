@@ -1,5 +1,5 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import type { Principal } from '../../accounts/principal.ts';
+import type { Principal, TokenPrincipal } from '../../accounts/principal.ts';
 import type { Scope } from '../../accounts/scopes.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
@@ -49,7 +49,7 @@ export async function visibleSession(context: Context, request: FastifyRequest, 
   const principal = principalOf(request);
   const session = sessionId.length > 128 ? undefined : await findSession(context.database.db, principal.organization.id, sessionId);
   if (session === undefined || (request.agent !== undefined && session.agentId !== request.agent.id)) throw notFound();
-  if (principal.type === 'token' && principal.endUserId !== undefined && session.endUserId !== principal.endUserId) throw notFound();
+  if (principal.type === 'token' && !isOwn(principal, session)) throw notFound();
   return session;
 }
 
@@ -58,7 +58,13 @@ export async function assertSessionVisible(context: Context, request: FastifyReq
   const principal = principalOf(request);
   const setting = sessionId.length > 128 ? undefined : await context.settings.of(principal.organization.id, sessionId);
   if (setting === undefined || (request.agent !== undefined && setting.agentId !== request.agent.id)) throw notFound();
-  if (principal.type === 'token' && principal.endUserId !== undefined && setting.endUserId !== principal.endUserId) throw notFound();
+  if (principal.type === 'token' && !isOwn(principal, setting)) throw notFound();
+}
+
+/** A verified end user sees what is theirs; an anonymous caller what belongs to nobody that was verified. */
+function isOwn({ endUserId }: TokenPrincipal, session: { endUserId: string | undefined; isVisitor: boolean }): boolean {
+  const verified = session.isVisitor ? undefined : session.endUserId;
+  return endUserId === verified;
 }
 
 export function unauthorized(): ServiceError {
@@ -76,6 +82,11 @@ async function authenticate(context: Context, request: FastifyRequest): Promise<
   if (request.headers.authorization === undefined) return (await dashboardMember(context, request))?.principal;
   const secret = bearerOf(request);
   if (secret === undefined) return undefined;
+  return principalOfSecret(context, secret);
+}
+
+/** Who a key or a session token stands for now. */
+export async function principalOfSecret(context: Context, secret: string): Promise<Principal | undefined> {
   return secret.startsWith('svc_') ? context.directory.keyBySecret(secret) : context.tokens.verify(secret);
 }
 

@@ -4,7 +4,9 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Principal } from '../../accounts/principal.ts';
+import type { Session } from '../../session/sessions.ts';
 import type { WireError } from './errors.ts';
+import type { OpenStreams } from './open-streams.ts';
 
 /** The server as routes see it: schemas give handlers their types. */
 export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
@@ -20,6 +22,10 @@ declare module 'fastify' {
     /** The error body of a surface with a shape of its own. */
     errorBody?: (error: WireError) => unknown;
   }
+  interface FastifyInstance {
+    /** The streams that clients of this server follow. */
+    streams: OpenStreams;
+  }
   interface FastifyRequest {
     /** The body as it was sent; fingerprints are made of it. */
     rawBody: string;
@@ -27,5 +33,7 @@ declare module 'fastify' {
     principal: Principal | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */
     agent: Agent | undefined;
+    /** The session that the request is about, once the caller was found to see it. */
+    session: Session | undefined;
   }
 }

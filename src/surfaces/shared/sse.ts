@@ -1,47 +1,64 @@
 import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
+import { bearerOf, principalOf } from './authenticate.ts';
+import type { ClosingReason } from './open-streams.ts';
 
-const heartbeatMs = 15_000;
 /** A reader that takes nothing for this long is cut; its cursor is with the client. */
 const stalledMs = 20_000;
 
 /**
  * Streams text as Server-Sent Events. The source is only asked for more when the socket has taken what came before, so
  * that a slow reader holds one batch and no queue; comments keep an idle stream alive. Returns when the source or the
- * client is done; the source is closed either way.
+ * client is done; the source is closed either way. `farewell` is the last frame when the server ends the stream.
  */
-export async function sendEvents(reply: FastifyReply, source: AsyncGenerator<string>, abort: AbortController): Promise<void> {
-  const socket = reply.raw;
+export async function sendEvents(
+  reply: FastifyReply,
+  source: AsyncGenerator<string>,
+  abort: AbortController,
+  farewell: (reason: ClosingReason) => string = (reason) => `: ${reason}\n\n`,
+): Promise<void> {
+  const response = reply.raw;
   reply.hijack();
-  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) socket.setHeader(name, value);
-  socket.writeHead(200, {
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) response.setHeader(name, value);
+  response.writeHead(200, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache, no-transform',
     'x-accel-buffering': 'no',
   });
-  socket.flushHeaders();
-  const heartbeat = setInterval(() => {
-    if (socket.writableLength === 0) socket.write(': keep-alive\n\n');
-  }, heartbeatMs);
-  const closed = () => abort.abort();
-  socket.once('close', closed);
+  response.flushHeaders();
+  const { request } = reply;
+  let last = '';
+  const leave = reply.server.streams.add(response, principalOf(request), bearerOf(request), (reason) => {
+    last = farewell(reason);
+    abort.abort();
+  });
   try {
-    for await (const text of source) {
-      if (socket.destroyed) break;
-      if (text !== '' && !socket.write(text)) await drained(reply, abort.signal);
-    }
+    await pump(response, source, abort);
   } finally {
-    clearInterval(heartbeat);
-    socket.off('close', closed);
-    socket.end();
+    leave();
+    response.end(last);
   }
 }
 
-async function drained(reply: FastifyReply, signal: AbortSignal): Promise<void> {
+async function pump(response: ServerResponse, source: AsyncGenerator<string>, abort: AbortController): Promise<void> {
+  const closed = () => abort.abort();
+  response.once('close', closed);
+  try {
+    for await (const text of source) {
+      if (response.destroyed || abort.signal.aborted) break;
+      if (text !== '' && !response.write(text)) await drained(response, abort.signal);
+    }
+  } finally {
+    response.off('close', closed);
+  }
+}
+
+async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(stalledMs)]);
   try {
-    await once(reply.raw, 'drain', { signal: limit });
+    await once(response, 'drain', { signal: limit });
   } catch {
-    reply.raw.destroy();
+    response.destroy();
   }
 }

@@ -1,0 +1,57 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import type { Session } from '../../session/sessions.ts';
+import { principalOf } from '../shared/authenticate.ts';
+import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import type { eventBody } from './schemas.ts';
+
+type Event = Static<typeof eventBody>;
+
+/** Takes a user event. It is stored when this returns; what follows from it runs in the background and is in the log. */
+export async function postEvent(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  session: Session,
+  event: Event,
+): Promise<void> {
+  switch (event.type) {
+    case 'user.message':
+      return postMessage(context, request, reply, session, event);
+    case 'user.tool_confirmation':
+      return confirm(context, session, event);
+    case 'user.interrupt':
+      return context.turns.interrupt(session.orgId, session.id, 'interrupt');
+  }
+}
+
+async function postMessage(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  session: Session,
+  { text }: Event,
+): Promise<void> {
+  if (text === undefined) throw new ServiceError('bad-request', 'text: is required for a user.message');
+  const principal = principalOf(request);
+  const turn =
+    (await findEarlierTurn(context, request, reply, false)) ??
+    (await startTurn(context, request, reply, session.id, {
+      message: { text },
+      live: false,
+      waitsForApproval: true,
+      endUserId: principal.type === 'token' ? principal.endUserId : undefined,
+    }));
+  turn.subscription.close();
+  context.warm.begin(session.orgId, session.id);
+}
+
+async function confirm(context: Context, session: Session, { request_id: requestId, result }: Event): Promise<void> {
+  if (requestId === undefined || result === undefined)
+    throw new ServiceError('bad-request', `${requestId === undefined ? 'request_id' : 'result'}: is required for a user.tool_confirmation`);
+  const decision = result === 'allow' ? 'approve_once' : result;
+  const turn = await context.turns.resolve(session.orgId, session.id, requestId, decision, false);
+  turn.subscription.close();
+}

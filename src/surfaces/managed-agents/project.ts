@@ -1,0 +1,139 @@
+import { timestamp } from '../../clock.ts';
+import type { LiveFragment, StoredEvent } from '../../session/events.ts';
+import { noUsage, wireUsage } from '../../session/usage.ts';
+import type { ClosingReason } from '../shared/open-streams.ts';
+
+/** An entry of the managed log (spec 6.2). Every stored event is exactly one, so that `seq` has no gaps here either. */
+export interface LogEntry {
+  seq: number;
+  type: string;
+  session_id: string;
+  created_at: string;
+  turn_id: string;
+  [field: string]: unknown;
+}
+
+export function logEntry(event: StoredEvent, sessionId: string): LogEntry {
+  const { type, ...fields } = typeAndFields(event);
+  return { seq: event.seq, type, session_id: sessionId, created_at: timestamp(event.createdAt), turn_id: event.turnId, ...fields };
+}
+
+/** Whether the session rests after it: a stream that waits for that ends here. */
+export function isTerminal(event: StoredEvent): boolean {
+  return event.type === 'turn-ended' || event.type === 'turn-failed' || event.type === 'approval-requested';
+}
+
+function typeAndFields(event: StoredEvent): { type: string; [field: string]: unknown } {
+  switch (event.type) {
+    case 'message-received': {
+      const { messageId, text, files, participantName, participantType } = event.data;
+      return {
+        type: 'user.message',
+        message_id: messageId,
+        text,
+        ...(files === undefined ? {} : { files }),
+        ...(participantName === undefined ? {} : { participant_name: participantName }),
+        ...(participantType === undefined ? {} : { participant_type: participantType }),
+      };
+    }
+    case 'turn-started':
+    case 'turn-resumed':
+      return { type: 'session.status_running', agent: event.data.agent };
+    case 'reasoning-produced':
+      return { type: 'agent.thinking', text: event.data.text };
+    case 'message-produced': {
+      const { messageId, text, agent, partial } = event.data;
+      return { type: 'agent.message', message_id: messageId, agent, text, ...(partial ? { partial } : {}) };
+    }
+    case 'tool-called':
+      return { type: 'agent.tool_use', tool_use_id: event.data.callId, tool: event.data.tool, input: event.data.input };
+    case 'tool-finished': {
+      const { callId, tool, output, isError } = event.data;
+      return { type: 'agent.tool_result', tool_use_id: callId, tool, output, is_error: isError };
+    }
+    case 'approval-requested': {
+      const { requestId, callId, kind, tool, message, options, usage } = event.data;
+      return {
+        type: 'session.status_idle',
+        stop_reason: 'requires_action',
+        request_id: requestId,
+        tool_use_id: callId,
+        pending_input: { request_id: requestId, kind, tool, message, options },
+        usage: wireUsage(usage ?? noUsage),
+      };
+    }
+    case 'approval-resolved': {
+      const { requestId, callId, decision } = event.data;
+      return { type: 'user.tool_confirmation', request_id: requestId, tool_use_id: callId, result: decision };
+    }
+    case 'interrupt-requested':
+      return { type: 'user.interrupt' };
+    case 'context-condensed':
+      return { type: 'session.context_condensed', through_seq: event.data.throughSeq, summary: event.data.summary };
+    case 'turn-ended': {
+      const { stopReason, usage, deniedRequestId } = event.data;
+      const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
+      return { type: 'session.status_idle', stop_reason: stopReason, ...denial, usage: wireUsage(usage) };
+    }
+    case 'turn-failed': {
+      const { code, message, provider, usage } = event.data;
+      return { type: 'session.error', code, message, ...(provider === undefined ? {} : { provider }), usage: wireUsage(usage) };
+    }
+  }
+}
+
+/** Frames of events that were sent lately: the same object goes to everyone who follows the session. */
+const frames = new WeakMap<StoredEvent, string>();
+
+export function frameText(event: StoredEvent, sessionId: string): string {
+  const known = frames.get(event);
+  if (known !== undefined) return known;
+  const entry = logEntry(event, sessionId);
+  const text = `id: ${entry.seq}\nevent: ${entry.type}\ndata: ${JSON.stringify(entry)}\n\n`;
+  frames.set(event, text);
+  return text;
+}
+
+/** Without id, so that a browser's cursor stays at the last logged entry. */
+export function closingFrame(reason: ClosingReason): string {
+  const messages: Record<ClosingReason, string> = {
+    token_expired: 'The session token has expired. Open the stream again with a new one and the last seq.',
+    credential_revoked: 'The credential of this stream is no longer valid.',
+    server_shutdown: 'The server is restarting. Open the stream again with the last seq.',
+  };
+  return `event: stream.closed\ndata: ${JSON.stringify({ type: 'stream.closed', reason, message: messages[reason] })}\n\n`;
+}
+
+/**
+ * Previews of messages as they are written: frames without id, whose sum is the `agent.message` that follows. A message
+ * of which something was missed is not previewed any further, since the sum would be wrong.
+ */
+export class DeltaFrames {
+  private readonly sessionId: string;
+  /** Characters shown of each message of the running turn that is still being written. */
+  private readonly shown = new Map<string, number>();
+  private readonly finished = new Set<string>();
+
+  constructor(sessionId: string) {
+    this.sessionId = sessionId;
+  }
+
+  project(fragment: LiveFragment): string {
+    const { type, messageId, offset, text } = fragment;
+    if (type !== 'text-delta' || this.finished.has(messageId) || (this.shown.get(messageId) ?? 0) !== offset) return '';
+    this.shown.set(messageId, offset + text.length);
+    const data = { type: 'agent.message_delta', session_id: this.sessionId, message_id: messageId, text };
+    return `event: agent.message_delta\ndata: ${JSON.stringify(data)}\n\n`;
+  }
+
+  /** A stored event may be the whole of what was previewed, or the end of its turn. */
+  note(event: StoredEvent): void {
+    if (event.type === 'message-produced') {
+      this.shown.delete(event.data.messageId);
+      this.finished.add(event.data.messageId);
+    } else if (isTerminal(event)) {
+      this.shown.clear();
+      this.finished.clear();
+    }
+  }
+}

@@ -1,0 +1,249 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import { Type } from 'typebox';
+import type { Agent } from '../../accounts/agents.ts';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { stageUpload } from '../../instances/upload.ts';
+import { listAllSessions, type Session } from '../../session/sessions.ts';
+import { readTranscript } from '../../session/transcript.ts';
+import { assertMetadata, openSession } from '../../turn/open-session.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireAgent, visibleSession } from '../shared/authenticate.ts';
+import { registerForBrowsers } from '../shared/cors.ts';
+import type { Server } from '../shared/fastify.ts';
+import { sendEvents } from '../shared/sse.ts';
+import { streamLog } from './event-stream.ts';
+import { assertTranscriptOf, identityOf, listFilter, refuseOtherIdentity } from './identity.ts';
+import { sendLongArray } from './json-stream.ts';
+import { postEvent } from './post-event.ts';
+import { logEntry } from './project.ts';
+import * as schemas from './schemas.ts';
+import { decodeUpload } from './upload.ts';
+import { warmFrames } from './warm-stream.ts';
+
+const config = { family: 'agent', badBody: 'bad-request' } as const;
+const tags = ['Managed agents'];
+
+/** The managed-agent adapter (spec 4.9): sessions as an ordered, replayable log that browsers may follow. */
+export function managedAgentRoutes(server: Server, context: Context): void {
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/managed-agents', (scope) => {
+    scope.addHook('onRequest', requireAgent(context, 'key-or-token'));
+    collectionRoutes(scope, context);
+    conversationRoutes(scope, context);
+    readingRoutes(scope, context);
+    mcpRoute(scope, context);
+  });
+}
+
+function collectionRoutes(server: Server, context: Context): void {
+  const { db } = context.database;
+
+  server.post(
+    '/sessions',
+    {
+      config,
+      preValidation: [refuseOtherIdentity],
+      schema: {
+        tags,
+        summary: 'Create a managed session',
+        body: Type.Union([schemas.createBody, Type.Null()]),
+        response: answered(201, schemas.session),
+      },
+    },
+    async (request, reply) => {
+      const { metadata = {}, prewarm = true, permission_mode } = request.body ?? {};
+      const principal = principalOf(request);
+      const identity = identityOf(principal, metadata);
+      assertMetadata(metadata, 'bad-request');
+      assertMetadata(identity.metadata, 'bad-request');
+      const session = await openSession(db, context.directory, agentOf(request), {
+        ...identity,
+        surface: 'managed',
+        permissionMode: principal.type === 'token' ? null : permission_mode,
+        sameAgent: true,
+      });
+      if (prewarm) context.warm.begin(session.orgId, session.id);
+      return reply.code(201).send(sessionOf(session));
+    },
+  );
+
+  server.get(
+    '/sessions',
+    {
+      config,
+      schema: { tags, summary: 'List managed sessions', querystring: schemas.endUserQuery, response: answered(200, schemas.sessionList) },
+    },
+    async (request, reply) => {
+      const { id: agentId, orgId } = agentOf(request);
+      const filter = listFilter(principalOf(request), agentId, request.query.end_user);
+      return sendLongArray(reply, { object: 'list' }, 'data', mapPages(listAllSessions(db, orgId, filter), sessionOf));
+    },
+  );
+}
+
+function conversationRoutes(server: Server, context: Context): void {
+  const onRequest = [seesSession(context)];
+
+  server.post(
+    '/sessions/:session_id/events',
+    {
+      config,
+      onRequest,
+      schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
+    },
+    async (request, reply) => {
+      await postEvent(context, request, reply, sessionOfPath(request), request.body);
+      return reply.code(202).send({ accepted: true });
+    },
+  );
+
+  server.post(
+    '/sessions/:session_id/files',
+    {
+      config,
+      onRequest,
+      bodyLimit: 14 * 1024 * 1024,
+      schema: { tags, summary: 'Stage an upload', body: schemas.fileBody, response: answered(200, schemas.uploaded) },
+    },
+    async (request) => {
+      const { orgId, id } = sessionOfPath(request);
+      const { name, content_base64 } = request.body;
+      const path = await stageUpload(context.database.db, orgId, id, { name, content: decodeUpload(content_base64) });
+      if (path === undefined) throw notFound();
+      return { accepted: true as const, path };
+    },
+  );
+
+  server.post(
+    '/sessions/:session_id/prewarm',
+    { config, onRequest, schema: { tags, summary: 'Warm a session', response: answered(202, schemas.warming) } },
+    async (request, reply) => {
+      const { orgId, id } = sessionOfPath(request);
+      context.warm.begin(orgId, id);
+      return reply.code(202).send({ status: 'warming' });
+    },
+  );
+
+  server.get(
+    '/sessions/:session_id/warm',
+    {
+      config,
+      onRequest,
+      exposeHeadRoute: false,
+      schema: { tags, summary: 'Watch a session warm', produces: ['text/event-stream'], response: answered(200, schemas.eventStream) },
+    },
+    async (request, reply) => {
+      const { orgId, id } = sessionOfPath(request);
+      const abort = new AbortController();
+      await sendEvents(reply, warmFrames(context.warm, orgId, id, abort.signal), abort);
+      return reply;
+    },
+  );
+
+  server.get(
+    '/sessions/:session_id/events/stream',
+    {
+      config,
+      onRequest,
+      exposeHeadRoute: false,
+      schema: {
+        tags,
+        summary: 'Stream the log',
+        querystring: schemas.streamQuery,
+        produces: ['text/event-stream'],
+        response: answered(200, schemas.eventStream),
+      },
+    },
+    async (request, reply) => {
+      await streamLog(context, request, reply, sessionOfPath(request), request.query);
+      return reply;
+    },
+  );
+}
+
+function readingRoutes(server: Server, context: Context): void {
+  const onRequest = [seesSession(context)];
+
+  server.get(
+    '/sessions/:session_id',
+    { config, onRequest, schema: { tags, summary: 'Fetch the state', response: answered(200, schemas.sessionState) } },
+    async (request, reply) => {
+      const session = sessionOfPath(request);
+      return sendLongArray(reply, sessionOf(session), 'events', eventsOf(context, session));
+    },
+  );
+
+  server.get(
+    '/sessions/:session_id/transcript',
+    {
+      config,
+      onRequest,
+      schema: { tags, summary: 'Read the transcript', querystring: schemas.endUserQuery, response: answered(200, schemas.transcript) },
+    },
+    async (request) => {
+      const session = sessionOfPath(request);
+      assertTranscriptOf(request, session, request.query.end_user);
+      return { session_id: session.id, messages: await readTranscript(context.log, session.id) };
+    },
+  );
+}
+
+function mcpRoute(server: Server, context: Context): void {
+  server.post(
+    '/mcp',
+    {
+      config,
+      onRequest: async (request) => {
+        const sessionId = request.headers['x-svc-session'];
+        if (typeof sessionId === 'string') request.session = await visibleSession(context, request, sessionId);
+      },
+      schema: {
+        tags,
+        summary: "Use the session's MCP servers",
+        description: 'The header X-Svc-Session names the session.',
+        body: schemas.mcpBody,
+        response: answered(200, Type.Unknown()),
+      },
+    },
+    async (request, reply) => {
+      if (request.session === undefined) throw new ServiceError('bad-request', 'X-Svc-Session: is required');
+      const { method, params = {} } = request.body;
+      const abort = new AbortController();
+      reply.raw.once('close', () => abort.abort());
+      return context.mcpProxy.request(request.session, method, params, abort.signal);
+    },
+  );
+}
+
+/** Finds the session before the body is looked at: what the caller may not see is 404, whatever was sent. */
+function seesSession(context: Context): onRequestAsyncHookHandler {
+  return async (request) => {
+    request.session = await visibleSession(context, request, (request.params as { session_id: string }).session_id);
+  };
+}
+
+function sessionOfPath(request: FastifyRequest): Session {
+  if (request.session === undefined) throw notFound();
+  return request.session;
+}
+
+function agentOf(request: FastifyRequest): Agent {
+  if (request.agent === undefined) throw notFound();
+  return request.agent;
+}
+
+function sessionOf(session: Session): { id: string; object: 'session'; status: 'idle' | 'running' } {
+  return { id: session.id, object: 'session', status: session.isRunning ? 'running' : 'idle' };
+}
+
+/** Up to where the session's head was read, so that the status and the log agree. */
+async function* eventsOf(context: Context, { id, lastSeq }: Session): AsyncGenerator<unknown[]> {
+  for await (const events of context.log.readAll(id)) {
+    yield events.filter((event) => event.seq <= lastSeq).map((event) => logEntry(event, id));
+    if ((events.at(-1)?.seq ?? 0) >= lastSeq) return;
+  }
+}
+
+async function* mapPages<From, To>(pages: AsyncIterable<From[]>, map: (item: From) => To): AsyncGenerator<To[]> {
+  for await (const page of pages) yield page.map(map);
+}

@@ -1,0 +1,103 @@
+import type { Directory } from '../accounts/directory.ts';
+import type { Release } from '../accounts/releases.ts';
+import type { Database } from '../database/database.ts';
+import { notFound, ServiceError } from '../errors.ts';
+import { decidePermission } from '../harness/permissions.ts';
+import { subAgentOf } from '../harness/prompt.ts';
+import { mcpToolName } from '../harness/tools/mcp.ts';
+import { type McpConnections, type McpMethod, mcpMethods } from '../instances/mcp-connections.ts';
+import type { McpServerConfig } from '../release-config.ts';
+import type { Session } from '../session/sessions.ts';
+import { grantKey } from '../session/state.ts';
+import type { CredentialFor } from './setting-parts.ts';
+import type { SessionSetting, Settings } from './settings.ts';
+
+/** Lets a browser use the MCP servers of its session, under the same permissions as the agent. */
+export interface McpProxy {
+  request(session: Session, method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<unknown>;
+}
+
+export interface McpProxyParts {
+  database: Database;
+  directory: Directory;
+  settings: Settings;
+  mcp: McpConnections;
+  credentialFor: CredentialFor;
+}
+
+export function createMcpProxy(parts: McpProxyParts): McpProxy {
+  const { directory, settings, mcp, credentialFor } = parts;
+  return {
+    async request(session, method, { server: named, ...params }, signal) {
+      const known = mcpMethods.find((candidate) => candidate === method);
+      if (known === undefined) throw new ServiceError('bad-request', `method: must be one of ${mcpMethods.join(', ')}`);
+      const setting = await settings.of(session.orgId, session.id);
+      const release = await directory.release(session.orgId, session.agentId, session.releaseVersion);
+      if (setting === undefined || release === undefined) throw notFound();
+      if (release.state !== 'materialized') throw new ServiceError('conflict', `Release ${release.version} is not materialized.`);
+      const server = chooseServer(release, named);
+      if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
+      const credential = server.credential === undefined ? undefined : await credentialFor(session.orgId, server.credential);
+      try {
+        const result = await mcp.request(session.id, { server, credential }, known, params, signal);
+        return known === 'tools/list' ? onlyPinned(release, server, result) : result;
+      } catch (error) {
+        throw error instanceof ServiceError && error.kind === 'invalid' ? asBadRequest(error, known) : error;
+      }
+    },
+  };
+}
+
+function chooseServer(release: Release, named: unknown): McpServerConfig {
+  const servers = release.config.mcp_servers;
+  const [first] = servers;
+  if (first === undefined) throw new ServiceError('bad-request', 'The release has no MCP servers.');
+  if (named === undefined && servers.length === 1) return first;
+  const server = servers.find((candidate) => candidate.name === named);
+  if (server === undefined)
+    throw new ServiceError('bad-request', `params.server: must be one of ${servers.map((candidate) => candidate.name).join(', ')}`);
+  return server;
+}
+
+/** Nobody can be asked here: what would prompt in a turn is refused, unless the session was already granted it. */
+async function assertPermitted(
+  { database }: McpProxyParts,
+  session: Session,
+  { world }: SessionSetting,
+  release: Release,
+  server: McpServerConfig,
+  params: Record<string, unknown>,
+): Promise<void> {
+  const pinned = release.pinnedTools.find((tool) => tool.server === server.name && tool.name === params.name);
+  if (pinned === undefined) throw new ServiceError('bad-request', 'params.name: the release has no such tool');
+  const tools = await world.toolsFor(subAgentOf(world.release, session.currentAgent));
+  const tool = tools.find((candidate) => candidate.name === mcpToolName(pinned));
+  if (tool === undefined) throw new ServiceError('bad-request', 'params.name: the agent has no such tool');
+  const grants = await readGrants(database, session.id);
+  const { action } = decidePermission(tool, params.arguments ?? {}, world.release.permissions.rules, grants, world.permissionMode);
+  if (action === 'allow') return;
+  const message = action === 'deny' ? 'This tool is not permitted for this agent.' : 'This tool needs an approval for the session first.';
+  throw new ServiceError('forbidden', message, { code: action === 'deny' ? 'tool_denied' : 'approval_required' });
+}
+
+/** What the log's `approve_session` answers come to, without folding all of it. */
+async function readGrants(database: Database, sessionId: string): Promise<Set<string>> {
+  const rows = await database.db
+    .selectFrom('approvals')
+    .select('request')
+    .where('session_id', '=', sessionId)
+    .where('decision', '=', 'approve_session')
+    .execute();
+  return new Set(rows.map(({ request }) => grantKey(request.tool, request.pattern)));
+}
+
+/** A tool that came after the release was made is not the agent's. */
+function onlyPinned(release: Release, server: McpServerConfig, result: unknown): unknown {
+  if (typeof result !== 'object' || result === null || !('tools' in result) || !Array.isArray(result.tools)) return result;
+  const names = new Set(release.pinnedTools.filter((tool) => tool.server === server.name).map((tool) => tool.name));
+  return { ...result, tools: result.tools.filter((tool: { name?: string }) => tool.name !== undefined && names.has(tool.name)) };
+}
+
+function asBadRequest(error: ServiceError, method: McpMethod): ServiceError {
+  return new ServiceError('bad-request', `${method}: ${error.message}`, { code: 'mcp_server_failed', cause: error });
+}

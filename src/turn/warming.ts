@@ -1,0 +1,38 @@
+import type { Directory } from '../accounts/directory.ts';
+import { notFound, ServiceError } from '../errors.ts';
+import type { McpConnections } from '../instances/mcp-connections.ts';
+import { WarmSessions } from '../instances/warm-sessions.ts';
+import type { Runner } from './runner.ts';
+import type { CredentialFor } from './setting-parts.ts';
+import type { Settings } from './settings.ts';
+
+export interface WarmingParts {
+  directory: Directory;
+  settings: Settings;
+  runner: Runner;
+  mcp: McpConnections;
+  credentialFor: CredentialFor;
+  warmTools(): void;
+}
+
+/** Loads all that a session's first turn would wait for: its release, model and tools, its log, its connections, a shell. */
+export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
+  return new WarmSessions(async (orgId, sessionId) => {
+    const setting = await settings.of(orgId, sessionId);
+    if (setting === undefined) throw notFound();
+    const release = await directory.release(orgId, setting.agentId, setting.releaseVersion);
+    if (release?.state !== 'materialized') throw new ServiceError('conflict', `Release ${setting.releaseVersion} is not materialized.`);
+    const { world } = setting;
+    const main = world.release.agents.find((agent) => agent.name === world.release.main);
+    if (main !== undefined) {
+      await world.modelFor(main);
+      const tools = await world.toolsFor(main);
+      if (tools.some((tool) => tool.name === 'bash')) warmTools();
+    }
+    await runner.warm(sessionId);
+    for (const server of world.release.mcp_servers) {
+      const credential = server.credential === undefined ? undefined : await credentialFor(orgId, server.credential);
+      await mcp.request(sessionId, { server, credential }, 'tools/list', {});
+    }
+  });
+}
