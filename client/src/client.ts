@@ -1,0 +1,44 @@
+import { Managed } from './managed.ts';
+import { agentPath, Inputs, Messages, Sessions } from './native.ts';
+import type { ClientOptions } from './options.ts';
+import { Transport } from './transport.ts';
+import { verify } from './webhooks.ts';
+
+/** Talks to a Parley server. Cheap to make, safe to share, nothing to close. */
+export class ParleyClient {
+  readonly sessions: Sessions;
+  readonly messages: Messages;
+  readonly inputs: Inputs;
+  readonly webhooks: { verify: typeof verify } = { verify };
+  readonly #options: ClientOptions;
+  readonly #transport: Transport;
+
+  constructor(options: ClientOptions, transport: Transport = new Transport(options)) {
+    this.#options = options;
+    this.#transport = transport;
+    this.sessions = new Sessions(transport, options.agent);
+    this.messages = new Messages(transport, options.agent);
+    this.inputs = new Inputs(transport, options.agent);
+  }
+
+  /** Event-sourced sessions of the client's agent. */
+  get managed(): Managed {
+    const { agent } = this.#options;
+    if (agent === undefined) throw new TypeError("Managed sessions belong to an agent: client.agent('org/agent').managed");
+    return new Managed(this.#transport, agentPath(agent));
+  }
+
+  /** The same client, with the calls going to this agent (`org/agent`). */
+  agent(agent: string): ParleyClient {
+    return new ParleyClient({ ...this.#options, agent }, this.#transport);
+  }
+
+  /** Any other call of the HTTP API, with the same credential, retries and errors: `request('GET', '/api/agents')`. */
+  request<Body = unknown>(
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    call: { query?: Record<string, string | number | boolean | undefined>; body?: unknown; signal?: AbortSignal } = {},
+  ): Promise<Body> {
+    return this.#transport.json(method, path, call);
+  }
+}

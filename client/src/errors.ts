@@ -1,0 +1,115 @@
+/** What the server said when it refused: a sentence, or an object with a stable code in `error`. */
+export type ErrorDetail = string | { error: string; message: string; [field: string]: unknown };
+
+/** Base of everything that this client throws on purpose. */
+export class ParleyError extends Error {
+  override name = 'ParleyError';
+}
+
+/** The server answered, and the answer is an error. `status` is 200 when a long unary turn failed after its first byte. */
+export class ApiError extends ParleyError {
+  override name = 'ApiError';
+  readonly status: number;
+  /** The stable code (`budget_exhausted`, `session_stopped`, ...), where the server gives one. */
+  readonly code: string | undefined;
+  readonly detail: ErrorDetail | undefined;
+  /** Quote it when you ask the operator of the server what happened. */
+  readonly requestId: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(status: number, detail: ErrorDetail | undefined, requestId?: string, retryAfterSeconds?: number) {
+    super(typeof detail === 'string' ? detail : (detail?.message ?? `The server answered ${status}`));
+    this.status = status;
+    this.detail = detail;
+    this.code = typeof detail === 'object' ? detail.error : undefined;
+    this.requestId = requestId;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+/** 401: the credential is missing, wrong or has expired. */
+export class AuthenticationError extends ApiError {
+  override name = 'AuthenticationError';
+}
+
+/** 402: a budget or a spend cap is used up; nothing ran. */
+export class BudgetError extends ApiError {
+  override name = 'BudgetError';
+}
+
+/** 403: the credential is good and may not do this. */
+export class PermissionError extends ApiError {
+  override name = 'PermissionError';
+}
+
+/** 404: it does not exist, or it is not yours. */
+export class NotFoundError extends ApiError {
+  override name = 'NotFoundError';
+}
+
+/** 409: an approval is pending, the session is stopped, the release is not ready, ... */
+export class ConflictError extends ApiError {
+  override name = 'ConflictError';
+}
+
+/** 400 and 422: the request itself is not valid, or the provider refused the organization's own key. */
+export class ValidationError extends ApiError {
+  override name = 'ValidationError';
+}
+
+/** 429, after the retries. */
+export class RateLimitError extends ApiError {
+  override name = 'RateLimitError';
+}
+
+/** 503, after the retries. */
+export class UnavailableError extends ApiError {
+  override name = 'UnavailableError';
+}
+
+/** No answer: the network failed, or the server was silent for too long. `cause` says what was seen. */
+export class ConnectionError extends ParleyError {
+  override name = 'ConnectionError';
+}
+
+/** A webhook that was not signed with this secret, or not recently. */
+export class SignatureError extends ParleyError {
+  override name = 'SignatureError';
+}
+
+const byStatus: Record<number, typeof ApiError> = {
+  400: ValidationError,
+  401: AuthenticationError,
+  402: BudgetError,
+  403: PermissionError,
+  404: NotFoundError,
+  409: ConflictError,
+  422: ValidationError,
+  429: RateLimitError,
+  503: UnavailableError,
+};
+
+export function apiError(status: number, body: unknown, headers: Headers): ApiError {
+  const Kind = byStatus[status] ?? ApiError;
+  return new Kind(status, detailOf(body), headers.get('x-request-id') ?? undefined, retryAfterSeconds(headers));
+}
+
+/** `Retry-After` as seconds or as a date. */
+export function retryAfterSeconds(headers: Headers): number | undefined {
+  const value = headers.get('retry-after');
+  if (value === null) return undefined;
+  const seconds = Number(value);
+  if (Number.isFinite(seconds)) return Math.max(0, seconds);
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
+}
+
+/** The mint endpoint has `error` and `message` flat; everything else has them below `detail`. */
+function detailOf(body: unknown): ErrorDetail | undefined {
+  if (typeof body !== 'object' || body === null) return undefined;
+  const detail = 'detail' in body ? body.detail : body;
+  if (typeof detail === 'string') return detail;
+  if (typeof detail !== 'object' || detail === null || !('error' in detail) || typeof detail.error !== 'string') return undefined;
+  const message = 'message' in detail && typeof detail.message === 'string' ? detail.message : detail.error;
+  return { ...detail, error: detail.error, message };
+}

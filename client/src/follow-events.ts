@@ -1,0 +1,62 @@
+import { sleep } from './backoff.ts';
+import { ApiError, type ConnectionError } from './errors.ts';
+import type { ManagedEvent } from './managed-types.ts';
+import { readFrames } from './read-events.ts';
+import { bodyOf } from './stream-turn.ts';
+import { disconnected, isRetryable, type Transport, waitMs } from './transport.ts';
+
+export interface EventOptions {
+  /** The `seq` to go on after. */
+  after?: number;
+  /** Also gives text as it is written. */
+  deltas?: boolean;
+  /** `idle` ends after the next `session.status_idle` or `session.error`. */
+  until?: 'idle';
+  signal?: AbortSignal;
+  /** Told when the connection is lost, and when it is there again. */
+  onConnection?: (state: 'open' | 'lost') => void;
+}
+
+/** Follows a session's log over as many connections as it takes. Throws what trying again cannot cure. */
+export async function* followEvents(transport: Transport, path: string, options: EventOptions): AsyncGenerator<ManagedEvent, void> {
+  const { deltas, until, signal, onConnection } = options;
+  let after = options.after ?? 0;
+  let lost = false;
+  for (let attempt = 0; ; attempt += 1) {
+    let failure: unknown;
+    try {
+      const query = { after: after === 0 ? undefined : after, deltas, until };
+      const call = { query, headers: { accept: 'text/event-stream' }, maxRetries: 0, ...(signal === undefined ? {} : { signal }) };
+      const response = await transport.open('GET', path, call);
+      if (lost) onConnection?.('open');
+      // Text that began before this connection would have a hole: its whole message follows.
+      let partial = lost;
+      lost = false;
+      for await (const { data } of readFrames(bodyOf(response))) {
+        attempt = 0;
+        const event: ManagedEvent = JSON.parse(data);
+        if (event.type === 'agent.message_delta') {
+          if (!partial) yield event;
+          continue;
+        }
+        if (event.seq <= after) continue;
+        after = event.seq;
+        if (event.type !== 'session.status_running') partial = false;
+        yield event;
+        if (until === 'idle' && (event.type === 'session.status_idle' || event.type === 'session.error')) return;
+      }
+    } catch (error) {
+      failure = error;
+    }
+    const problem = failure instanceof ApiError ? failure : disconnected(failure, signal);
+    if (!canRecover(problem)) throw problem;
+    if (!lost) onConnection?.('lost');
+    lost = true;
+    await sleep(waitMs(problem, attempt), signal);
+  }
+}
+
+/** Besides what any request may repeat: a proxy's words while the server behind it starts again. */
+function canRecover(problem: ApiError | ConnectionError): boolean {
+  return isRetryable(problem) || (problem instanceof ApiError && problem.status >= 500);
+}

@@ -1,0 +1,23 @@
+export { ParleyClient } from './client.ts';
+export {
+  ApiError,
+  AuthenticationError,
+  BudgetError,
+  ConflictError,
+  ConnectionError,
+  type ErrorDetail,
+  NotFoundError,
+  ParleyError,
+  PermissionError,
+  RateLimitError,
+  SignatureError,
+  UnavailableError,
+  ValidationError,
+} from './errors.ts';
+export type { EventOptions } from './follow-events.ts';
+export type { CreateManagedSession, EndUserQuery, Managed } from './managed.ts';
+export type * from './managed-types.ts';
+export type { CreateSession, Inputs, ListSessions, Messages, SendMessage, Sessions } from './native.ts';
+export type { ClientOptions, Credential, RequestOptions } from './options.ts';
+export type * from './types.ts';
+export { verify as verifyWebhook, type WebhookEvent } from './webhooks.ts';

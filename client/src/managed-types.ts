@@ -1,0 +1,69 @@
+import type { Decision, PendingInput, TranscriptMessage, Usage } from './types.ts';
+
+export interface ManagedSession {
+  id: string;
+  object: 'session';
+  status: 'idle' | 'running';
+}
+
+export interface ManagedState extends ManagedSession {
+  /** The whole log so far. */
+  events: LoggedEvent[];
+}
+
+export interface ManagedList {
+  object: 'list';
+  data: ManagedSession[];
+}
+
+export interface ManagedTranscript {
+  session_id: string;
+  messages: TranscriptMessage[];
+}
+
+interface Logged {
+  /** 1, 2, 3, ... in each session, without gaps. */
+  seq: number;
+  session_id: string;
+  created_at: string;
+}
+
+/** An entry of the log: stored, ordered, the same for everyone who reads it. */
+export type LoggedEvent = Logged &
+  (
+    | { type: 'user.message'; text: string; files?: string[]; participant_name?: string; participant_type?: 'human' | 'ai' }
+    | { type: 'user.tool_confirmation'; request_id: string; result: Decision }
+    | { type: 'user.interrupt' }
+    | { type: 'session.status_running' }
+    | { type: 'agent.message'; text: string }
+    | { type: 'agent.thinking'; text: string }
+    | { type: 'agent.tool_use'; tool_use_id: string; tool: string; input: unknown }
+    | { type: 'agent.tool_result'; tool_use_id: string; output: string; is_error: boolean }
+    | {
+        type: 'session.status_idle';
+        stop_reason: 'end_turn' | 'requires_action' | 'interrupted' | 'max_steps';
+        usage: Usage;
+        /** With `requires_action`, and with `denied`. */
+        request_id?: string;
+        pending_input?: PendingInput;
+        denied?: boolean;
+      }
+    | { type: 'session.error'; code: string; message: string; provider?: string }
+  );
+
+/** Text as it is written: a preview of the `agent.message` that follows, never stored. */
+export interface MessageDelta {
+  type: 'agent.message_delta';
+  session_id?: string;
+  text: string;
+}
+
+export type ManagedEvent = LoggedEvent | MessageDelta;
+
+/** What a client may put into the log. */
+export type UserEvent =
+  | { type: 'user.message'; text: string }
+  | { type: 'user.tool_confirmation'; request_id: string; result: Decision | 'allow'; tool_use_id?: string }
+  | { type: 'user.interrupt' };
+
+export type WarmStatus = 'warming' | 'ready' | 'error';

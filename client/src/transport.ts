@@ -1,0 +1,121 @@
+import { backoffMs, sleep } from './backoff.ts';
+import { Credentials } from './credentials.ts';
+import { type ApiError, apiError, ConnectionError } from './errors.ts';
+import type { ClientOptions, RequestOptions } from './options.ts';
+
+export interface Call extends RequestOptions {
+  query?: Record<string, string | number | boolean | undefined>;
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** Overrides the client's; a stream that reconnects by itself counts its own attempts. */
+  maxRetries?: number;
+}
+
+/** Codes of a turn that ran and failed at its provider. Repeating the request would only give the same failed turn again. */
+const finalCodes = new Set(['rate_limited', 'overloaded']);
+const mostBackoffMs = 8_000;
+
+/** Sends requests: signs them in, gives POSTs a key that makes them safe to repeat, and repeats them where that can help. */
+export class Transport {
+  readonly #options: ClientOptions;
+  readonly #credentials: Credentials;
+  readonly #fetch: typeof globalThis.fetch;
+  readonly #root: string;
+
+  constructor(options: ClientOptions) {
+    this.#options = options;
+    this.#credentials = new Credentials(options);
+    // Browsers refuse a fetch that is called as a method of something else.
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    this.#root = options.baseUrl.replace(/\/+$/, '');
+  }
+
+  /** The parsed JSON of a good answer; undefined for an empty one. The caller names its type: it is the contract's word. */
+  async json<Body>(method: string, path: string, call: Call = {}): Promise<Body> {
+    const response = await this.open(method, path, call);
+    const text = await response.text().catch((error: unknown) => {
+      throw disconnected(error, call.signal);
+    });
+    const body = text.trim() === '' ? undefined : parseJson(text);
+    // A long turn sends 200 before it is done; its failure is then in the body.
+    if (typeof body === 'object' && body !== null && Object.keys(body).join() === 'detail') throw apiError(200, body, response.headers);
+    return body as Body;
+  }
+
+  /** A good answer whose body is still to be read. */
+  async open(method: string, path: string, call: Call = {}): Promise<Response> {
+    const { maxRetries = this.#options.maxRetries ?? 5, signal } = call;
+    const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
+    if (call.body !== undefined) headers['content-type'] = 'application/json';
+    if (method === 'POST') headers['idempotency-key'] = call.idempotencyKey ?? crypto.randomUUID();
+    const init = { method, headers, ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }) };
+    let renewed = false;
+    for (let attempt = 0; ; attempt += 1) {
+      const outcome = await this.#attempt(this.#root + path + queryText(call.query), init, signal);
+      if (outcome instanceof Response) return outcome;
+      if (!renewed && isRefused(outcome) && this.#credentials.renewable) {
+        renewed = true;
+        continue;
+      }
+      if (attempt >= maxRetries || !isRetryable(outcome)) throw outcome;
+      await sleep(waitMs(outcome, attempt), signal);
+    }
+  }
+
+  async #attempt(url: string, init: RequestInit & { headers: Record<string, string> }, signal?: AbortSignal) {
+    signal?.throwIfAborted();
+    const credential = await this.#credentials.get();
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new ConnectionError('The server did not answer in time')), this.#options.timeoutMs ?? 60_000);
+    try {
+      const response = await this.#fetch(url, {
+        ...init,
+        headers: { ...init.headers, authorization: `Bearer ${credential}` },
+        signal: signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]),
+      });
+      if (response.ok) return response;
+      if (response.status === 401) this.#credentials.refused(credential);
+      return apiError(response.status, parseJson(await response.text()), response.headers);
+    } catch (error) {
+      return disconnected(error, signal);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Passes the caller's own abort on, and calls everything else what it is to them: no connection. */
+export function disconnected(error: unknown, signal: AbortSignal | undefined): ConnectionError {
+  signal?.throwIfAborted();
+  if (error instanceof ConnectionError) return error;
+  return new ConnectionError('The server could not be reached, or the connection broke', { cause: error });
+}
+
+/** Whether the same request may succeed when it is sent again later. */
+export function isRetryable(error: ApiError | ConnectionError): boolean {
+  if (error instanceof ConnectionError) return true;
+  return (error.status === 429 || error.status === 503) && !finalCodes.has(error.code ?? '');
+}
+
+/** The server's word counts, up to a minute; without one, back off. */
+export function waitMs(error: ApiError | ConnectionError, attempt: number): number {
+  const asked = error instanceof ConnectionError ? undefined : error.retryAfterSeconds;
+  return asked === undefined ? backoffMs(attempt, mostBackoffMs) : Math.min(asked, 60) * 1000 + Math.random() * 250;
+}
+
+function isRefused(error: ApiError | ConnectionError): boolean {
+  return !(error instanceof ConnectionError) && error.status === 401;
+}
+
+function queryText(query: Call['query'] = {}): string {
+  const given = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
