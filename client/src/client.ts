@@ -1,7 +1,8 @@
 import { Managed } from './managed.ts';
 import { agentPath, Inputs, Messages, Sessions } from './native.ts';
-import type { ClientOptions } from './options.ts';
+import type { ClientOptions, RequestOptions } from './options.ts';
 import { Transport } from './transport.ts';
+import type { MintSessionToken, SessionToken } from './types.ts';
 import { verify } from './webhooks.ts';
 
 /** Talks to a Parley server. Cheap to make, safe to share, nothing to close. */
@@ -31,6 +32,14 @@ export class ParleyClient {
   /** The same client, with the calls going to this agent (`org/agent`). */
   agent(agent: string): ParleyClient {
     return new ParleyClient({ ...this.#options, agent }, this.#transport);
+  }
+
+  /** For backends: a token for one end user's browser, good for the client's agent only. Needs the scope `session_tokens:mint`. */
+  mintSessionToken(token: MintSessionToken = {}, options: RequestOptions = {}): Promise<SessionToken> {
+    const slug = this.#options.agent?.split('/')[1];
+    if (slug === undefined) throw new TypeError("A token belongs to an agent: client.agent('org/agent').mintSessionToken()");
+    const path = `/api/agents/${encodeURIComponent(slug)}/session_tokens`;
+    return this.#transport.json('POST', path, { ...options, body: token, harmless: true });
   }
 
   /** Any other call of the HTTP API, with the same credential, retries and errors: `request('GET', '/api/agents')`. */

@@ -9,10 +9,10 @@ export interface Call extends RequestOptions {
   headers?: Record<string, string>;
   /** Overrides the client's; a stream that reconnects by itself counts its own attempts. */
   maxRetries?: number;
+  /** Doing it twice does no harm: no key is sent, and the server need not remember the answer. */
+  harmless?: boolean;
 }
 
-/** Codes of a turn that ran and failed at its provider. Repeating the request would only give the same failed turn again. */
-const finalCodes = new Set(['rate_limited', 'overloaded']);
 const mostBackoffMs = 8_000;
 
 /** Sends requests: signs them in, gives POSTs a key that makes them safe to repeat, and repeats them where that can help. */
@@ -47,7 +47,7 @@ export class Transport {
     const { maxRetries = this.#options.maxRetries ?? 5, signal } = call;
     const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
     if (call.body !== undefined) headers['content-type'] = 'application/json';
-    if (method === 'POST') headers['idempotency-key'] = call.idempotencyKey ?? crypto.randomUUID();
+    if (method === 'POST' && !call.harmless) headers['idempotency-key'] = call.idempotencyKey ?? crypto.randomUUID();
     const init = { method, headers, ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }) };
     let renewed = false;
     for (let attempt = 0; ; attempt += 1) {
@@ -91,10 +91,14 @@ export function disconnected(error: unknown, signal: AbortSignal | undefined): C
   return new ConnectionError('The server could not be reached, or the connection broke', { cause: error });
 }
 
-/** Whether the same request may succeed when it is sent again later. */
+/**
+ * Whether the same request may succeed when it is sent again later. Not when a model's provider was the one that refused:
+ * that turn ran and failed, and the same request would only be told so again.
+ */
 export function isRetryable(error: ApiError | ConnectionError): boolean {
   if (error instanceof ConnectionError) return true;
-  return (error.status === 429 || error.status === 503) && !finalCodes.has(error.code ?? '');
+  const ranAlready = typeof error.detail === 'object' && 'provider' in error.detail;
+  return (error.status === 429 || error.status === 503) && !ranAlready;
 }
 
 /** The server's word counts, up to a minute; without one, back off. */
@@ -108,8 +112,9 @@ function isRefused(error: ApiError | ConnectionError): boolean {
 }
 
 function queryText(query: Call['query'] = {}): string {
-  const given = Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) given.set(name, String(value));
+  return given.size === 0 ? '' : `?${given}`;
 }
 
 function parseJson(text: string): unknown {

@@ -90,3 +90,17 @@ export interface Resolution {
   events: TurnEvent[];
   session: Session;
 }
+
+export interface MintSessionToken {
+  /** The end user as your backend knows them; without it the token is anonymous. */
+  end_user_id?: string;
+  /** 60 to 7,200; 900 without it. */
+  ttl_seconds?: number;
+  agent_instance_id?: string;
+  metadata?: Metadata;
+}
+
+export interface SessionToken {
+  token: string;
+  expires_at: string;
+}
