@@ -34,8 +34,12 @@ export class NativeProjector {
     const frames = this.openStep(update.step);
     if (type === 'reasoning' && !this.thinking) return frames;
     const key = `${type} ${update.messageId}`;
-    this.shown.set(key, (this.shown.get(key) ?? 0) + update.text.length);
-    frames.push({ type, data: { part: { type, text: update.text } } });
+    const shown = this.shown.get(key) ?? 0;
+    const text = update.text.slice(Math.max(0, shown - update.offset));
+    // Whoever comes to it in the middle gets the text whole, when its message is stored.
+    if (update.offset > shown || text === '') return frames;
+    this.shown.set(key, shown + text.length);
+    frames.push({ type, data: { part: { type, text } } });
     return frames;
   }
 
