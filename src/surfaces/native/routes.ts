@@ -8,7 +8,7 @@ import { countSessions, listSessions } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
-import { assertSessionVisible, principalOf, requireAgent, requireKey, visibleSession } from '../shared/authenticate.ts';
+import { assertSessionVisible, principalOf, requireAgent, requireKey, requireScope, visibleSession } from '../shared/authenticate.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -34,9 +34,7 @@ interface Family {
 function sessionRoutes(server: Server, context: Context, { prefix, family, guard, perAgent }: Family): void {
   const config = { family };
   const tags = [perAgent ? 'Agent sessions' : 'Sessions'];
-  const seesSession: onRequestAsyncHookHandler = async (request) => {
-    await assertSessionVisible(context, request, sessionIdOf(request));
-  };
+  const seesSession = requireSession(context);
 
   server.post(
     `${prefix}/sessions`,
@@ -102,6 +100,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
   const config = { family: 'agent' as const };
   const tags = ['Agent sessions'];
   const guard = requireAgent(context, 'key');
+  const seesSession = requireSession(context);
 
   server.get(
     '/:org/:agent/v1/sessions',
@@ -138,7 +137,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
     '/:org/:agent/v1/sessions/:session_id/messages',
     {
       config,
-      onRequest: [requireAgent(context, 'key', 'sessions:read')],
+      onRequest: [guard, seesSession, requireScope('sessions:read')],
       schema: { tags, summary: 'Read the transcript', response: answered(200, schemas.transcript) },
     },
     async (request) => {
@@ -158,6 +157,11 @@ function agentOnlyRoutes(server: Server, context: Context): void {
       return reply.code(204).send();
     },
   );
+}
+
+/** Before the scope and the body are looked at: a session that is not there says nothing else. */
+function requireSession(context: Context): onRequestAsyncHookHandler {
+  return (request) => assertSessionVisible(context, request, sessionIdOf(request));
 }
 
 function sessionIdOf(request: FastifyRequest): string {

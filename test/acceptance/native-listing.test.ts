@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant } from '../support/tenants.ts';
+
+let now = new Date();
+const app = await startApp({ after }, { clock: { now: () => now } });
+const url = await app.listen();
+
+test('the list has the envelope of 2.2, newest activity first', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.session({ metadata: { end_user_id: 'ann' } });
+  const second = await tenant.session({ metadata: { user_id: 'bob' } });
+  const third = await tenant.session();
+  await tenant.say(first, '/say hi');
+  const { status, body } = await tenant.get(`${tenant.agentPath}/v1/sessions`);
+  assert.equal(status, 200);
+  const { sessions, agent, ...rest } = body;
+  assert.deepEqual(rest, { page: 1, per_page: 50, total: 3 });
+  assert.deepEqual(agent, { ref: `${tenant.slug}/helper`, agent_id: agent.agent_id });
+  assert.ok(Number.isInteger(agent.agent_id));
+  const [{ last_message_at, ...item }, ...others] = sessions;
+  assert.match(last_message_at, /\+00:00$/);
+  assert.deepEqual(item, { id: first, status: 'active', message_count: 2, end_user_id: 'ann' });
+  assert.deepEqual(others, [
+    { id: third, status: 'active', message_count: 0, last_message_at: null, end_user_id: null },
+    { id: second, status: 'active', message_count: 0, last_message_at: null, end_user_id: 'bob' },
+  ]);
+});
+
+test('pages are 1-based and per_page is clamped to 1..200', async () => {
+  const tenant = await createTenant(url);
+  const ids: string[] = [];
+  for (let index = 0; index < 5; index += 1) ids.unshift(await tenant.session());
+  const list = async (query: string) => (await tenant.get(`${tenant.agentPath}/v1/sessions?${query}`)).body;
+  const page = async (number: number) => {
+    const { sessions, page, per_page, total } = await list(`page=${number}&per_page=2`);
+    assert.deepEqual({ page, per_page, total }, { page: number, per_page: 2, total: 5 });
+    return sessions.map((session: { id: string }) => session.id);
+  };
+  assert.deepEqual([...(await page(1)), ...(await page(2)), ...(await page(3))], ids);
+  assert.deepEqual(await page(4), []);
+  assert.equal((await list('per_page=0')).per_page, 1);
+  assert.equal((await list('per_page=-3')).per_page, 1);
+  assert.equal((await list('per_page=1000')).per_page, 200);
+  assert.equal((await list('page=0')).page, 1);
+  assert.equal((await list('page=-1')).sessions.length, 5);
+  assert.deepEqual((await list('page=2000000000&per_page=200')).sessions, []);
+});
+
+test('a query of the wrong type is 422 and never a 500', async () => {
+  const tenant = await createTenant(url);
+  for (const query of ['page=two', 'per_page=many', 'active=perhaps', 'page=1&page=2'])
+    assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions?${query}`)).status, 422, query);
+  for (const query of [
+    'page=',
+    'per_page=1.5',
+    'page=9007199254740993',
+    'page=1e300',
+    'per_page=99999999999999999999',
+    'unknown=1',
+    'active=false',
+  ])
+    assert.ok([200, 422].includes((await tenant.get(`${tenant.agentPath}/v1/sessions?${query}`)).status), query);
+});
+
+test('active=true leaves out what was quiet for 15 minutes', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const active = async () => (await tenant.get(`${tenant.agentPath}/v1/sessions?active=true`)).body;
+  assert.equal((await active()).total, 1);
+  now = new Date(Date.now() + 14 * 60_000);
+  assert.deepEqual(
+    (await active()).sessions.map((session: { id: string }) => session.id),
+    [id],
+  );
+  now = new Date(Date.now() + 16 * 60_000);
+  const quiet = await active();
+  now = new Date();
+  assert.deepEqual([quiet.total, quiet.sessions], [0, []]);
+});
+
+test('the transcript is what was said, in order, by role', async () => {
+  const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
+  const id = await tenant.session();
+  await tenant.say(id, '/say One.');
+  await tenant.say(id, '/think quietly\n/tool bash {"command":"echo two"}\n/say Two.');
+  const { status, body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.equal(status, 200);
+  assert.deepEqual(body, {
+    session: { id, status: 'active' },
+    messages: [
+      { role: 'user', text: '/say One.' },
+      { role: 'assistant', text: 'One.' },
+      { role: 'user', text: '/think quietly\n/tool bash {"command":"echo two"}\n/say Two.' },
+      { role: 'assistant', text: 'Two.' },
+    ],
+  });
+});
+
+test('the transcript needs the scope sessions:read; the other native routes need none', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const narrow = await tenant.keyWith(['usage:read']);
+  const refused = await narrow.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.deepEqual([refused.status, refused.body], [403, { detail: 'Missing scope: sessions:read' }]);
+  const unknown = await narrow.get(`${tenant.agentPath}/v1/sessions/ses_nowhere/messages`);
+  assert.equal(unknown.status, 404, '404 comes before 403');
+  assert.equal((await narrow.get(`${tenant.agentPath}/v1/sessions/${id}`)).status, 200);
+  assert.equal((await narrow.get(`${tenant.agentPath}/v1/sessions`)).status, 200);
+  assert.equal((await narrow.post(`/v1/sessions/${id}/messages`, { text: 'hi' })).status, 200);
+  const reader = await tenant.keyWith(['sessions:read']);
+  assert.equal((await reader.get(`${tenant.agentPath}/v1/sessions/${id}/messages`)).status, 200);
+});
+
+test('without support access transcripts are 403, and 404 still comes first', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const changed = await tenant.patch('/api/organization', { support_access: { transcripts: false } });
+  assert.equal(changed.status, 200, changed.text);
+  const refused = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.equal(refused.status, 403);
+  assert.equal(typeof refused.body.detail, 'string');
+  assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions/ses_nowhere/messages`)).status, 404);
+  await tenant.patch('/api/organization', { support_access: { transcripts: true } });
+  assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`)).status, 200);
+});
+
+test('stopping is 204 without a body, again and again; the record stays readable and takes no messages', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.say(id, '/say kept');
+  for (let time = 0; time < 2; time += 1) {
+    const stopped = await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+    assert.deepEqual([stopped.status, stopped.text], [204, '']);
+  }
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.status, 'stopped');
+  const transcript = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.deepEqual(transcript.body.session, { id, status: 'stopped' });
+  assert.equal(transcript.body.messages.length, 2);
+  for (const stream of [false, true]) {
+    const refused = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi', stream });
+    assert.equal(refused.status, 409);
+    assert.equal(refused.body.detail.error, 'session_stopped');
+    assert.equal(typeof refused.body.detail.message, 'string');
+  }
+  const resumed = await tenant.post('/v1/sessions', { session_id: id });
+  assert.deepEqual([resumed.status, resumed.body.status], [200, 'active']);
+  assert.match((await tenant.say(id, 'hello')).text, /turn 2/);
+});
+
+test('a stop is accepted with an empty JSON body too, and there is none on the flat route', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const flat = await tenant.delete(`/v1/sessions/${id}`);
+  assert.deepEqual([flat.status, flat.text], [404, '{"detail":"Not Found"}']);
+  const stopped = await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`, { 'content-type': 'application/json' });
+  assert.equal(stopped.status, 204);
+});

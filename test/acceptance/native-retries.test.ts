@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+import { textOf } from '../support/wire.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const turnsOf = async (tenant: Tenant, id: string): Promise<number> => {
+  const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  return body.messages.filter((message: { role: string }) => message.role === 'user').length;
+};
+
+test('the same Idempotency-Key and body give the first answer again and say so', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, { 'idempotency-key': 'k1' });
+  const first = await send();
+  assert.equal(first.headers.get('idempotent-replayed'), null);
+  const again = await send();
+  assert.equal(again.status, 200);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+  assert.equal(again.text, first.text);
+  assert.equal(await turnsOf(tenant, id), 1);
+});
+
+test('the same key with another body, path or credential is 422 and runs nothing', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const path = `/v1/sessions/${id}/messages`;
+  const key = { 'idempotency-key': 'k1' };
+  await tenant.post(path, { text: 'hello' }, key);
+  const other = await tenant.session();
+  for (const refused of [
+    await tenant.post(path, { text: 'something else' }, key),
+    await tenant.post(path, { text: 'hello', stream: true }, key),
+    await tenant.post(`/v1/sessions/${other}/messages`, { text: 'hello' }, key),
+  ]) {
+    assert.equal(refused.status, 422);
+    assert.equal(refused.body.detail.error, 'idempotency_key_reused');
+    assert.equal(typeof refused.body.detail.message, 'string');
+  }
+  assert.deepEqual([await turnsOf(tenant, id), await turnsOf(tenant, other)], [1, 0]);
+});
+
+test("keys are the org's own: another org may use the same one", async () => {
+  const one = await createTenant(url);
+  const two = await createTenant(url);
+  for (const tenant of [one, two]) {
+    const id = await tenant.session();
+    const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, { 'idempotency-key': 'shared' });
+    assert.equal(answer.headers.get('idempotent-replayed'), null);
+    assert.equal(answer.body.session_id, id);
+  }
+});
+
+test('two requests with one key at the same moment are one turn', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 30\n/words 5' }, { 'idempotency-key': 'race' });
+  const answers = await Promise.all(Array.from({ length: 6 }, send));
+  for (const answer of answers) assert.deepEqual([answer.status, answer.text], [200, answers[0]?.text]);
+  assert.equal(answers.filter((answer) => answer.headers.get('idempotent-replayed') === null).length, 1);
+  assert.equal(await turnsOf(tenant, id), 1);
+});
+
+test('a stream is replayed from its turn: the same events, while it runs and after it ended', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const open = () =>
+    tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 30\n/words 12', stream: true }, { 'idempotency-key': 'stream' });
+  const first = await open();
+  const begun = await first.until('text');
+  const joined = await open();
+  assert.equal(joined.response.headers.get('idempotent-replayed'), 'true');
+  const [rest, late] = await Promise.all([first.rest(), joined.rest()]);
+  const whole = textOf([...begun, ...rest]);
+  assert.equal(whole.split(' ').length, 12);
+  assert.equal(textOf(late), whole, 'who joins in the middle of a message is shown all of it, once');
+  const replay = await (await open()).rest();
+  assert.equal(textOf(replay), whole);
+  assert.deepEqual(replay.at(-1)?.data, rest.at(-1)?.data);
+  assert.equal(await turnsOf(tenant, id), 1);
+});
+
+test('a failed turn is replayed as the failure that it was', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: '/fail unauthorized' }, { 'idempotency-key': 'bad' });
+  const first = await send();
+  const again = await send();
+  assert.deepEqual([again.status, again.text], [422, first.text]);
+  assert.equal(again.headers.get('idempotent-replayed'), 'true');
+});
+
+test('a refused request leaves its key free', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, { 'idempotency-key': 'later' });
+  assert.equal((await send()).status, 409);
+  await tenant.post('/v1/sessions', { session_id: id });
+  const answer = await send();
+  assert.deepEqual([answer.status, answer.headers.get('idempotent-replayed')], [200, null]);
+});
+
+test('a key creates one session, however often it is sent', async () => {
+  const tenant = await createTenant(url);
+  for (const base of ['', tenant.agentPath]) {
+    const create = (body: unknown) => tenant.post(`${base}/v1/sessions`, body, { 'idempotency-key': `create ${base}` });
+    const answers = await Promise.all([create({ metadata: { a: 1 } }), create({ metadata: { a: 1 } })]);
+    const [first, second] = answers;
+    assert.equal(first?.status, 200);
+    assert.equal(second?.text, first?.text);
+    assert.deepEqual(answers.map((answer) => answer.headers.get('idempotent-replayed')).sort(), ['true', null].sort());
+    const refused = await create({ metadata: { a: 2 } });
+    assert.deepEqual([refused.status, refused.body.detail.error], [422, 'idempotency_key_reused']);
+  }
+  assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.total, 2);
+});
+
+test('a key has 1 to 255 characters', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = (key: string) => tenant.post(`/v1/sessions/${id}/messages`, { text: '/say ok' }, { 'idempotency-key': key });
+  assert.equal((await send('x'.repeat(255))).status, 200);
+  assert.equal((await send('x'.repeat(256))).status, 422);
+  assert.equal((await send('')).status, 422);
+});
+
+test("a client library's own retry attaches to the turn that its first try started", async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = (retry: string, text = '/delay 30\n/words 6') =>
+    tenant.post(`/v1/sessions/${id}/messages`, { text }, { 'x-stainless-retry-count': retry });
+  const [first, retried] = await Promise.all([send('0'), send('1')]);
+  assert.equal(retried.text, first.text);
+  assert.equal((await send('2')).text, first.text, 'also when it has ended');
+  assert.equal(await turnsOf(tenant, id), 1);
+  assert.equal((await send('1', '/say other words')).text.includes('other words'), true, 'a retry of nothing runs');
+  await send('0');
+  assert.equal(await turnsOf(tenant, id), 3, 'the same words without a retry count are a new message');
+});
+
+test("a retry of another credential is not the same caller's", async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const other = await tenant.keyWith([]);
+  await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello' });
+  await other.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, { 'x-stainless-retry-count': '1' });
+  assert.equal(await turnsOf(tenant, id), 2);
+});
