@@ -1,4 +1,4 @@
-import { isStored, type SessionUpdate, type StoredEvent } from './events.ts';
+import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
 import type { SessionLog } from './log.ts';
 
 /** A watcher this far behind is not sent more: it reads the rest from the log when it is ready. */
@@ -122,12 +122,15 @@ export async function* follow(
   replay: boolean,
 ): AsyncGenerator<SessionUpdate[]> {
   let cursor = after;
-  if (replay) {
+  const preview = new Preview();
+  async function* readOn(): AsyncGenerator<StoredEvent[]> {
     for await (const events of log.readAll(sessionId, cursor)) {
       cursor = lastSeq(events, cursor);
+      for (const event of events) preview.close(event);
       yield events;
     }
   }
+  if (replay) yield* readOn();
   for (;;) {
     const taken = await subscription.take(cursor);
     if (taken === undefined) return;
@@ -135,9 +138,10 @@ export async function* follow(
     let missed = false;
     for (const update of taken.updates) {
       if (!isStored(update)) {
-        if (!missed) fresh.push(update);
+        if (preview.continues(update)) fresh.push(update);
       } else if (update.seq === cursor + 1) {
         cursor = update.seq;
+        preview.close(update);
         fresh.push(update);
       } else if (update.seq > cursor) {
         missed = true;
@@ -146,11 +150,36 @@ export async function* follow(
     }
     if (fresh.length > 0) yield fresh;
     if (!missed && (taken.updates.length > 0 || taken.knownSeq <= cursor)) continue;
-    for await (const events of log.readAll(sessionId, cursor)) {
-      cursor = lastSeq(events, cursor);
-      yield events;
-    }
+    yield* readOn();
     subscription.caughtUp(cursor, taken.knownSeq);
+  }
+}
+
+/** Messages whose live text is remembered: far more than can be under way in one session. */
+const maxPreviewed = 64;
+
+/**
+ * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who joined in the
+ * middle, or missed a piece, gets the message when it is stored; one who read it from the log gets no late pieces of it.
+ */
+class Preview {
+  private readonly shown = new Map<string, number>();
+
+  continues({ messageId, offset, text }: LiveFragment): boolean {
+    if (offset !== (this.shown.get(messageId) ?? 0)) return false;
+    this.remember(messageId, offset + text.length);
+    return true;
+  }
+
+  close(event: StoredEvent): void {
+    if (event.type === 'message-produced' || event.type === 'reasoning-produced') this.remember(event.data.messageId, Number.NaN);
+  }
+
+  private remember(messageId: string, length: number): void {
+    this.shown.set(messageId, length);
+    if (this.shown.size <= maxPreviewed) return;
+    const [oldest] = this.shown.keys();
+    if (oldest !== undefined) this.shown.delete(oldest);
   }
 }
 

@@ -9,6 +9,7 @@ import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
 import { assertSessionVisible, principalOf, requireAgent, requireKey, requireScope, visibleSession } from '../shared/authenticate.ts';
+import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -48,21 +49,23 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
         response: answered(200, schemas.sessionObject),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { metadata = {}, session_id, permission_mode } = request.body ?? {};
       assertMetadata(metadata, 'invalid');
       assertSessionId(session_id);
       const { organization } = principalOf(request);
       const agent = perAgent ? agentOf(request) : await defaultAgent(context, request);
-      const session = await openSession(context.database.db, context.directory, agent, {
-        surface: 'native',
-        sessionId: session_id,
-        metadata,
-        permissionMode: permission_mode,
-        agentInstanceId: instanceOf(metadata),
-        sameAgent: perAgent,
+      return createSessionOnce(context, request, reply, session_id, async (sessionId) => {
+        const session = await openSession(context.database.db, context.directory, agent, {
+          surface: 'native',
+          sessionId,
+          metadata,
+          permissionMode: permission_mode,
+          agentInstanceId: instanceOf(metadata),
+          sameAgent: perAgent,
+        });
+        return sessionBodyOf(session, perAgent ? agent : undefined, organization.slug);
       });
-      return sessionBodyOf(session, perAgent ? agent : undefined, organization.slug);
     },
   );
 

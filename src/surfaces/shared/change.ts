@@ -46,12 +46,13 @@ export async function changeOnce<Body>(
 }
 
 /** Undefined when the key is ours now. Two requests at once: the second waits here until the first has committed. */
-async function takeKey(
+export async function takeKey(
   transaction: Db,
   orgId: number,
   key: string,
   fingerprint: string,
   at: Date,
+  response: string | null = null,
 ): Promise<{ fingerprint: string; response: string | null } | undefined> {
   const expired = new Date(at.getTime() - 24 * 3_600_000);
   await transaction
@@ -62,7 +63,7 @@ async function takeKey(
     .execute();
   const taken = await transaction
     .insertInto('idempotency_keys')
-    .values({ org_id: orgId, key, fingerprint, created_at: at })
+    .values({ org_id: orgId, key, fingerprint, response, created_at: at })
     .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
     .returning('key')
     .executeTakeFirst();
