@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { globSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
+import { pgliteTemplate } from '../support/engine.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
 import { type Outcome, runFiles } from './run-files.ts';
 
@@ -21,6 +22,8 @@ async function runEverything(paths: string[]): Promise<boolean> {
   };
 
   if (paths.length === 0 && !check()) total.failed += 1;
+  // Once here, rather than by several files at the same time.
+  await pgliteTemplate();
   const others = files.filter((file) => !acceptance.includes(file));
   if (others.length > 0) add(await runFiles('tests', others, {}, stop.signal));
   for (const engine of acceptance.length > 0 ? chooseEngines() : []) {

@@ -10,7 +10,7 @@ export interface Outcome {
 }
 
 const testTimeout = 90_000;
-/** With no test under way for this long, something that was left open keeps the process alive. */
+/** With tests done and none under way for this long, something that was left open keeps the process alive. */
 const silenceTimeout = 15_000;
 
 export async function runFiles(
@@ -40,9 +40,9 @@ async function runFile(file: string, environment: Record<string, string | undefi
   const failures: string[] = [];
   const outcome: Outcome = { passed: 0, failed: 0, skipped: 0 };
   const leaked = new AbortController();
-  const underWay = new Set<string>();
-  const silence = setTimeout(() => (underWay.size === 0 ? leaked.abort() : silence.refresh()), silenceTimeout);
   let ranTests = false;
+  const underWay = new Set<string>();
+  const silence = setTimeout(() => (ranTests && underWay.size === 0 ? leaked.abort() : silence.refresh()), silenceTimeout);
 
   const events = run({
     files: [file],

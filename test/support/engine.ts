@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import { loadConfig } from '../../src/config.ts';
+import { type Database, openDatabase } from '../../src/database/database.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { openPGlite } from '../../src/database/pglite.ts';
 import { openPostgres } from '../../src/database/postgres.ts';
@@ -35,6 +37,19 @@ export async function createDatabase(): Promise<TestDatabase> {
     remove: async () => {
       await onServer(server, (client) => client.query(`drop database ${name} with (force)`));
       removeDirectory();
+    },
+  };
+}
+
+/** The same, opened. Closing it removes it. */
+export async function openTestDatabase(): Promise<Database> {
+  const { settings, remove } = await createDatabase();
+  const database = await openDatabase(loadConfig(settings));
+  return {
+    ...database,
+    async close() {
+      await database.close();
+      await remove();
     },
   };
 }

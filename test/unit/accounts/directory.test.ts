@@ -11,16 +11,14 @@ import { seedInstallation } from '../../../src/accounts/seed.ts';
 import { systemClock } from '../../../src/clock.ts';
 import { loadConfig } from '../../../src/config.ts';
 import type { Database } from '../../../src/database/database.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
 const directoryPath = mkdtempSync(join(tmpdir(), 'parley-'));
 const config = loadConfig({ PARLEY_DATA_DIR: directoryPath });
 let database: Database;
 
 before(async () => {
-  database = await wrapPGlite({});
-  await migrate(database);
+  database = await openTestDatabase();
 });
 after(async () => {
   await database.close();

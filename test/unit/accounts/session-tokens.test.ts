@@ -9,8 +9,7 @@ import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { SessionTokens } from '../../../src/accounts/session-tokens.ts';
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
 import type { Database } from '../../../src/database/database.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
 let database: Database;
 let directory: Directory;
@@ -23,8 +22,7 @@ const box = createSecretBox(Buffer.alloc(32, 7));
 const clock = { now: () => now };
 
 before(async () => {
-  database = await wrapPGlite({});
-  await migrate(database);
+  database = await openTestDatabase();
   directory = new Directory(database, 'proc_1');
   organization = await createOrganization(database.db, { slug: 'acme', name: 'Acme', at: now });
   const actor = { orgId: organization.id, at: now };

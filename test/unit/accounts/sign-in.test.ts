@@ -11,9 +11,8 @@ import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { SignIn } from '../../../src/accounts/sign-in.ts';
 import { loadConfig } from '../../../src/config.ts';
 import type { Database } from '../../../src/database/database.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
 import { ServiceError } from '../../../src/errors.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
 const dataDirectory = mkdtempSync(join(tmpdir(), 'parley-'));
 const config = loadConfig({ PARLEY_DATA_DIR: dataDirectory });
@@ -24,8 +23,7 @@ let orgId: number;
 const at = new Date();
 
 before(async () => {
-  database = await wrapPGlite({});
-  await migrate(database);
+  database = await openTestDatabase();
   directory = new Directory(database, 'proc_1');
   signIn = new SignIn(config, database, directory, createSecretBox(Buffer.alloc(32, 1)));
   orgId = (await createOrganization(database.db, { slug: 'acme', name: 'Acme', at })).id;

@@ -6,15 +6,13 @@ import { type AuditRow, estimateAuditRows, newestAuditId, readAllAudit, readAudi
 import { recordAudit } from '../../../src/audit/record.ts';
 import { verifyAuditChain } from '../../../src/audit/verify.ts';
 import type { Database } from '../../../src/database/database.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
 let database: Database;
 const at = new Date('2026-03-01T12:00:00.123Z');
 
 before(async () => {
-  database = await wrapPGlite({});
-  await migrate(database);
+  database = await openTestDatabase();
 });
 after(() => database.close());
 

@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Database } from '../../../src/database/database.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { instanceKey } from '../../../src/instances/instance-key.ts';
 import { stageUpload, uploadPath } from '../../../src/instances/upload.ts';
 import { workspaceOf } from '../../../src/instances/workspace.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
 let database: Database;
 before(async () => {
-  database = await wrapPGlite({});
-  await migrate(database);
+  database = await openTestDatabase();
 });
 after(() => database.close());
 
