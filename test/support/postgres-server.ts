@@ -12,6 +12,8 @@ import { findPostgres } from './programs.ts';
 export interface PostgresServer {
   /** Connects as the superuser; the path names a database that always exists. */
   url: string;
+  /** Of the postmaster; every other process of the server is below it. */
+  readonly pid: number;
   /** Ends every connection at once, as a crash would, and comes back on the same port with the same data. */
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -54,6 +56,9 @@ export async function startPostgres(): Promise<PostgresServer> {
   process.once('exit', endWithUs);
   return {
     url: `postgresql://parley:${password}@127.0.0.1:${port}/postgres`,
+    get pid() {
+      return server.pid ?? 0;
+    },
     restart: async () => {
       await stopServer();
       server = await start();

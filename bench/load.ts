@@ -1,0 +1,69 @@
+// Keeps `clients` requests in flight for `seconds` and reports what they saw, as one line of JSON.
+import { Agent, request } from 'node:http';
+
+export interface LoadPlan {
+  /** One path per client: each client stays in its own session. */
+  paths: string[];
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  seconds: number;
+}
+
+export interface LoadReport {
+  turns: number;
+  perSecond: number;
+  p50: number;
+  p99: number;
+  firstByteP50: number;
+}
+
+const plan: LoadPlan = JSON.parse(process.argv[2] ?? '{}');
+const agent = new Agent({ keepAlive: true, maxSockets: plan.paths.length });
+const latencies: number[] = [];
+const firstBytes: number[] = [];
+const begun = performance.now();
+await Promise.all(plan.paths.map(runClient));
+const elapsed = (performance.now() - begun) / 1000;
+const report: LoadReport = {
+  turns: latencies.length,
+  perSecond: Math.round(latencies.length / elapsed),
+  p50: percentile(latencies, 0.5),
+  p99: percentile(latencies, 0.99),
+  firstByteP50: percentile(firstBytes, 0.5),
+};
+process.stdout.write(`${JSON.stringify(report)}\n`);
+process.exit(0);
+
+async function runClient(path: string): Promise<void> {
+  const until = performance.now() + plan.seconds * 1000;
+  while (performance.now() < until) await send(path);
+}
+
+function send(path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const started = performance.now();
+    const outgoing = request(plan.url + path, { method: 'POST', agent, headers: plan.headers }, (response) => {
+      let seen = false;
+      let failure = '';
+      response.on('data', (chunk: Buffer) => {
+        // Heading lines of a stream come before the model has said anything.
+        if (!seen && chunk.includes('word')) firstBytes.push(performance.now() - started);
+        seen ||= chunk.includes('word');
+        if (response.statusCode !== 200) failure += chunk.toString('utf8');
+      });
+      response.on('end', () => {
+        if (response.statusCode !== 200) return reject(new Error(`${response.statusCode} ${failure}`));
+        latencies.push(performance.now() - started);
+        resolve();
+      });
+    });
+    outgoing.on('error', reject);
+    outgoing.end(plan.body);
+  });
+}
+
+function percentile(values: number[], share: number): number {
+  const sorted = values.toSorted((left, right) => left - right);
+  return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0) * 100) / 100;
+}

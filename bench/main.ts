@@ -1,0 +1,119 @@
+// `npm run bench`: what a turn costs, beside bare node:http, in one run. Prints tables and writes bench/results.md.
+import { writeFileSync } from 'node:fs';
+import { cpus, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { startPostgres } from '../test/support/postgres-server.ts';
+import { compare, measure, type Row, table } from './measure.ts';
+import { createSessions, headers, type Parley, startParley, useUpstream } from './parley.ts';
+import { rssMiB, startProgram } from './processes.ts';
+
+const seconds = Number(process.env.BENCH_SECONDS ?? '5');
+const clients = 32;
+const sections: string[] = [];
+
+const postgres = await startPostgres();
+const embedded = await startParley(undefined);
+const served = await startParley(postgres.url);
+const engines: { name: string; parley: Parley; pids: number[] }[] = [
+  { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
+  { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
+];
+say(
+  [
+    '# What a turn costs',
+    '',
+    `Measured by \`npm run bench\` (${seconds} s a row, Node ${process.version}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB).`,
+    'CPU is that of the server and its database. The ratio is to the first row of each table.',
+    '',
+    ...engines.map(({ name, parley }) => `${name}: ready after ${parley.startMs} ms, ${rssMiB(parley.pid)} MiB resident when idle.`),
+    '',
+  ].join('\n'),
+);
+
+await offlineTurns('Unary turn, offline model, 32 clients', 'unary');
+await offlineTurns('Streamed turn of 64 chunks, offline model, 32 clients', 'stream');
+await longSession();
+await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients);
+await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients);
+await upstreamTurns('The same, one client: the first word', 0, 1);
+
+for (const { parley } of engines) await parley.stop();
+await postgres.stop();
+writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
+
+async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<void> {
+  const bare = await startProgram('bare.ts', [mode]);
+  const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
+  const rows = [await measure('bare node:http', plan(bare.url, Array(clients).fill('/'), body), [bare.pid])];
+  await bare.stop();
+  for (const engine of engines) rows.push(await measureTurns(engine, body, clients));
+  say(table(title, compare(rows)));
+}
+
+/** Turn 200 of a session against turn 20: the cost of a turn must not grow with its session. */
+async function longSession(): Promise<void> {
+  const lines = [
+    '## Turn 200 against turn 20 of one session',
+    '',
+    '| what | turns 11-30 ms | turns 191-210 ms | ratio |',
+    '|---|---|---|---|',
+  ];
+  for (const { name, parley } of engines) {
+    const [session] = await createSessions(parley, 1);
+    const times: number[] = [];
+    for (let turn = 1; turn <= 210; turn += 1) {
+      const begun = performance.now();
+      const response = await fetch(`${parley.url}/v1/sessions/${session}/messages`, {
+        method: 'POST',
+        headers,
+        body: '{"text":"/words 64"}',
+      });
+      await response.arrayBuffer();
+      times.push(performance.now() - begun);
+    }
+    const early = median(times.slice(10, 30));
+    const late = median(times.slice(190, 210));
+    lines.push(`| ${name} | ${early} | ${late} | ${Math.round((late / early) * 100) / 100} |`);
+  }
+  say(`${lines.join('\n')}\n`);
+}
+
+async function upstreamTurns(title: string, pace: number, count: number): Promise<void> {
+  const upstream = await startProgram('upstream.ts', [String(pace)]);
+  const bare = await startProgram('bare.ts', ['proxy', upstream.url]);
+  const body = JSON.stringify({ text: 'Hello', stream: true });
+  const rows = [await measure('bare node:http proxy', plan(bare.url, Array(count).fill('/'), body), [bare.pid])];
+  for (const engine of engines) {
+    await useUpstream(engine.parley, upstream.url);
+    rows.push(await measureTurns(engine, body, count));
+  }
+  say(table(title, compare(rows)));
+  await bare.stop();
+  await upstream.stop();
+}
+
+async function measureTurns({ name, parley, pids }: (typeof engines)[number], body: string, count: number): Promise<Row> {
+  const sessions = await createSessions(parley, count);
+  return measure(
+    name,
+    plan(
+      parley.url,
+      sessions.map((id) => `/v1/sessions/${id}/messages`),
+      body,
+    ),
+    pids,
+  );
+}
+
+function plan(url: string, paths: string[], body: string) {
+  return { url, paths, headers, body, seconds };
+}
+
+function median(values: number[]): number {
+  return Math.round((values.toSorted((left, right) => left - right)[values.length >> 1] ?? 0) * 100) / 100;
+}
+
+function say(text: string): void {
+  sections.push(text);
+  process.stdout.write(`${text}\n`);
+}
