@@ -4,7 +4,7 @@ import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { compare, measure, type Row, table } from './measure.ts';
-import { createSessions, headers, type Parley, startParley, useUpstream } from './parley.ts';
+import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
@@ -84,7 +84,7 @@ async function upstreamTurns(title: string, pace: number, count: number): Promis
   const body = JSON.stringify({ text: 'Hello', stream: true });
   const rows = [await measure('bare node:http proxy', plan(bare.url, Array(count).fill('/'), body), [bare.pid])];
   for (const engine of engines) {
-    await useUpstream(engine.parley, upstream.url);
+    await activateUpstream(engine.parley, upstream.url);
     rows.push(await measureTurns(engine, body, count));
   }
   say(table(title, compare(rows)));

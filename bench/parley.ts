@@ -56,7 +56,7 @@ export async function startParley(databaseUrl: string | undefined, settings: Rec
 }
 
 /** Gives the demo agent a release on the model server, and makes it the active one. */
-export async function useUpstream(parley: Parley, upstream: string): Promise<void> {
+export async function activateUpstream(parley: Parley, upstream: string): Promise<void> {
   await call(parley, '/api/agents/assistant/releases', {
     instructions: 'Answer.',
     model: { provider: 'openai-compatible', name: 'bench', base_url: upstream, settings: {} },

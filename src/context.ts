@@ -12,8 +12,8 @@ import type { Config } from './config.ts';
 import { type Database, openDatabase } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { newId } from './ids.ts';
-import { createMcpConnections, type McpConnections } from './instances/mcp-connections.ts';
-import { listServerTools } from './instances/mcp-tools.ts';
+import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
+import type { McpConnections } from './instances/mcp-connections.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -97,14 +97,17 @@ async function assemble(
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS);
   const feed = new Feed();
   const destinations = createDestinations(config);
-  const mcp = createMcpConnections({ fetch: destinations.upstreams.fetch });
+  const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
   const { settings, warmTools, close: closeSettings } = createSettings({ config, database, directory, destinations, mcp, credentialFor });
   const materializer = new Materializer(database, directory, {
     checkUrl: (url) => destinations.upstreams.check(url),
     credentialFor,
     hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
-    listServerTools: (server, credential, signal) => listServerTools(server, credential, destinations.upstreams.fetch, signal),
+    async listServerTools(server, credential, signal) {
+      const { listServerTools } = await import('./instances/mcp-tools.ts');
+      return listServerTools(server, credential, destinations.upstreams.fetch, signal);
+    },
   });
   const metrics = createMetrics();
   const onTurnEnded: RunnerParts['onTurnEnded'] = (setting, state, milliseconds) => {

@@ -1,7 +1,5 @@
 import type { Kysely } from 'kysely';
 import type { Config } from '../config.ts';
-import { openPGlite } from './pglite.ts';
-import { openPostgres } from './postgres.ts';
 import type { Schema } from './schema.ts';
 
 export type Db = Kysely<Schema>;
@@ -27,10 +25,10 @@ export interface PreparedStatement {
   text: string;
 }
 
-export function openDatabase(config: Config): Promise<Database> {
-  return config.DATABASE_URL === undefined
-    ? openPGlite(config.PARLEY_DATA_DIR)
-    : openPostgres(config.DATABASE_URL, config.PARLEY_DATABASE_POOL);
+/** Loads only the engine that is used. */
+export async function openDatabase(config: Config): Promise<Database> {
+  if (config.DATABASE_URL === undefined) return (await import('./pglite.ts')).openPGlite(config.PARLEY_DATA_DIR);
+  return (await import('./postgres.ts')).openPostgres(config.DATABASE_URL, config.PARLEY_DATABASE_POOL);
 }
 
 /** True for a failure of the connection rather than of the statement: the caller may answer 503 and try again. */

@@ -3,11 +3,8 @@ import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
 import { hideSecret } from './hidden-secret.ts';
 import { describeFailure, isAnswer, isForgotten, type McpClient, type McpFetch, type McpTarget, openMcpClient } from './mcp-client.ts';
+import type { McpMethod } from './mcp-methods.ts';
 import { toolResultText } from './mcp-result.ts';
-
-/** What the MCP proxy may ask a server. */
-export const mcpMethods = ['tools/list', 'tools/call', 'resources/list', 'resources/read', 'prompts/list', 'prompts/get'] as const;
-export type McpMethod = (typeof mcpMethods)[number];
 
 /**
  * The connections of sessions to their MCP servers: one per session and server, since a client shared between sessions
