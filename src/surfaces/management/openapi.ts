@@ -2,14 +2,12 @@ import swagger from '@fastify/swagger';
 import type { Context } from '../../context.ts';
 import type { Server } from '../shared/fastify.ts';
 import { nameSchemas } from './openapi-components.ts';
+import { documented, scopesOf } from './openapi-operation.ts';
 
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
 
 Send \`Authorization: Bearer svc_live_...\` with every request; the routes for end users' browsers also take a session token.
 Errors are \`{"detail": ...}\`. Every response carries \`X-Request-Id\`. A POST that creates something takes an \`Idempotency-Key\`.`;
-
-/** Routes that an end user's session token may call too (spec 5.3). */
-const tokenRoutes = /^\/[:{]org\}?\/[:{]agent\}?\/v1\/(managed-agents|chat|responses)/;
 
 /** Collects the schemas of every route that is registered after it. Internal routes are hidden where they are declared. */
 export async function collectOpenApi(server: Server): Promise<void> {
@@ -26,14 +24,10 @@ export async function collectOpenApi(server: Server): Promise<void> {
       security: [{ apiKey: [] }],
     },
     hideUntagged: true,
-    transform: ({ schema, url, route }) => ({
-      schema: {
-        ...schema,
-        operationId: schema?.operationId ?? operationId(String(route.method), url),
-        ...(tokenRoutes.test(url) ? { security: [{ apiKey: [] }, { sessionToken: [] }] } : {}),
-      },
-      url,
-    }),
+    transform: ({ schema, url, route }) => {
+      const method = String(route.method);
+      return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOf(route.onRequest)) } };
+    },
   });
 }
 
@@ -43,17 +37,4 @@ export function openApiRoutes(server: Server, _context: Context): void {
     text ??= JSON.stringify(nameSchemas(server.swagger()));
     return reply.type('application/json; charset=utf-8').header('cache-control', 'public, max-age=60').send(text);
   });
-}
-
-/** `GET /api/agents/:slug` is `getApiAgentsBySlug`. */
-function operationId(method: string, url: string): string {
-  const words = url
-    .split(/[/._-]/)
-    .filter((word) => word !== '' && word !== '*')
-    .map((word) => (word.startsWith(':') ? `By${capital(word.slice(1))}` : capital(word)));
-  return method.toLowerCase() + words.join('');
-}
-
-function capital(word: string): string {
-  return word.slice(0, 1).toUpperCase() + word.slice(1);
 }

@@ -44,6 +44,18 @@ function flat({ status, detail }: WireError): unknown {
   return typeof detail === 'string' ? { error: codes[status] ?? 'internal', message: detail } : detail;
 }
 
+const flatAnswers = Object.fromEntries(
+  Object.entries(answered(200, minted)).map(([status, schema]) => [
+    status,
+    status === '200'
+      ? schema
+      : Type.Object(
+          { error: Type.String(), message: Type.String(), reason: Type.Optional(Type.String()) },
+          { title: 'FlatError', description: String(Reflect.get(schema, 'description')) },
+        ),
+  ]),
+);
+
 export function sessionTokenRoutes(server: Server, context: Context): void {
   server.post(
     '/api/agents/:slug/session_tokens',
@@ -55,7 +67,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         summary: 'Mint a session token',
         description: "A short-lived token for an end user's browser. Errors of this route are flat: the fields of `detail` at the top.",
         body: Type.Union([mintBody, Type.Null()]),
-        response: answered(200, minted),
+        response: flatAnswers,
       },
     },
     async (request, reply) => {

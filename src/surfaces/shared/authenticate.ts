@@ -7,18 +7,18 @@ import { findSession, type Session } from '../../session/sessions.ts';
 import { dashboardMember } from './dashboard-member.ts';
 
 /** Lets an API key through, or a signed-in member; a session token is nobody here. */
-export function requireKey(context: Context, ...scopes: Scope[]): onRequestAsyncHookHandler {
-  return async (request) => {
+export function requireKey(context: Context, ...scopes: Scope[]): ScopedHook {
+  return withScopes(scopes, async (request) => {
     const principal = await authenticate(context, request);
     if (principal === undefined || principal.type === 'token') throw unauthorized();
     await enter(context, request, principal);
     requireScopes(principal, scopes);
-  };
+  });
 }
 
 /** For routes below /{org}/{agent}: also finds the agent, before the body is looked at. */
-export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', ...scopes: Scope[]): onRequestAsyncHookHandler {
-  return async (request) => {
+export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', ...scopes: Scope[]): ScopedHook {
+  return withScopes(scopes, async (request) => {
     const principal = await authenticate(context, request);
     if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
     await enter(context, request, principal);
@@ -27,16 +27,23 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
     if (agent === undefined || (principal.type === 'token' && principal.agentId !== agent.id)) throw notFound();
     request.agent = agent;
     if (principal.type !== 'token') requireScopes(principal, scopes);
-  };
+  });
 }
 
 /** For routes whose scope is checked after something else was found. */
-export function requireScope(scope: Scope): onRequestAsyncHookHandler {
-  return async (request) => {
+export function requireScope(scope: Scope): ScopedHook {
+  return withScopes([scope], async (request) => {
     const principal = principalOf(request);
     if (principal.type === 'token') throw unauthorized();
     requireScopes(principal, [scope]);
-  };
+  });
+}
+
+/** A hook that says which scopes it asks for, so that the OpenAPI document can. */
+export type ScopedHook = onRequestAsyncHookHandler & { scopes: readonly Scope[] };
+
+function withScopes(scopes: readonly Scope[], hook: onRequestAsyncHookHandler): ScopedHook {
+  return Object.assign(hook, { scopes });
 }
 
 export function principalOf(request: FastifyRequest): Principal {

@@ -1,0 +1,65 @@
+import type { FastifySchema } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+
+/** Routes that an end user's session token may call too (spec 5.3). */
+const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|responses)/;
+/** Where a turn begins, and so where a budget counts; besides these, only minting. */
+const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens|inputs\/:request_id)$/;
+
+const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
+
+const idempotencyKey = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({ maxLength: 255, description: 'The same key and body within 24 h give the first answer again, and do nothing twice.' }),
+  ),
+});
+
+/** What the document says of a route beyond its own schema: its name, its scope, its errors, its credentials. */
+export function documented(method: string, url: string, schema: FastifySchema, scopes: readonly string[]): Record<string, unknown> {
+  const needs = scopes.length === 0 ? '' : `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`;
+  const description = [schema.description, needs].filter((text) => text !== undefined && text !== '').join(' ');
+  return {
+    operationId: schema.operationId ?? operationId(method, url),
+    ...(description === '' ? {} : { description }),
+    ...(scopes.length === 0 ? {} : { 'x-scopes': scopes }),
+    ...(tokenRoutes.test(url) ? { security: [{ apiKey: [] }, { sessionToken: [] }] } : {}),
+    ...(method === 'POST' && schema.security === undefined ? { headers: idempotencyKey } : {}),
+    response: answersOf(method, url, schema.response),
+  };
+}
+
+/** The scopes that the route's hooks ask for; a hook carries them as a property. */
+export function scopesOf(hooks: unknown): string[] {
+  return [hooks]
+    .flat()
+    .flatMap((hook: unknown) => (typeof hook === 'function' && 'scopes' in hook && Array.isArray(hook.scopes) ? hook.scopes : []));
+}
+
+/** Every error that this route can give, and none that it cannot. */
+function answersOf(method: string, url: string, response: unknown): Record<string, unknown> {
+  const answers: Record<string, TSchema> = { ...(typeof response === 'object' ? response : {}) };
+  const isRead = method === 'GET' || method === 'HEAD';
+  for (const [status, schema] of Object.entries(answers)) {
+    const impossible =
+      (status === '402' && (isRead || !budgetedRoutes.test(url))) ||
+      (status === '413' && (isRead || method === 'DELETE')) ||
+      (status === '409' && isRead);
+    if (impossible) delete answers[status];
+    else if (goodAnswers[status] !== undefined)
+      answers[status] = { ...schema, description: Reflect.get(schema, 'description') ?? goodAnswers[status] };
+  }
+  return answers;
+}
+
+/** `GET /api/agents/:slug` is `getApiAgentsBySlug`. */
+function operationId(method: string, url: string): string {
+  const words = url
+    .split(/[/._-]/)
+    .filter((word) => word !== '' && word !== '*')
+    .map((word) => (word.startsWith(':') ? `By${capital(word.slice(1))}` : capital(word)));
+  return method.toLowerCase() + words.join('');
+}
+
+function capital(word: string): string {
+  return word.slice(0, 1).toUpperCase() + word.slice(1);
+}

@@ -1,0 +1,68 @@
+// An org with one of everything, so that a path of the document can be filled in.
+import assert from 'node:assert/strict';
+import { createAgent, createKey, createOrganization, type TestOrganization } from './accounts.ts';
+import type { Operation } from './openapi.ts';
+import type { Parley } from './parley.ts';
+
+export interface Tenant extends TestOrganization {
+  /** In the names of all that it owns: wherever this text is seen, something of this org is. */
+  marker: string;
+  /** May do nothing but converse. */
+  bareKey: string;
+  sessionId: string;
+  ids: Record<string, string>;
+}
+
+export async function createTenant(parley: Parley, slug: string): Promise<Tenant> {
+  const organization = await createOrganization(parley, slug);
+  const { key } = organization;
+  const marker = `MARK-${slug}`;
+  await createAgent(parley, key, 'desk', { instructions: marker });
+  const made = async (path: string, body: unknown) => {
+    const answer = await parley.call('POST', path, { key, body });
+    assert.ok(answer.status < 300, `${path}: ${answer.text}`);
+    return answer.body;
+  };
+  await parley.call('PATCH', '/api/organization', { key, body: { name: marker, default_agent: 'desk' } });
+  await parley.call('PATCH', '/api/agents/desk', { key, body: { name: marker, description: marker } });
+  const credential = await parley.call('PUT', '/api/model_credentials/openai', { key, body: { api_key: 'sk-0123456789abcdef' } });
+  assert.equal(credential.status, 200);
+  const apiKey = await made('/api/api_keys', { name: marker, scopes: [] });
+  const invitation = await made('/api/invitations', { email: `invited-${slug}@example.com`, role: 'member' });
+  const joining = await made('/api/invitations', { email: `member-${slug}@example.com`, role: 'member' });
+  const joined = await parley.call('POST', '/api/invitations/accept', {
+    body: { token: joining.token, name: marker, password: 'a long enough password' },
+  });
+  assert.equal(joined.status, 201, joined.text);
+  const session = await made(`/${slug}/desk/v1/sessions`, { metadata: { end_user_id: marker } });
+  await made(`/${slug}/desk/v1/sessions/${session.id}/messages`, { text: marker });
+  return {
+    ...organization,
+    marker,
+    bareKey: await createKey(parley, key, []),
+    sessionId: session.id,
+    ids: {
+      api_keys: String(apiKey.api_key.id),
+      invitations: String(invitation.invitation.id),
+      members: String(joined.body.member.id),
+    },
+  };
+}
+
+/** The operation's path with this org's things in it. A parameter that it does not know fails the test: teach it here. */
+export function pathOf(operation: Operation, tenant: Tenant): string {
+  const values: Record<string, string> = {
+    slug: 'desk',
+    version: '1',
+    provider: 'openai',
+    org: tenant.slug,
+    agent: 'desk',
+    session_id: tenant.sessionId,
+    request_id: 'req_unknown',
+  };
+  return operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = name === 'id' ? tenant.ids[operation.path.split('/')[2] ?? ''] : values[name];
+    assert.ok(value !== undefined, `${operation.name}: test/support/tenant.ts has no value for {${name}}`);
+    return value;
+  });
+}
