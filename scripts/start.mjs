@@ -1,4 +1,6 @@
+import { buildMissing } from './build-missing.mjs';
 import { becomeNode, installMissing } from './install.mjs';
 
 installMissing('runtime');
+buildMissing();
 becomeNode('src/main.ts', process.argv.slice(2));

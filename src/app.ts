@@ -2,6 +2,7 @@ import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
+import { dashboardRoutes } from './surfaces/dashboard/routes.ts';
 import { managedAgentRoutes } from './surfaces/managed-agents/routes.ts';
 import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
 import { collectOpenApi, openApiRoutes } from './surfaces/management/openapi.ts';
@@ -71,6 +72,7 @@ export async function createApp(context: Context): Promise<Server> {
   operatorRoutes(server, context);
   openApiRoutes(server, context);
   apiReferenceRoutes(server, context);
+  await dashboardRoutes(server, context);
   await server.ready();
   return server;
 }

@@ -1,0 +1,91 @@
+import { QueryClientProvider, useQuery } from '@tanstack/react-query';
+import { type ComponentType, lazy, Suspense, useEffect } from 'react';
+import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
+import { Notices } from './parts/notice.tsx';
+import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
+import { queryClient } from './server/queries.ts';
+import { get, RequestError } from './server/request.ts';
+import type { SignedIn } from './server/types.ts';
+import { Layout } from './shell/layout.tsx';
+import { Join } from './sign-in/join.tsx';
+import { SignIn } from './sign-in/sign-in.tsx';
+
+/** Each page is loaded when it is first opened. */
+const pages: readonly { path: string; component: ComponentType }[] = [
+  { path: '/', component: lazy(() => import('./pages/overview/overview.tsx')) },
+  { path: '/playground/:agent?', component: lazy(() => import('./pages/playground/playground.tsx')) },
+  { path: '/sessions', component: lazy(() => import('./pages/sessions/sessions.tsx')) },
+  { path: '/sessions/:id', component: lazy(() => import('./pages/sessions/session.tsx')) },
+  { path: '/approvals', component: lazy(() => import('./pages/approvals/approvals.tsx')) },
+  { path: '/agents', component: lazy(() => import('./pages/agents/agents.tsx')) },
+  { path: '/agents/:slug', component: lazy(() => import('./pages/agents/agent.tsx')) },
+  { path: '/webhooks', component: lazy(() => import('./pages/webhooks/webhooks.tsx')) },
+  { path: '/webhooks/:id', component: lazy(() => import('./pages/webhooks/endpoint.tsx')) },
+  { path: '/keys', component: lazy(() => import('./pages/keys/keys.tsx')) },
+  { path: '/usage', component: lazy(() => import('./pages/usage/usage.tsx')) },
+  { path: '/audit', component: lazy(() => import('./pages/audit/audit.tsx')) },
+  { path: '/settings/:section?', component: lazy(() => import('./pages/settings/settings.tsx')) },
+];
+
+export function App() {
+  return (
+    <QueryClientProvider client={queryClient}>
+      <Router base="/dashboard">
+        <Switch>
+          <Route path="/sign-in" component={SignIn} />
+          <Route path="/join" component={Join} />
+          <Route>
+            <Inside />
+          </Route>
+        </Switch>
+      </Router>
+      <Notices />
+    </QueryClientProvider>
+  );
+}
+
+function Inside() {
+  const [location] = useLocation();
+  const search = useSearch();
+  const session = useQuery<SignedIn>({
+    queryKey: ['/dashboard/session'],
+    queryFn: () => get<SignedIn>('/dashboard/session'),
+    staleTime: 60_000,
+  });
+  if (session.error instanceof RequestError && session.error.status === 401) {
+    const here = search === '' ? location : `${location}?${search}`;
+    return <Redirect to={here === '/' ? '/sign-in' : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
+  }
+  if (session.error !== null) return <Failure error={session.error} />;
+  if (session.data === undefined) return <Waiting />;
+  return (
+    <Layout>
+      <ScrollToTop location={location} />
+      <Suspense
+        fallback={
+          <div className="px-6">
+            <Waiting />
+          </div>
+        }
+      >
+        <Switch>
+          {pages.map(({ path, component }) => (
+            <Route key={path} path={path} component={component} />
+          ))}
+          <Route>
+            <Page title="Not found">
+              <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page." />
+            </Page>
+          </Route>
+        </Switch>
+      </Suspense>
+    </Layout>
+  );
+}
+
+function ScrollToTop({ location }: { location: string }) {
+  useEffect(() => {
+    if (location !== '') document.getElementById('content')?.scrollTo(0, 0);
+  }, [location]);
+  return null;
+}

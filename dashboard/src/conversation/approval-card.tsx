@@ -1,0 +1,77 @@
+import { useMutation } from '@tanstack/react-query';
+import { ShieldQuestion } from 'lucide-react';
+import { type ReactNode, useEffect } from 'react';
+import { Button, type ButtonKind } from '../parts/button.tsx';
+import { Json } from '../parts/json.tsx';
+import { notifyError } from '../parts/notice.tsx';
+import { forget } from '../server/queries.ts';
+import { post } from '../server/request.ts';
+import { isTyping, Key } from '../shell/shortcuts.tsx';
+
+export interface ApprovalRequest {
+  requestId: string;
+  tool: string;
+  message: string;
+  options: readonly string[];
+  input: unknown;
+}
+
+const choices: readonly { decision: string; label: string; kind: ButtonKind }[] = [
+  { decision: 'approve_once', label: 'Approve once', kind: 'primary' },
+  { decision: 'approve_session', label: 'Approve for the session', kind: 'plain' },
+  { decision: 'deny', label: 'Deny', kind: 'danger' },
+];
+
+interface ApprovalCardProps {
+  /** Of the managed-agents session that asks. */
+  base: string;
+  request: ApprovalRequest;
+  /** Whether 1, 2 and 3 answer this one. */
+  keys: boolean;
+  children?: ReactNode;
+}
+
+/** What the agent wants to do, in full, and the three answers. */
+export function ApprovalCard({ base, request, keys, children }: ApprovalCardProps) {
+  const { requestId, tool, message, options, input } = request;
+  const answer = useMutation({
+    mutationFn: (result: string) => post(`${base}/events`, { type: 'user.tool_confirmation', request_id: requestId, result }),
+    onSuccess: () => forget('/dashboard/api/approvals'),
+    onError: notifyError,
+  });
+  const { mutate, isPending, isSuccess } = answer;
+  const answered = isPending || isSuccess;
+  useEffect(() => {
+    if (!keys || answered) return;
+    const onKey = (event: KeyboardEvent) => {
+      const choice = choices[Number(event.key) - 1];
+      if (choice === undefined || event.repeat || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (!options.includes(choice.decision)) return;
+      event.preventDefault();
+      mutate(choice.decision);
+    };
+    window.addEventListener('keydown', onKey);
+    return () => window.removeEventListener('keydown', onKey);
+  }, [keys, answered, options, mutate]);
+  return (
+    <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
+      <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
+        <ShieldQuestion size={16} className="text-warn" aria-hidden />
+        <span className="font-medium">{message === '' ? `Run ${tool}?` : message}</span>
+        <code className="rounded-sm bg-sunken px-1.5 text-dim">{tool}</code>
+        {children !== undefined && <span className="ml-auto text-dim">{children}</span>}
+      </div>
+      <section className="max-h-72 overflow-auto px-3 py-2" tabIndex={0} aria-label="Arguments">
+        <Json value={input ?? {}} />
+      </section>
+      <div className="flex flex-wrap gap-2 border-t border-line px-3 py-2.5">
+        {choices.map(({ decision, label, kind }, index) => (
+          <Button key={decision} kind={kind} disabled={answered || !options.includes(decision)} onClick={() => mutate(decision)}>
+            {label}
+            {keys && <Key>{String(index + 1)}</Key>}
+          </Button>
+        ))}
+      </div>
+    </section>
+  );
+}

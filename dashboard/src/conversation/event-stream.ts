@@ -1,0 +1,118 @@
+import { createParser } from 'eventsource-parser';
+import { reportLost, untilReachable } from '../server/connection.ts';
+import { ownHeaders, type RequestError, refusal } from '../server/request.ts';
+import { type LogEvent, parseFrame } from './log-event.ts';
+
+export interface StreamState {
+  events: readonly LogEvent[];
+  /** Text of the message that is being written now. */
+  preview: string;
+  phase: 'reading' | 'live' | 'lost' | 'refused';
+  refusal: RequestError | undefined;
+}
+
+/** The server sends a comment every 15 s; a stream this silent is dead, whatever the socket says. */
+const silentMs = 40_000;
+
+/**
+ * Follows a session's log: everything from the start, then as it happens. When the connection breaks it goes on after the
+ * last entry it has, so that nothing is missed and nothing comes twice. Whoever opens it closes it.
+ */
+export class EventStream {
+  state: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
+  private readonly url: string;
+  private readonly abort = new AbortController();
+  private readonly listeners = new Set<() => void>();
+  private pending: LogEvent[] = [];
+  private preview = '';
+  private lastSeq = 0;
+  private scheduled: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(url: string) {
+    this.url = url;
+    void this.run();
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  close(): void {
+    this.abort.abort();
+    clearTimeout(this.scheduled);
+  }
+
+  private async run(): Promise<void> {
+    for (let failures = 0; !this.abort.signal.aborted; ) {
+      const before = this.lastSeq;
+      try {
+        const answered = await this.readOnce();
+        if (!answered) return;
+        failures = 0;
+      } catch {
+        if (this.abort.signal.aborted) return;
+        reportLost();
+      }
+      failures = this.lastSeq > before ? 0 : failures + 1;
+      this.preview = '';
+      this.publish({ phase: 'lost' });
+      await new Promise((resolve) => setTimeout(resolve, Math.min(150 * 2 ** failures, 3_000)));
+      await untilReachable();
+    }
+  }
+
+  /** Reads until the stream ends. False when the server refused it and asking again would not help. */
+  private async readOnce(): Promise<boolean> {
+    const attempt = new AbortController();
+    const signal = AbortSignal.any([this.abort.signal, attempt.signal]);
+    const response = await fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders('GET'), signal });
+    if (!response.ok || response.body === null) {
+      const problem = await refusal(response);
+      if (response.status >= 500 || response.status === 429) return true;
+      this.publish({ phase: 'refused', refusal: problem });
+      return false;
+    }
+    let watchdog = setTimeout(() => attempt.abort(), silentMs);
+    const parser = createParser({ onEvent: ({ data }) => this.take(data, attempt) });
+    const decoder = new TextDecoder();
+    try {
+      for (const reader = response.body.getReader(); ; ) {
+        const { done, value } = await reader.read();
+        if (done) return true;
+        clearTimeout(watchdog);
+        watchdog = setTimeout(() => attempt.abort(), silentMs);
+        parser.feed(decoder.decode(value, { stream: true }));
+        if (this.state.phase !== 'live') this.publish({ phase: 'live' });
+      }
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  private take(data: string, attempt: AbortController): void {
+    const frame = parseFrame(data);
+    if (frame === undefined) return;
+    if ('preview' in frame) this.preview += frame.preview;
+    else if (frame.seq === this.lastSeq + 1) {
+      this.lastSeq = frame.seq;
+      this.pending.push(frame);
+      if (frame.type === 'agent.message' || frame.type.startsWith('session.')) this.preview = '';
+    } else if (frame.seq > this.lastSeq) {
+      // A gap must never be shown as if it were the whole: ask again from where we are.
+      attempt.abort();
+      return;
+    }
+    this.scheduled ??= setTimeout(() => this.publish({}), 16);
+  }
+
+  /** Many frames, one rendering. */
+  private publish(changes: Partial<StreamState>): void {
+    clearTimeout(this.scheduled);
+    this.scheduled = undefined;
+    const events = this.pending.length === 0 ? this.state.events : this.state.events.concat(this.pending);
+    this.pending = [];
+    this.state = { ...this.state, ...changes, events, preview: this.preview };
+    for (const listener of this.listeners) listener();
+  }
+}

@@ -1,0 +1,8 @@
+import { Page, Waiting } from '../../parts/page.tsx';
+export default function Placeholder() {
+  return (
+    <Page title="keys">
+      <Waiting />
+    </Page>
+  );
+}

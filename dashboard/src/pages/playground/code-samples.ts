@@ -1,0 +1,57 @@
+export interface SampleInput {
+  origin: string;
+  org: string;
+  agent: string;
+  text: string;
+}
+
+/** The same message, sent by the three clients that people start with. */
+export function codeSamples({ origin, org, agent, text }: SampleInput): { name: string; code: string }[] {
+  const base = `${origin}/${org}/${agent}/v1`;
+  const said = text === '' ? 'Hello!' : text;
+  const shellJson = (value: unknown) => JSON.stringify(value).replaceAll("'", "'\\''");
+  return [
+    {
+      name: 'curl',
+      code: `# Open a session, send a message into it, and watch what happens.
+SESSION=$(curl -s -X POST ${base}/managed-agents/sessions \\
+  -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{}' \\
+  | sed 's/.*"id":"\\([^"]*\\)".*/\\1/')
+
+curl -s -X POST ${base}/managed-agents/sessions/$SESSION/events \\
+  -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" \\
+  -d '${shellJson({ type: 'user.message', text: said })}'
+
+curl -sN "${base}/managed-agents/sessions/$SESSION/events/stream?until=idle" \\
+  -H "Authorization: Bearer $PARLEY_API_KEY"
+`,
+    },
+    {
+      name: '@parley/client',
+      code: `import { createParley } from '@parley/client';
+
+const parley = createParley({ baseUrl: ${JSON.stringify(origin)}, apiKey: process.env.PARLEY_API_KEY });
+const agent = parley.agent(${JSON.stringify(org)}, ${JSON.stringify(agent)});
+
+const session = await agent.sessions.create();
+for await (const event of agent.messages.stream(session.id, { text: ${JSON.stringify(said)} })) {
+  if (event.type === 'text') process.stdout.write(event.data.part.text);
+}
+`,
+    },
+    {
+      name: 'openai',
+      code: `import OpenAI from 'openai';
+
+const client = new OpenAI({ baseURL: ${JSON.stringify(base)}, apiKey: process.env.PARLEY_API_KEY });
+
+const stream = await client.chat.completions.create({
+  model: ${JSON.stringify(agent)},
+  messages: [{ role: 'user', content: ${JSON.stringify(said)} }],
+  stream: true,
+});
+for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta?.content ?? '');
+`,
+    },
+  ];
+}

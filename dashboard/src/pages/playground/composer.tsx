@@ -1,0 +1,78 @@
+import { CircleStop, Paperclip, SendHorizontal, X } from 'lucide-react';
+import { type FormEvent, useRef } from 'react';
+import { Button, IconButton } from '../../parts/button.tsx';
+import { bytes } from '../../parts/format.ts';
+
+interface ComposerProps {
+  text: string;
+  onText(text: string): void;
+  files: readonly File[];
+  onFiles(files: readonly File[]): void;
+  busy: boolean;
+  running: boolean;
+  onSend(): void;
+  onStop(): void;
+}
+
+export function Composer({ text, onText, files, onFiles, busy, running, onSend, onStop }: ComposerProps) {
+  const picker = useRef<HTMLInputElement>(null);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (text.trim() !== '' && !busy) onSend();
+  };
+  return (
+    <form onSubmit={submit} className="border-t border-line px-4 py-3 sm:px-6">
+      <div className="mx-auto max-w-3xl">
+        {files.length > 0 && (
+          <ul className="mb-2 flex flex-wrap gap-2">
+            {files.map((file) => (
+              <li key={`${file.name} ${file.size}`} className="inline-flex items-center gap-1 rounded-md bg-sunken pl-2">
+                {file.name} <span className="text-faint">{bytes(file.size)}</span>
+                <IconButton label={`Remove ${file.name}`} onClick={() => onFiles(files.filter((other) => other !== file))}>
+                  <X size={13} />
+                </IconButton>
+              </li>
+            ))}
+          </ul>
+        )}
+        <div className="flex items-end gap-2">
+          <textarea
+            data-search
+            aria-label="Message"
+            placeholder="Write a message, or drop a file here"
+            value={text}
+            rows={1}
+            className="input max-h-60 min-h-[2.6rem] flex-1 resize-none py-2 [field-sizing:content]"
+            onChange={(event) => onText(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) submit(event);
+              if (event.key === 'Escape') event.currentTarget.blur();
+            }}
+          />
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            aria-label="Files"
+            onChange={(event) => {
+              onFiles([...files, ...(event.target.files ?? [])]);
+              event.target.value = '';
+            }}
+          />
+          <IconButton label="Attach files" className="!h-[2.6rem]" onClick={() => picker.current?.click()}>
+            <Paperclip size={16} />
+          </IconButton>
+          {running && (
+            <Button className="!h-[2.6rem]" onClick={onStop}>
+              <CircleStop size={16} /> Stop
+            </Button>
+          )}
+          <Button type="submit" kind="primary" className="!h-[2.6rem]" disabled={busy || text.trim() === ''}>
+            <SendHorizontal size={16} /> Send
+          </Button>
+        </div>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,199 @@
+import { Braces, PanelRight, Plus } from 'lucide-react';
+import { type DragEvent, useState } from 'react';
+import { Link, useParams } from 'wouter';
+import { ApprovalCard } from '../../conversation/approval-card.tsx';
+import { EventRail } from '../../conversation/event-rail.tsx';
+import { Transcript } from '../../conversation/transcript.tsx';
+import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
+import { Button } from '../../parts/button.tsx';
+import { Select, Toggle } from '../../parts/field.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState, withQuery } from '../../parts/query-state.ts';
+import { useAgents, useGo, useRead, useSignedIn } from '../../server/queries.ts';
+import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
+import { Composer } from './composer.tsx';
+import { usePlayground } from './use-playground.ts';
+import { ViewCode } from './view-code.tsx';
+
+export default function PlaygroundPage() {
+  const agents = useAgents();
+  const { agent: slug } = useParams<{ agent?: string }>();
+  if (agents === undefined) return <Waiting />;
+  const agent = agents.find((each) => each.slug === slug) ?? agents.find((each) => each.default) ?? agents[0];
+  if (agent === undefined)
+    return (
+      <Page title="Playground">
+        <Empty
+          title="No agents yet."
+          text="Make one under Agents, or from a terminal:"
+          command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"assistant"}'`}
+        />
+      </Page>
+    );
+  return <Playground key={agent.slug} agent={agent} agents={agents} />;
+}
+
+const railKey = 'parley-rail';
+
+function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] }) {
+  const go = useGo();
+  const { organization } = useSignedIn();
+  const query = useQueryState();
+  const sessionId = query.read('session');
+  const thinking = query.read('thinking') !== 'off';
+  const [coding, setCoding] = useState(false);
+  const [rail, setRail] = useState(() => (localStorage.getItem(railKey) ?? (window.innerWidth >= 1024 ? 'open' : '')) === 'open');
+  const releases = useRead<List<Release>>(`/api/agents/${agent.slug}/releases?limit=50`).data?.data ?? [];
+  const head = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(sessionId)}`, { enabled: sessionId !== '' });
+  const base = sessionId === '' ? undefined : managedPath(organization.slug, agent.slug, sessionId);
+  const { conversation, events, preview, phase, refusal } = useConversation(base);
+  const release = query.read('release');
+  const playground = usePlayground({
+    org: organization.slug,
+    agent: agent.slug,
+    sessionId,
+    release,
+    onSession: (id) => query.write({ session: id }),
+  });
+  const toggleRail = () => {
+    localStorage.setItem(railKey, rail ? '' : 'open');
+    setRail(!rail);
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    playground.addFiles([...playground.files, ...event.dataTransfer.files]);
+  };
+  const pinned = head.data?.session.release;
+  const { pending, items } = conversation;
+
+  return (
+    <Page
+      full
+      title="Playground"
+      actions={
+        <>
+          <Select
+            label="Agent"
+            value={agent.slug}
+            onChange={(slug) => go(`/playground/${slug}`)}
+            options={agents.map(({ slug, name }) => ({ value: slug, label: name }))}
+          />
+          <Select
+            label="Release"
+            value={pinned === undefined ? release : String(pinned)}
+            onChange={(version) =>
+              go(withQuery(`/playground/${agent.slug}`, { release: version === String(agent.active_version) ? '' : version }))
+            }
+            options={[
+              ...(pinned === undefined
+                ? [{ value: '', label: agent.active_version === null ? 'No active release' : `Release ${agent.active_version}, active` }]
+                : []),
+              ...releases
+                .filter(({ active }) => pinned !== undefined || !active)
+                .map(({ version, state, active }) => ({
+                  value: String(version),
+                  label: `Release ${version}${active ? ', active' : ''}${state === 'materialized' ? '' : `, ${state}`}`,
+                })),
+            ]}
+          />
+          <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
+          <Button kind="quiet" onClick={() => setCoding(true)}>
+            <Braces size={15} /> View code
+          </Button>
+          <Button kind="quiet" aria-pressed={rail} onClick={toggleRail}>
+            <PanelRight size={15} /> Events
+          </Button>
+          <Button disabled={sessionId === ''} onClick={() => go(withQuery(`/playground/${agent.slug}`, { release }))}>
+            <Plus size={15} /> New session
+          </Button>
+        </>
+      }
+    >
+      <div className="flex min-h-0 flex-1">
+        <section
+          aria-label="Chat"
+          className={`${rail ? 'hidden md:flex' : 'flex'} min-w-0 flex-1 flex-col`}
+          onDragOver={(event) => event.preventDefault()}
+          onDrop={drop}
+        >
+          {refusal !== undefined ? (
+            <div className="flex-1 p-6">
+              <Failure error={refusal} />
+            </div>
+          ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
+            <Welcome agent={agent} onPick={playground.write} />
+          ) : (
+            <Transcript conversation={conversation} preview={preview} thinking={thinking}>
+              {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}
+            </Transcript>
+          )}
+          <Composer
+            text={playground.text}
+            onText={playground.write}
+            files={playground.files}
+            onFiles={playground.addFiles}
+            busy={playground.busy}
+            running={conversation.running}
+            onSend={playground.send}
+            onStop={playground.stop}
+          />
+        </section>
+        {rail && (
+          <aside aria-label="Event rail" className="flex min-h-0 w-full flex-col border-line md:w-96 md:border-l">
+            <div className="flex items-center gap-2 border-b border-line px-3 py-1.5 text-dim">
+              {sessionId === '' ? (
+                'Events appear here'
+              ) : (
+                <Link to={`/sessions/${sessionId}`} className="truncate font-mono text-[0.92em] hover:text-accent">
+                  {sessionId}
+                </Link>
+              )}
+            </div>
+            <EventRail events={events} />
+          </aside>
+        )}
+      </div>
+      {coding && (
+        <ViewCode
+          input={{ origin: window.location.origin, org: organization.slug, agent: agent.slug, text: playground.text }}
+          onClose={() => setCoding(false)}
+        />
+      )}
+    </Page>
+  );
+}
+
+const examples = [
+  'What can you do?',
+  '/think Let me see.\n/say **Hello** from the offline model.',
+  '/tool bash {"command":"echo hello > note.txt; ls"}',
+];
+
+function Welcome({ agent, onPick }: { agent: Agent; onPick(text: string): void }) {
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto">
+      <Empty
+        title={agent.active_version === null ? `${agent.name} has no active release.` : `Talk to ${agent.name}.`}
+        text={
+          agent.active_version === null
+            ? 'Make and activate one under Agents; until then it cannot answer.'
+            : 'Every message, tool call and approval is in the event rail as it happens. The offline model takes directives:'
+        }
+      >
+        <ul className="flex flex-col items-start gap-1.5">
+          {examples.map((example) => (
+            <li key={example} className="max-w-full">
+              <button
+                type="button"
+                onClick={() => onPick(example)}
+                className="max-w-full rounded-md border border-line px-2.5 py-1.5 text-left font-mono text-[0.92em] break-words whitespace-pre-wrap hover:border-accent"
+              >
+                {example}
+              </button>
+            </li>
+          ))}
+        </ul>
+      </Empty>
+    </div>
+  );
+}

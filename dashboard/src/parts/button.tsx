@@ -1,0 +1,39 @@
+import type { ComponentProps, ReactNode } from 'react';
+import { Link } from 'wouter';
+
+export type ButtonKind = 'plain' | 'primary' | 'danger' | 'quiet';
+
+const kinds: Record<ButtonKind, string> = {
+  plain: 'border-edge bg-panel hover:bg-hover',
+  primary: 'border-accent bg-accent text-on-accent hover:bg-accent-strong hover:border-accent-strong',
+  danger: 'border-edge bg-panel text-bad hover:bg-bad-tint hover:border-bad',
+  quiet: 'border-transparent text-dim hover:bg-hover hover:text-ink',
+};
+const shape =
+  'inline-flex min-h-[2.15rem] items-center justify-center gap-1.5 rounded-md border px-2.5 font-medium whitespace-nowrap disabled:opacity-50 transition-colors';
+
+export function Button({ kind = 'plain', className = '', ...props }: ComponentProps<'button'> & { kind?: ButtonKind }) {
+  return <button type="button" {...props} className={`${shape} ${kinds[kind]} ${className}`} />;
+}
+
+export function IconButton({ label, children, className = '', ...props }: ComponentProps<'button'> & { label: string }) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      {...props}
+      className={`inline-flex size-[2.15rem] shrink-0 items-center justify-center rounded-md text-dim transition-colors hover:bg-hover hover:text-ink disabled:opacity-50 ${className}`}
+    >
+      {children}
+    </button>
+  );
+}
+
+export function LinkButton({ to, kind = 'plain', children }: { to: string; kind?: ButtonKind; children: ReactNode }) {
+  return (
+    <Link to={to} className={`${shape} ${kinds[kind]}`}>
+      {children}
+    </Link>
+  );
+}

@@ -1,0 +1,68 @@
+import { Check, Copy } from 'lucide-react';
+import { useState } from 'react';
+import { IconButton } from './button.tsx';
+
+/** An id that a click copies. Long ones are cut in the middle of a narrow place, never in the clipboard. */
+export function CopyId({ value, className = '' }: { value: string; className?: string }) {
+  const { copied, copy } = useCopy(value);
+  return (
+    <button
+      type="button"
+      onClick={copy}
+      title={copied ? 'Copied' : `Copy ${value}`}
+      className={`group inline-flex max-w-full items-center gap-1 rounded-sm font-mono text-[0.92em] hover:text-accent ${className}`}
+    >
+      <span className="truncate">{value}</span>
+      {copied ? (
+        <Check size={12} className="shrink-0 text-accent" aria-label="Copied" />
+      ) : (
+        <Copy size={12} className="shrink-0 text-faint opacity-50 group-hover:opacity-100 group-focus-visible:opacity-100" aria-hidden />
+      )}
+    </button>
+  );
+}
+
+export function CopyButton({ value, label = 'Copy' }: { value: string; label?: string }) {
+  const { copied, copy } = useCopy(value);
+  return (
+    <IconButton label={copied ? 'Copied' : label} onClick={copy}>
+      {copied ? <Check size={15} className="text-accent" /> : <Copy size={15} />}
+    </IconButton>
+  );
+}
+
+/** A block of code or a command, with a way to take it along. */
+export function CodeBlock({ text, label = 'Copy' }: { text: string; label?: string }) {
+  return (
+    <div className="relative rounded-md border border-line bg-sunken">
+      <pre className="overflow-x-auto p-3 pr-11 leading-relaxed" tabIndex={0}>
+        {text}
+      </pre>
+      <div className="absolute top-1 right-1">
+        <CopyButton value={text} label={label} />
+      </div>
+    </div>
+  );
+}
+
+function useCopy(value: string): { copied: boolean; copy(): void } {
+  const [copied, setCopied] = useState(false);
+  const copy = () => {
+    void writeClipboard(value).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1_500);
+    });
+  };
+  return { copied, copy };
+}
+
+/** Over plain HTTP on another machine there is no clipboard API; the old way still works there. */
+async function writeClipboard(value: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(value);
+  const area = document.createElement('textarea');
+  area.value = value;
+  document.body.append(area);
+  area.select();
+  document.execCommand('copy');
+  area.remove();
+}

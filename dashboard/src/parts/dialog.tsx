@@ -1,0 +1,62 @@
+import { X } from 'lucide-react';
+import { type ReactNode, useEffect, useId, useRef } from 'react';
+import { Button, type ButtonKind, IconButton } from './button.tsx';
+
+interface DialogProps {
+  title: string;
+  onClose(): void;
+  children: ReactNode;
+  wide?: boolean;
+}
+
+/** The browser's own modal: it keeps the focus inside, closes on Escape and gives the focus back. */
+export function Dialog({ title, onClose, children, wide = false }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    const element = dialog.current;
+    if (element !== null && !element.open) element.showModal();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      aria-labelledby={heading}
+      onClose={onClose}
+      className={`m-auto w-[calc(100%-2rem)] rounded-lg border border-line bg-panel text-ink shadow-float ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
+    >
+      <div className="flex items-center border-b border-line py-2 pr-2 pl-4">
+        <h2 id={heading} className="text-[1.05rem]">
+          {title}
+        </h2>
+        <IconButton label="Close" className="ml-auto" onClick={() => dialog.current?.close()}>
+          <X size={16} />
+        </IconButton>
+      </div>
+      <div className="p-4">{children}</div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  title: string;
+  text: ReactNode;
+  action: string;
+  kind?: ButtonKind;
+  busy?: boolean;
+  onConfirm(): void;
+  onClose(): void;
+}
+
+export function Confirm({ title, text, action, kind = 'danger', busy = false, onConfirm, onClose }: ConfirmProps) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div className="text-dim">{text}</div>
+      <div className="mt-5 flex justify-end gap-2">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button kind={kind} disabled={busy} onClick={onConfirm}>
+          {action}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

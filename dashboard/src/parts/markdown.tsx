@@ -1,0 +1,58 @@
+import DOMPurify from 'dompurify';
+import { Marked } from 'marked';
+import { memo, useLayoutEffect, useRef } from 'react';
+
+const marked = new Marked({ gfm: true, breaks: true, async: false });
+
+// Nothing that an agent writes may fetch anything: no images, no media, no styles, no forms.
+const rules = {
+  ALLOWED_TAGS: [
+    'p',
+    'br',
+    'a',
+    'strong',
+    'em',
+    'del',
+    'code',
+    'pre',
+    'ul',
+    'ol',
+    'li',
+    'blockquote',
+    'hr',
+    'h1',
+    'h2',
+    'h3',
+    'h4',
+    'h5',
+    'h6',
+    'table',
+    'thead',
+    'tbody',
+    'tr',
+    'th',
+    'td',
+    'input',
+  ],
+  ALLOWED_ATTR: ['href', 'type', 'checked', 'disabled', 'start'],
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+};
+
+DOMPurify.addHook('afterSanitizeAttributes', (node) => {
+  if (node.tagName === 'INPUT') {
+    if (node.getAttribute('type') === 'checkbox') node.setAttribute('disabled', '');
+    else node.remove();
+  }
+  if (node.tagName !== 'A') return;
+  node.setAttribute('target', '_blank');
+  node.setAttribute('rel', 'noopener noreferrer nofollow');
+});
+
+/** What an agent wrote, as it meant it. The HTML is made from Markdown and cleaned; the page's policy stands behind that. */
+export const Markdown = memo(function Markdown({ text }: { text: string }) {
+  const place = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    place.current?.replaceChildren(DOMPurify.sanitize(String(marked.parse(text)), { ...rules, RETURN_DOM_FRAGMENT: true }));
+  }, [text]);
+  return <div ref={place} className="prose" />;
+});

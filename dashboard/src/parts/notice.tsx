@@ -1,0 +1,50 @@
+import { useSyncExternalStore } from 'react';
+
+interface Notice {
+  id: number;
+  text: string;
+  bad: boolean;
+}
+
+let notices: readonly Notice[] = [];
+let counter = 0;
+const listeners = new Set<() => void>();
+
+/** Says in the corner what was done, or what was refused. */
+export function notify(text: string, bad = false): void {
+  counter += 1;
+  const id = counter;
+  publish([...notices, { id, text, bad }].slice(-3));
+  setTimeout(() => publish(notices.filter((notice) => notice.id !== id)), bad ? 8_000 : 3_500);
+}
+
+export function notifyError(error: Error): void {
+  notify(error.message, true);
+}
+
+export function Notices() {
+  const shown = useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => notices,
+  );
+  return (
+    <div role="status" className="pointer-events-none fixed right-4 bottom-4 z-50 flex max-w-[calc(100%-2rem)] flex-col items-end gap-2">
+      {shown.map(({ id, text, bad }) => (
+        <p
+          key={id}
+          className={`pointer-events-auto max-w-md rounded-md border px-3 py-2 shadow-float ${bad ? 'border-bad/40 bg-bad-tint text-bad' : 'border-line bg-panel'}`}
+        >
+          {text}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+function publish(next: readonly Notice[]): void {
+  notices = next;
+  for (const listener of listeners) listener();
+}

@@ -1,0 +1,77 @@
+import { type ReactNode, useEffect } from 'react';
+import { RequestError } from '../server/request.ts';
+import { CodeBlock } from './copy.tsx';
+
+interface PageProps {
+  title: string;
+  /** Beside the title, quietly: a count, an id, a state. */
+  aside?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+  /** Fills the window instead of scrolling as a document. */
+  full?: boolean;
+}
+
+export function Page({ title, aside, actions, children, full = false }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} · Parley`;
+  }, [title]);
+  return (
+    <div className={full ? 'flex h-full min-h-0 flex-col' : 'mx-auto max-w-6xl px-4 pb-16 sm:px-6'}>
+      <header className={`flex flex-wrap items-center gap-x-3 gap-y-2 ${full ? 'border-b border-line px-4 py-2.5 sm:px-6' : 'py-5'}`}>
+        <h1 className="text-[1.3rem]">{title}</h1>
+        {aside !== undefined && <div className="min-w-0 text-dim">{aside}</div>}
+        {actions !== undefined && <div className="ml-auto flex flex-wrap items-center gap-2">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}
+
+export function Section({ title, hint, actions, children }: { title: string; hint?: ReactNode; actions?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="mb-8">
+      <div className="mb-2 flex flex-wrap items-center gap-x-3 gap-y-1">
+        <h2 className="text-[1.05rem]">{title}</h2>
+        {hint !== undefined && <p className="text-dim">{hint}</p>}
+        {actions !== undefined && <div className="ml-auto flex gap-2">{actions}</div>}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+/** Nothing here yet, and the next thing to do about it. */
+export function Empty({ title, text, command, children }: { title: string; text?: ReactNode; command?: string; children?: ReactNode }) {
+  return (
+    <div className="mx-auto max-w-2xl px-4 py-12">
+      <p className="font-medium">{title}</p>
+      {text !== undefined && <p className="mt-1 text-dim">{text}</p>}
+      {command !== undefined && (
+        <div className="mt-4">
+          <CodeBlock text={command} label="Copy command" />
+        </div>
+      )}
+      {children !== undefined && <div className="mt-4">{children}</div>}
+    </div>
+  );
+}
+
+export function Failure({ error }: { error: Error }) {
+  const requestId = error instanceof RequestError ? error.requestId : undefined;
+  return (
+    <div role="alert" className="rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad">
+      {error.message}
+      {requestId !== undefined && <span className="ml-2 font-mono text-[0.85em] opacity-80">{requestId}</span>}
+    </div>
+  );
+}
+
+/** Said only when it takes long enough to be noticed. */
+export function Waiting({ what = 'Loading' }: { what?: string }) {
+  return (
+    <p role="status" className="animate-[pulse-soft_1.4s_ease-in-out_infinite] px-1 py-6 text-faint [animation-delay:250ms]">
+      {what}…
+    </p>
+  );
+}

@@ -1,0 +1,27 @@
+interface TabsProps {
+  label: string;
+  value: string;
+  onChange(value: string): void;
+  tabs: readonly { value: string; label: string; note?: string }[];
+}
+
+/** Views of one thing. Plain pressed buttons: each is reached with Tab and says whether it is the one shown. */
+export function Tabs({ label, value, onChange, tabs }: TabsProps) {
+  return (
+    <fieldset className="flex gap-1 overflow-x-auto">
+      <legend className="sr-only">{label}</legend>
+      {tabs.map((tab) => (
+        <button
+          key={tab.value}
+          type="button"
+          aria-pressed={tab.value === value}
+          onClick={() => onChange(tab.value)}
+          className="rounded-md px-2.5 py-1 whitespace-nowrap text-dim hover:bg-hover hover:text-ink aria-pressed:bg-tint aria-pressed:font-medium aria-pressed:text-accent"
+        >
+          {tab.label}
+          {tab.note !== undefined && <span className="ml-1.5 text-[0.9em] opacity-80">{tab.note}</span>}
+        </button>
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,62 @@
+import { useSyncExternalStore } from 'react';
+
+const listeners = new Set<() => void>();
+let now = Date.now();
+let timer: ReturnType<typeof setInterval> | undefined;
+
+/** One clock for every time on the page; it ticks only while somebody looks. */
+function useNow(): number {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      timer ??= setInterval(() => {
+        now = Date.now();
+        for (const each of listeners) each();
+      }, 10_000);
+      return () => {
+        listeners.delete(listener);
+        if (listeners.size > 0) return;
+        clearInterval(timer);
+        timer = undefined;
+      };
+    },
+    () => now,
+  );
+}
+
+const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
+const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
+
+/** How long ago, with the exact time on hover. */
+export function Time({ at, className = '' }: { at: string | null; className?: string }) {
+  const current = useNow();
+  if (at === null) return <span className="text-faint">never</span>;
+  const date = new Date(at);
+  return (
+    <time dateTime={at} title={absolute.format(date)} className={`whitespace-nowrap ${className}`}>
+      {relative(date.getTime(), Math.max(current, Date.now() - 10_000))}
+    </time>
+  );
+}
+
+export function clockTime(at: string): string {
+  return clock.format(new Date(at));
+}
+
+export function absoluteTime(at: string): string {
+  return absolute.format(new Date(at));
+}
+
+function relative(then: number, current: number): string {
+  const seconds = Math.round((current - then) / 1000);
+  const ahead = seconds < 0;
+  const size = Math.abs(seconds);
+  if (size < 10) return 'just now';
+  const amount =
+    size < 60 ? `${size} s` : size < 3_600 ? `${Math.round(size / 60)} min` : size < 86_400 ? `${Math.round(size / 3_600)} h` : undefined;
+  if (amount !== undefined) return ahead ? `in ${amount}` : `${amount} ago`;
+  const days = Math.round(size / 86_400);
+  if (days < 30) return ahead ? `in ${days} d` : `${days} d ago`;
+  return day.format(then);
+}

@@ -1,0 +1,57 @@
+import { QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { useLocation } from 'wouter';
+import { get, RequestError } from './request.ts';
+import type { Agent, List, SignedIn } from './types.ts';
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // While the server is away every query waits for it; what it refused, it will refuse again.
+      retry: (_count, error) => error instanceof RequestError && (error.status === 0 || error.status >= 502),
+      retryDelay: 1_000,
+      refetchOnWindowFocus: true,
+    },
+    mutations: {
+      onError: (error) => {
+        if (error instanceof RequestError && error.status === 401) void queryClient.invalidateQueries({ queryKey: ['/dashboard/session'] });
+      },
+    },
+  },
+});
+
+interface ReadOptions {
+  enabled?: boolean;
+  refetchInterval?: number | false;
+}
+
+/** Reads a path of the API; the path is also the name under which it is cached. */
+export function useRead<Answer>(path: string, options: ReadOptions = {}): UseQueryResult<Answer, Error> {
+  return useQuery<Answer, Error>({ queryKey: [path], queryFn: ({ signal }) => get<Answer>(path, signal), ...options });
+}
+
+/** Everything that was read below these paths is read again. */
+export async function forget(...prefixes: string[]): Promise<void> {
+  await queryClient.invalidateQueries({
+    predicate: ({ queryKey }) => prefixes.some((prefix) => String(queryKey[0]).startsWith(prefix)),
+  });
+}
+
+export function useSignedIn(): SignedIn {
+  const { data } = useQuery<SignedIn>({ queryKey: ['/dashboard/session'], queryFn: () => get<SignedIn>('/dashboard/session') });
+  if (data === undefined) throw new Error('This page is shown to signed-in people only.');
+  return data;
+}
+
+export function useMay(scope: string): boolean {
+  return useSignedIn().scopes.includes(scope);
+}
+
+export function useAgents(): Agent[] | undefined {
+  return useRead<List<Agent>>('/api/agents?limit=200').data?.data;
+}
+
+export function useGo(): (path: string) => void {
+  const [, go] = useLocation();
+  return go;
+}

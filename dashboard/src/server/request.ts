@@ -1,0 +1,96 @@
+import { reportLost } from './connection.ts';
+
+/** What the server refused, in its own words. Status 0: it could not be reached. */
+export class RequestError extends Error {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly requestId: string | undefined;
+
+  constructor(status: number, message: string, code?: string, requestId?: string) {
+    super(message);
+    this.name = 'RequestError';
+    this.status = status;
+    this.code = code;
+    this.requestId = requestId;
+  }
+}
+
+interface RequestOptions {
+  body?: unknown;
+  signal?: AbortSignal;
+  idempotencyKey?: string;
+}
+
+const organizationKey = 'parley-organization';
+
+/** The org that requests are for, where a person belongs to several. */
+export function chosenOrganization(): string | null {
+  return localStorage.getItem(organizationKey);
+}
+
+export function chooseOrganization(slug: string | null): void {
+  if (slug === null) localStorage.removeItem(organizationKey);
+  else localStorage.setItem(organizationKey, slug);
+}
+
+export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+  return request<Answer>('GET', path, signal === undefined ? {} : { signal });
+}
+
+export function post<Answer>(path: string, body: unknown = {}, options: Omit<RequestOptions, 'body'> = {}): Promise<Answer> {
+  return request<Answer>('POST', path, { ...options, body });
+}
+
+export async function request<Answer>(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+  const response = await send(method, path, options);
+  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as Answer;
+  throw await refusal(response);
+}
+
+/** The headers that let a signed-in person's browser change something. */
+export function ownHeaders(method: string): Record<string, string> {
+  const organization = chosenOrganization();
+  return {
+    ...(method === 'GET' ? {} : { 'x-parley-dashboard': '1' }),
+    ...(organization === null ? {} : { 'x-parley-organization': organization }),
+  };
+}
+
+export async function refusal(response: Response): Promise<RequestError> {
+  const requestId = response.headers.get('x-request-id') ?? undefined;
+  const body: unknown = await response.json().catch(() => undefined);
+  const { message, code } = explain(body);
+  if (response.status === 503) reportLost();
+  return new RequestError(response.status, message ?? `The server answered ${response.status}.`, code, requestId);
+}
+
+async function send(method: string, path: string, { body, signal, idempotencyKey }: RequestOptions): Promise<Response> {
+  const init: RequestInit = {
+    method,
+    headers: {
+      ...ownHeaders(method),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  try {
+    return await fetch(path, init);
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    reportLost();
+    throw new RequestError(0, 'The server cannot be reached.');
+  }
+}
+
+function explain(body: unknown): { message?: string; code?: string } {
+  if (typeof body !== 'object' || body === null) return {};
+  const detail = 'detail' in body ? body.detail : body;
+  if (typeof detail === 'string') return { message: detail };
+  if (typeof detail !== 'object' || detail === null) return {};
+  return {
+    ...('message' in detail && typeof detail.message === 'string' ? { message: detail.message } : {}),
+    ...('error' in detail && typeof detail.error === 'string' ? { code: detail.error } : {}),
+  };
+}

@@ -1,0 +1,84 @@
+import { useMutation } from '@tanstack/react-query';
+import { ChevronsUpDown } from 'lucide-react';
+import { notifyError } from '../parts/notice.tsx';
+import { queryClient, useSignedIn } from '../server/queries.ts';
+import { chooseOrganization, post } from '../server/request.ts';
+import { type Theme, useTheme } from './theme.ts';
+
+const themes: readonly Theme[] = ['system', 'light', 'dark'];
+
+/** Who is signed in, for which org, in which light. */
+export function AccountMenu() {
+  const { user, organization, organizations, role } = useSignedIn();
+  const [theme, setTheme] = useTheme();
+  const signOut = useMutation({
+    mutationFn: () => post('/auth/sign-out'),
+    onSuccess: () => {
+      chooseOrganization(null);
+      queryClient.clear();
+      window.location.assign('/dashboard/sign-in');
+    },
+    onError: notifyError,
+  });
+  return (
+    <div className="relative p-2">
+      <button
+        type="button"
+        popoverTarget="account-menu"
+        className="flex w-full items-center gap-2 rounded-md px-2 py-1.5 text-left hover:bg-hover"
+      >
+        <span className="min-w-0 flex-1">
+          <span className="block truncate font-medium">{organization.name}</span>
+          <span className="block truncate text-[0.9em] text-dim">{user.email}</span>
+        </span>
+        <ChevronsUpDown size={14} className="shrink-0 text-faint" aria-hidden />
+      </button>
+      <div
+        id="account-menu"
+        popover="auto"
+        className="fixed inset-auto bottom-16 left-2 m-0 w-60 rounded-lg border border-line bg-panel p-2 text-ink shadow-float"
+      >
+        <p className="px-2 pt-1 text-[0.92em] text-dim">
+          {user.name}, {role}
+        </p>
+        {organizations.length > 1 && (
+          <div className="mt-2 border-t border-line pt-2">
+            {organizations.map(({ slug, name }) => (
+              <button
+                key={slug}
+                type="button"
+                className={`block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover ${slug === organization.slug ? 'font-medium text-accent' : ''}`}
+                onClick={() => {
+                  chooseOrganization(slug);
+                  window.location.assign('/dashboard/');
+                }}
+              >
+                {name}
+              </button>
+            ))}
+          </div>
+        )}
+        <fieldset className="my-2 flex gap-1 border-y border-line py-2">
+          <legend className="sr-only">Colours</legend>
+          {themes.map((name) => (
+            <button
+              key={name}
+              type="button"
+              aria-pressed={theme === name}
+              onClick={() => setTheme(name)}
+              className="flex-1 rounded-md py-1 capitalize hover:bg-hover aria-pressed:bg-tint aria-pressed:text-accent"
+            >
+              {name}
+            </button>
+          ))}
+        </fieldset>
+        <a href="/docs" className="block rounded-md px-2 py-1.5 hover:bg-hover">
+          API reference
+        </a>
+        <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => signOut.mutate()}>
+          Sign out
+        </button>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,13 @@
+import { useConnection } from '../server/connection.ts';
+
+/** Said while the server is away, and once more when it is back. */
+export function Banner() {
+  const connection = useConnection();
+  if (connection === 'ok') return <div role="status" />;
+  const lost = connection === 'lost';
+  return (
+    <div role="status" className={`px-4 py-1.5 text-center ${lost ? 'bg-warn-tint text-warn' : 'bg-tint text-accent'}`}>
+      {lost ? 'The server cannot be reached. Trying again; nothing is lost.' : 'Connected again. Everything that was missed has been read.'}
+    </div>
+  );
+}

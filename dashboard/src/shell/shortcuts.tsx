@@ -1,0 +1,74 @@
+import { useEffect, useState } from 'react';
+import { useLocation } from 'wouter';
+import { Dialog } from '../parts/dialog.tsx';
+import { destinations } from './destinations.ts';
+
+/** Keys that work everywhere outside of a text field. */
+export function Shortcuts() {
+  const [, go] = useLocation();
+  const [helping, setHelping] = useState(false);
+  useEffect(() => {
+    let afterG = 0;
+    const onKey = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      if (Date.now() - afterG < 1_200) {
+        afterG = 0;
+        const target = destinations.flat().find(({ key }) => key === event.key);
+        if (target !== undefined) {
+          event.preventDefault();
+          go(target.path);
+        }
+      } else if (event.key === 'g') afterG = Date.now();
+      else if (event.key === '?') setHelping(true);
+      else if (event.key === '/') {
+        const field = document.querySelector<HTMLElement>('[data-search]');
+        if (field === null) return;
+        event.preventDefault();
+        field.focus();
+      }
+    };
+    window.addEventListener('keydown', onKey);
+    return () => window.removeEventListener('keydown', onKey);
+  }, [go]);
+  if (!helping) return null;
+  return (
+    <Dialog title="Keyboard" onClose={() => setHelping(false)}>
+      <dl className="grid grid-cols-[auto_1fr] items-center gap-x-4 gap-y-1.5">
+        {destinations.flat().map(({ key, label }) => (
+          <Shortcut key={key} keys={['g', key]} label={label} />
+        ))}
+        <Shortcut keys={['/']} label="Search, or write a message" />
+        <Shortcut keys={['1', '2', '3']} label="Approve once, for the session, deny" />
+        <Shortcut keys={['?']} label="This page" />
+      </dl>
+    </Dialog>
+  );
+}
+
+function Shortcut({ keys, label }: { keys: string[]; label: string }) {
+  return (
+    <>
+      <dt className="flex gap-1">
+        {keys.map((key) => (
+          <Key key={key}>{key}</Key>
+        ))}
+      </dt>
+      <dd className="text-dim">{label}</dd>
+    </>
+  );
+}
+
+export function Key({ children }: { children: string }) {
+  return (
+    <kbd className="inline-flex min-w-5 justify-center rounded-sm border border-edge bg-sunken px-1 text-[0.85em] text-dim">{children}</kbd>
+  );
+}
+
+export function isTyping(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      target.matches('input:not([type=checkbox],[type=radio]), textarea, select') ||
+      target.closest('dialog') !== null)
+  );
+}

@@ -1,0 +1,67 @@
+import { useMutation } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { useSearchParams } from 'wouter';
+import { Button } from '../parts/button.tsx';
+import { Field } from '../parts/field.tsx';
+import { Failure } from '../parts/page.tsx';
+import { queryClient, useGo } from '../server/queries.ts';
+import { post, RequestError } from '../server/request.ts';
+import type { Member } from '../server/types.ts';
+import { Card } from './card.tsx';
+import { textOf } from './form.ts';
+
+/** Where an invitation's link leads, the first owner's included. */
+export function Join() {
+  const go = useGo();
+  const [params] = useSearchParams();
+  const join = useMutation({
+    mutationFn: async (form: FormData) => {
+      const password = textOf(form, 'password');
+      const email = textOf(form, 'email').trim();
+      const body = { token: params.get('token') ?? '', name: textOf(form, 'name'), password, ...(email === '' ? {} : { email }) };
+      const { member } = await post<{ member: Member }>('/api/invitations/accept', body);
+      await post('/auth/sign-in/email', { email: member.email, password });
+    },
+    onSuccess: async () => {
+      await queryClient.resetQueries({ queryKey: ['/dashboard/session'] });
+      go('/');
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    join.mutate(new FormData(event.currentTarget));
+  };
+  const used = join.error instanceof RequestError && join.error.status === 404;
+  return (
+    <Card title="Join">
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="Your name">
+          {(props) => <input {...props} name="name" autoComplete="name" required maxLength={200} className="input" />}
+        </Field>
+        <Field label="E-mail" hint="Where the invitation names one already, it must be the same.">
+          {(props) => <input {...props} name="email" type="email" autoComplete="username" className="input" />}
+        </Field>
+        <Field label="Password" hint="At least 10 characters. Someone who has an account gives its password.">
+          {(props) => (
+            <input
+              {...props}
+              name="password"
+              type="password"
+              autoComplete="new-password"
+              required
+              minLength={10}
+              maxLength={256}
+              className="input"
+            />
+          )}
+        </Field>
+        {join.error !== null && (
+          <Failure error={used ? new Error('This invitation is unknown, has expired or was used already.') : join.error} />
+        )}
+        <Button type="submit" kind="primary" disabled={join.isPending}>
+          Join
+        </Button>
+      </form>
+    </Card>
+  );
+}

@@ -1,0 +1,46 @@
+import { useMutation } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { useSearchParams } from 'wouter';
+import { Button } from '../parts/button.tsx';
+import { Field } from '../parts/field.tsx';
+import { Failure } from '../parts/page.tsx';
+import { queryClient, useGo } from '../server/queries.ts';
+import { post } from '../server/request.ts';
+import { Card } from './card.tsx';
+import { textOf } from './form.ts';
+
+export function SignIn() {
+  const go = useGo();
+  const [params] = useSearchParams();
+  const signIn = useMutation({
+    mutationFn: (form: FormData) => post('/auth/sign-in/email', { email: textOf(form, 'email'), password: textOf(form, 'password') }),
+    onSuccess: async () => {
+      await queryClient.resetQueries({ queryKey: ['/dashboard/session'] });
+      const next = params.get('next') ?? '/';
+      go(next.startsWith('/') && !next.startsWith('//') ? next : '/');
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    signIn.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Card title="Sign in">
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="E-mail">
+          {(props) => <input {...props} name="email" type="email" autoComplete="username" required className="input" />}
+        </Field>
+        <Field label="Password">
+          {(props) => <input {...props} name="password" type="password" autoComplete="current-password" required className="input" />}
+        </Field>
+        {signIn.error !== null && <Failure error={signIn.error} />}
+        <Button type="submit" kind="primary" disabled={signIn.isPending}>
+          Sign in
+        </Button>
+        <p className="text-dim">
+          The first owner joins with the link that Parley printed when it first started. Everyone else is invited from Settings, Members.
+        </p>
+      </form>
+    </Card>
+  );
+}

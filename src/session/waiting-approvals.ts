@@ -1,0 +1,29 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { ApprovalRequested } from './events.ts';
+
+export interface WaitingApproval {
+  sessionId: string;
+  agent: string;
+  endUserId: string | null;
+  request: ApprovalRequested;
+  createdAt: Date;
+}
+
+/** What waits for a person in any session of the org, the longest wait first. */
+export async function listWaitingApprovals(db: Db, orgId: number, limit: number): Promise<WaitingApproval[]> {
+  const { rows } = await sql<WaitingApproval>`
+    select p.session_id as "sessionId", a.slug as agent, s.end_user_id as "endUserId", p.request, p.created_at as "createdAt"
+    from approvals p join sessions s on s.id = p.session_id join agents a on a.id = s.agent_id
+    where p.org_id = ${orgId} and p.state = 'pending' order by p.created_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Exact up to a thousand. */
+export async function countWaitingApprovals(db: Db, orgId: number): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::integer as count from (
+      select 1 from approvals where org_id = ${orgId} and state = 'pending' limit 1000
+    ) waiting`.execute(db);
+  return rows[0]?.count ?? 0;
+}

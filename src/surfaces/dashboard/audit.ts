@@ -1,0 +1,42 @@
+import { type AuditFilters, estimateAuditRows, readAuditPage, validDay } from '../../audit/read.ts';
+import { verifyAuditChain } from '../../audit/verify.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeIntegerCursor, limitOf, readPage } from '../shared/list.ts';
+import { auditQuery } from './schemas.ts';
+
+const config = { family: 'management' as const };
+
+/** Reviewing the audit log (spec 4.13). Looking at it is not exporting it: nothing is written. */
+export function dashboardAuditRoutes(server: Server, context: Context): void {
+  const { db } = context.database;
+  const onRequest = [requireKey(context, 'audit_log:export')];
+
+  server.get('/dashboard/api/audit', { config, onRequest, schema: { hide: true, querystring: auditQuery } }, async (request) => {
+    const { id: orgId } = principalOf(request).organization;
+    const { action, user_id: userId } = request.query;
+    const from = validDay(request.query.from);
+    const to = validDay(request.query.to);
+    const filters: AuditFilters = {
+      ...(action === undefined ? {} : { action }),
+      ...(userId === undefined ? {} : { userId }),
+      ...(from === undefined ? {} : { from }),
+      ...(to === undefined ? {} : { to }),
+    };
+    const before = decodeIntegerCursor(request.query.cursor);
+    const page = await readPage(
+      limitOf(request.query),
+      (limit) => readAuditPage(db, orgId, filters, { limit, before }),
+      (row) => row.id,
+      ({ org_id: _, actor_user_id: __, previous_hash: ___, created_at, ...row }) => ({ ...row, created_at: timestamp(created_at) }),
+    );
+    return before === undefined ? { ...page, row_estimate: await estimateAuditRows(db, orgId, filters) } : page;
+  });
+
+  server.get('/dashboard/api/audit/verification', { config, onRequest, schema: { hide: true } }, async (request) => {
+    const { valid, checked, head, broken } = await verifyAuditChain(db, principalOf(request).organization.id);
+    return { valid, checked, head, broken: broken ?? null };
+  });
+}

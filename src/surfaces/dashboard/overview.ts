@@ -1,0 +1,58 @@
+import { readBudget } from '../../accounts/budgets.ts';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { countWaitingApprovals } from '../../session/waiting-approvals.ts';
+import { type RecentTurns, readRecentTurns } from '../../turn/recent-turns.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+
+const config = { family: 'management' as const };
+const hourMs = 3_600_000;
+/** Several people, or tabs, that look at the same moment are answered by one reading. */
+const freshMs = 2_000;
+
+/** How an org is doing: its last hour of turns, its budget, and what waits for someone. */
+export function overviewRoute(server: Server, context: Context): void {
+  const { db } = context.database;
+  const recent = new Map<number, { at: number; turns: Promise<RecentTurns> }>();
+
+  server.get(
+    '/dashboard/api/overview',
+    { config, onRequest: [requireKey(context, 'sessions:read', 'usage:read', 'budgets:read')], schema: { hide: true } },
+    async (request) => {
+      const { id: orgId } = principalOf(request).organization;
+      const [turns, budget, pending] = await Promise.all([turnsOf(orgId), readBudget(db, orgId), countWaitingApprovals(db, orgId)]);
+      return {
+        now: timestamp(context.clock.now()),
+        turns: {
+          count: turns.turns,
+          failed: turns.failed,
+          sampled: turns.sampled,
+          median_ms: turns.medianMs,
+          p95_ms: turns.p95Ms,
+          minutes: turns.minutes.map(({ minute, turns: count, failed }) => ({ minute: timestamp(minute), turns: count, failed })),
+        },
+        budget: {
+          state: budget.refusal === undefined ? 'ok' : 'exhausted',
+          reason: budget.refusal ?? null,
+          percent_used: budget.percentUsed,
+          spent_micros: budget.spentMicros,
+          credits_micros: budget.creditsMicros,
+          tokens_used: budget.tokensUsed,
+          total_tokens_cap: budget.totalTokensCap,
+        },
+        pending_approvals: pending,
+      };
+    },
+  );
+
+  function turnsOf(orgId: number): Promise<RecentTurns> {
+    const now = context.clock.now().getTime();
+    const known = recent.get(orgId);
+    if (known !== undefined && now - known.at < freshMs) return known.turns;
+    const turns = readRecentTurns(db, orgId, new Date(now - hourMs));
+    recent.set(orgId, { at: now, turns });
+    turns.catch(() => recent.delete(orgId));
+    return turns;
+  }
+}

@@ -1,0 +1,67 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import type { FastifyReply } from 'fastify';
+import type { Context } from '../../context.ts';
+import type { Server } from '../shared/fastify.ts';
+import { requireOwnAddress } from './own-address.ts';
+
+const folder = fileURLToPath(new URL('../../../dashboard/dist/', import.meta.url));
+const config = { family: 'management' as const };
+const schema = { hide: true };
+
+/** Scripts and styles from here and nowhere else, none of them inline, and no request to any other place. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** The dashboard's files, as `npm run build` made them. Every address below /dashboard that is no file is a page of the app. */
+export async function dashboardPages(server: Server, context: Context): Promise<void> {
+  await server.register(fastifyStatic, { root: folder, serve: false, preCompressed: true, cacheControl: false, logLevel: 'silent' });
+  const onRequest = [requireOwnAddress(context.config)];
+
+  server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
+
+  server.get('/dashboard/assets/*', { config, schema, onRequest }, (request, reply) => {
+    const { '*': name } = request.params as { '*': string };
+    if (!/^[A-Za-z0-9_.-]+$/.test(name) || !existsSync(`${folder}assets/${name}`)) return reply.callNotFound();
+    // The name holds a hash of the content: it never changes.
+    return protect(reply).header('cache-control', 'public, max-age=31536000, immutable').sendFile(`assets/${name}`);
+  });
+
+  server.get('/dashboard/icon.svg', { config, schema, onRequest }, (_request, reply) =>
+    protect(reply).header('cache-control', 'public, max-age=86400').sendFile('icon.svg'),
+  );
+
+  server.get('/dashboard/*', { config, schema, onRequest }, (_request, reply) => {
+    protect(reply).header('cache-control', 'no-cache');
+    return existsSync(`${folder}index.html`) ? reply.sendFile('index.html') : sendUnbuilt(reply);
+  });
+}
+
+function protect(reply: FastifyReply): FastifyReply {
+  return reply
+    .header('content-security-policy', policy)
+    .header('x-content-type-options', 'nosniff')
+    .header('referrer-policy', 'no-referrer')
+    .header('cross-origin-opener-policy', 'same-origin')
+    .header('cross-origin-resource-policy', 'same-origin');
+}
+
+function sendUnbuilt(reply: FastifyReply): FastifyReply {
+  return reply
+    .code(503)
+    .type('text/html; charset=utf-8')
+    .send(
+      '<!doctype html><html lang="en"><title>Parley</title><h1>The dashboard is not built yet</h1>' +
+        '<p>Run <code>npm run build</code> in the folder of Parley, then reload this page. The API works without it.</p></html>',
+    );
+}

@@ -1,0 +1,23 @@
+import type { Context } from '../../context.ts';
+import type { Server } from '../shared/fastify.ts';
+import { dashboardAuditRoutes } from './audit.ts';
+import { overviewRoute } from './overview.ts';
+import { requireOwnAddress } from './own-address.ts';
+import { dashboardPages } from './pages.ts';
+import { dashboardSessionRoutes } from './sessions.ts';
+import { systemRoute } from './system.ts';
+
+/** The dashboard: its pages, and the few reads that the management API has no place for. */
+export async function dashboardRoutes(server: Server, context: Context): Promise<void> {
+  await dashboardPages(server, context);
+  await server.register(async (scope: Server) => {
+    scope.addHook('onRequest', requireOwnAddress(context.config));
+    scope.addHook('onRequest', async (_request, reply) => {
+      reply.header('cache-control', 'no-store');
+    });
+    overviewRoute(scope, context);
+    dashboardSessionRoutes(scope, context);
+    dashboardAuditRoutes(scope, context);
+    systemRoute(scope, context);
+  });
+}

@@ -1,0 +1,129 @@
+import type { FastifyRequest } from 'fastify';
+import { timestamp } from '../../clock.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../session/search.ts';
+import { findSession } from '../../session/sessions.ts';
+import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiting-approvals.ts';
+import { openSession } from '../../turn/open-session.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeCursor, limitOf, readPage } from '../shared/list.ts';
+import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
+
+const config = { family: 'management' as const };
+
+/** Sessions and approvals across all agents of an org: what the public API only shows below one agent. */
+export function dashboardSessionRoutes(server: Server, context: Context): void {
+  const { db } = context.database;
+  const onRequest = [requireKey(context, 'sessions:read')];
+
+  server.get('/dashboard/api/sessions', { config, onRequest, schema: { hide: true, querystring: searchQuery } }, async (request) => {
+    const { id: orgId } = principalOf(request).organization;
+    const { agent: slug } = request.query;
+    const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
+    if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
+    const search = searchOf(request.query);
+    return readPage(
+      limitOf(request.query),
+      (limit) => searchSessions(db, orgId, { ...search, limit, ...(agent === undefined ? {} : { agentId: agent.id }) }),
+      (session) => [session.position, session.id],
+      showSession,
+    );
+  });
+
+  server.get('/dashboard/api/sessions/:session_id', { config, onRequest, schema: { hide: true } }, async (request) => {
+    const { id: orgId } = principalOf(request).organization;
+    const { session_id: id } = request.params as { session_id: string };
+    const known = id.length <= 128;
+    const [row, session] = known ? await Promise.all([findSessionRow(db, orgId, id), findSession(db, orgId, id)]) : [];
+    if (row === undefined || session === undefined) throw notFound();
+    const { currentAgent, permissionMode, metadata, instanceKey } = session;
+    return {
+      session: { ...showSession(row), current_agent: currentAgent, permission_mode: permissionMode, metadata, instance: instanceKey },
+    };
+  });
+
+  server.get('/dashboard/api/approvals', { config, onRequest, schema: { hide: true } }, async (request) => {
+    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, 200);
+    return {
+      data: waiting.map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
+        request_id: asked.requestId,
+        session_id: sessionId,
+        agent,
+        end_user_id: endUserId,
+        tool: asked.tool,
+        input: asked.input,
+        message: asked.message,
+        options: asked.options,
+        created_at: timestamp(createdAt),
+      })),
+      next_cursor: null,
+    };
+  });
+
+  server.get('/dashboard/api/approvals/count', { config, onRequest, schema: { hide: true } }, async (request) => ({
+    pending: await countWaitingApprovals(db, principalOf(request).organization.id),
+  }));
+
+  server.get('/dashboard/api/agents/:slug/pins', { config, onRequest, schema: { hide: true } }, async (request) => {
+    const agent = await agentOf(request);
+    const pins = await sessionsPerRelease(db, agent.orgId, agent.id);
+    return { data: Array.from(pins, ([version, sessions]) => ({ version, sessions })) };
+  });
+
+  /** A session on a release that is not the active one, to try it before it is. */
+  server.post(
+    '/dashboard/api/playground/sessions',
+    { config, onRequest: [requireKey(context, 'releases:read')], schema: { hide: true, body: playgroundBody } },
+    async (request, reply) => {
+      const { id: orgId } = principalOf(request).organization;
+      const agent = await context.directory.agentBySlug(orgId, request.body.agent);
+      if (agent === undefined) throw notFound();
+      const session = await openSession(
+        db,
+        context.directory,
+        { ...agent, activeVersion: request.body.release },
+        { surface: 'managed', metadata: { source: 'playground' }, sameAgent: true },
+      );
+      return reply.code(201).send({ id: session.id });
+    },
+  );
+
+  async function agentOf(request: FastifyRequest) {
+    const { slug } = request.params as { slug: string };
+    const agent = await context.directory.agentBySlug(principalOf(request).organization.id, slug);
+    if (agent === undefined) throw notFound();
+    return agent;
+  }
+}
+
+function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<SessionSearch, 'limit'> {
+  const position = decodeCursor(cursor, ['string', 'string']);
+  const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
+  const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
+  const text = q?.trim() ?? '';
+  return {
+    ...(state === undefined ? {} : { state }),
+    ...(surface === undefined ? {} : { surface }),
+    ...(release === undefined ? {} : { release }),
+    ...(text === '' ? {} : { text }),
+    ...(after === undefined || !isTime ? {} : { after }),
+  };
+}
+
+function showSession(session: FoundSession) {
+  return {
+    id: session.id,
+    agent: session.agent,
+    release: session.release,
+    surface: session.surface,
+    status: session.status,
+    state: session.state,
+    end_user_id: session.endUserId,
+    message_count: session.messageCount,
+    event_count: session.eventCount,
+    created_at: timestamp(session.createdAt),
+    updated_at: timestamp(session.updatedAt),
+  };
+}

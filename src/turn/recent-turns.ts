@@ -1,0 +1,51 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+export interface RecentTurns {
+  /** Oldest first; minutes without a turn are absent. */
+  minutes: { minute: Date; turns: number; failed: number }[];
+  turns: number;
+  failed: number;
+  /** Of the turns that did not fail, from the message to the end; null without any. */
+  medianMs: number | null;
+  p95Ms: number | null;
+  /** How many turns were looked at; fewer than there were when they are many. */
+  sampled: number;
+}
+
+/** Failures and durations are taken from this many of the newest turns, so that a busy hour costs what a quiet one does. */
+const sampleSize = 5_000;
+
+/** The turns of an org that ended since then: read by the index of ended turns, each turn's last event by its key. */
+export async function readRecentTurns(db: Db, orgId: number, since: Date): Promise<RecentTurns> {
+  const { rows: minutes } = await sql<{ minute: Date; turns: number }>`
+    select date_trunc('minute', ended_at) as minute, count(*)::integer as turns from turns
+    where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} group by 1 order by 1`.execute(db);
+  const { rows: sampled } = await sql<{ minute: Date; failed: boolean; ms: number }>`
+    select date_trunc('minute', t.ended_at) as minute, e.type = 'turn-failed' as failed,
+      extract(epoch from t.ended_at - t.created_at)::float8 * 1000 as ms
+    from (
+      select session_id, last_seq, created_at, ended_at from turns
+      where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} order by ended_at desc limit ${sampleSize}
+    ) t left join events e on e.session_id = t.session_id and e.seq = t.last_seq`.execute(db);
+  const durations = sampled
+    .filter(({ failed }) => failed !== true)
+    .map(({ ms }) => ms)
+    .sort((a, b) => a - b);
+  const failures = Map.groupBy(
+    sampled.filter(({ failed }) => failed),
+    ({ minute }) => minute.getTime(),
+  );
+  return {
+    minutes: minutes.map(({ minute, turns }) => ({ minute, turns, failed: failures.get(minute.getTime())?.length ?? 0 })),
+    turns: minutes.reduce((sum, { turns }) => sum + turns, 0),
+    failed: sampled.filter(({ failed }) => failed).length,
+    medianMs: quantile(durations, 0.5),
+    p95Ms: quantile(durations, 0.95),
+    sampled: sampled.length,
+  };
+}
+
+function quantile(sorted: readonly number[], share: number): number | null {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? null;
+}
