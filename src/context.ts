@@ -9,6 +9,7 @@ import { SignIn } from './accounts/sign-in.ts';
 import { SigningKeys } from './accounts/signing-keys.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Config } from './config.ts';
+import { openBus } from './database/bus.ts';
 import { type Database, openDatabase } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { newId } from './ids.ts';
@@ -22,11 +23,11 @@ import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
+import { joinPeers } from './turn/peers.ts';
 import { Runner, type RunnerParts } from './turn/runner.ts';
 import { type CredentialFor, createSettings, operatorKey } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
-import { routeWakeUps } from './turn/wake-ups.ts';
 import { createWarming } from './turn/warming.ts';
 
 /** Everything that lives as long as the process does, put together once. */
@@ -94,7 +95,8 @@ async function assemble(
 ): Promise<Context> {
   const processId = newId('proc_');
   const directory = new Directory(database, processId);
-  const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS);
+  const bus = await openBus(database, config.REDIS_URL);
+  const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const feed = new Feed();
   const destinations = createDestinations(config);
   const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
@@ -126,7 +128,9 @@ async function assemble(
   const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
-  await routeWakeUps(database, processId, feed, runner, directory);
+  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory });
+  runnerParts.showLive = peers.showLive;
+  if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
@@ -176,6 +180,8 @@ async function assemble(
       await materializer.close();
       mcp.close();
       closeSettings();
+      peers.close();
+      await bus.close();
       await directory.close();
       await database.close();
     },

@@ -43,8 +43,12 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
   }
 
-  isWatched(sessionId: string): boolean {
-    return this.subscriptions.has(sessionId);
+  /** Sessions whose text somebody here wants to see as it comes. */
+  *liveSessions(): Generator<string> {
+    for (const [sessionId, set] of this.subscriptions) for (const subscription of set) if (subscription.live) {
+      yield sessionId;
+      break;
+    }
   }
 
   get watcherCount(): number {
@@ -56,7 +60,7 @@ export class Feed {
 
 /** One watcher's inbox, bounded: it forgets rather than grows, and knows that it did. Whoever subscribes closes it. */
 export class Subscription {
-  private readonly live: boolean;
+  readonly live: boolean;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = [];
   private knownSeq = 0;

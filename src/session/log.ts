@@ -31,13 +31,18 @@ export class SessionLog {
   private readonly database: Database;
   private readonly processId: string;
   private readonly leaseMs: number;
+  /** Whether the statement itself tells other processes. */
+  private readonly notifies: boolean;
+  /** Told of the sessions that a batch wrote to, once it is durable. */
+  onWritten: (sessionIds: Set<string>) => void = () => {};
   private waiting: Waiting[] = [];
   private writing = false;
 
-  constructor(database: Database, processId: string, leaseMs: number) {
+  constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
     this.database = database;
     this.processId = processId;
     this.leaseMs = leaseMs;
+    this.notifies = notifies;
   }
 
   apply(operation: Operation): Promise<Applied> {
@@ -79,10 +84,11 @@ export class SessionLog {
       operations,
       this.processId,
       this.leaseMs,
-      this.database.engine === 'postgres',
+      this.notifies,
     ]);
     if (row === undefined) throw new Error('apply_turn_operations gave no answer');
     const at = new Date(row.answer.at);
+    this.onWritten(new Set(batch.map((entry) => entry.operation.session)));
     batch.forEach((entry, index) => {
       const result = row.answer.results[index];
       if (result === undefined) entry.reject(new Error('an operation got no answer'));

@@ -3,7 +3,7 @@ import { isConnectionFailure } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
 import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
-import type { NewEvent, StoredEvent } from '../session/events.ts';
+import type { LiveFragment, NewEvent, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, StartedTurn } from '../session/operations.ts';
@@ -25,6 +25,8 @@ export interface RunnerParts {
   logger: Logger;
   /** Undefined when the session is gone. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
+  /** For watchers in other processes. */
+  showLive(sessionId: string, fragment: LiveFragment): void;
   onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
 }
 
@@ -40,6 +42,7 @@ interface RunningTurn {
  */
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
+  private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
   /** The fold of sessions that ran here lately, so that a turn costs the same however long its session is. */
   private readonly states = new LRUCache<string, SessionState>({
@@ -62,6 +65,7 @@ export class Runner {
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
     });
     this.running.set(turn.turn, { sessionId: turn.session, controller, done });
+    this.sessions.set(turn.session, turn.turn);
   }
 
   /** Folds the log of a session ahead of its next turn. */
@@ -71,6 +75,11 @@ export class Runner {
 
   beginStarted(started: StartedTurn, at: Date): void {
     this.begin(started, startedEvents(started, at), false);
+  }
+
+  /** The turn of this session that runs here. */
+  isRunning(sessionId: string): string | undefined {
+    return this.sessions.get(sessionId);
   }
 
   /** Ends the turn at its next breath, whatever it is doing. */
@@ -117,12 +126,14 @@ export class Runner {
           controller: signal,
           done: this.running.get(current.turn)?.done ?? Promise.resolve(),
         });
+        this.sessions.set(next.session, next.turn);
         fresh = startedEvents(next, ended.at);
         isRecovered = false;
         this.parts.feed.publish(next.session, fresh);
         turn = next;
       } finally {
         this.running.delete(current.turn);
+        if (this.sessions.get(current.session) === current.turn) this.sessions.delete(current.session);
       }
     }
   }
@@ -146,6 +157,7 @@ export class Runner {
         if (step === undefined) return undefined;
         if (step.type === 'live') {
           this.parts.feed.publish(turn.session, [step.fragment]);
+          this.parts.showLive(turn.session, step.fragment);
           continue;
         }
         if (step.events.length === 0) continue;

@@ -1,0 +1,127 @@
+import type { Directory } from '../accounts/directory.ts';
+import { type Bus, maxNoticeBytes } from '../database/bus.ts';
+import type { Db } from '../database/database.ts';
+import type { LiveFragment } from '../session/events.ts';
+import type { Feed } from '../session/feed.ts';
+import type { Runner } from './runner.ts';
+
+const watchEveryMs = 5_000;
+const watchLastsMs = 12_000;
+/** Text of a turn that someone watches from another process is gathered for this long before it is sent. */
+const gatherMs = 30;
+
+export interface Peers {
+  /** Text that a turn of this process shows, for watchers elsewhere. */
+  showLive(sessionId: string, fragment: LiveFragment): void;
+  /** What a batch of this process wrote, where the database does not announce it. */
+  announce(sessionIds: Iterable<string>): void;
+  close(): void;
+}
+
+/**
+ * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
+ * again), `changed <org id>` (forget what you hold of it), `watch <session> …` (someone here watches it live) and
+ * `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look after it.
+ */
+export async function joinPeers(bus: Bus, processId: string, parts: { db: Db; feed: Feed; runner: Runner; directory: Directory }): Promise<Peers> {
+  const { db, feed, runner, directory } = parts;
+  /** Sessions that other processes watch live, and until when their word holds. */
+  const watchedElsewhere = new Map<string, number>();
+  const gathered = new Map<string, LiveFragment[]>();
+
+  feed.onWatched = (sessionId, watched) => {
+    if (watched && !runner.isRunning(sessionId)) bus.send(`${processId} watch ${sessionId}`);
+  };
+  const refresh = setInterval(() => {
+    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => !runner.isRunning(sessionId)))) bus.send(`${processId} watch ${notice}`);
+    const now = Date.now();
+    for (const [sessionId, until] of watchedElsewhere) if (until < now) watchedElsewhere.delete(sessionId);
+  }, watchEveryMs).unref();
+
+  await bus.receive((payload) => {
+    const [sender, kind, ...rest] = payload.split(' ');
+    if (sender === processId) return;
+    switch (kind) {
+      case 'sessions':
+        for (const entry of rest) wake(entry);
+        return;
+      case 'changed':
+        directory.invalidate(rest[0] ?? '*');
+        return;
+      case 'watch':
+        for (const sessionId of rest) watchedElsewhere.set(sessionId, Date.now() + watchLastsMs);
+        return;
+      case 'live':
+        receiveLive(payload.slice(payload.indexOf('{')));
+        return;
+      case 'reconnected':
+        directory.invalidate('*');
+        feed.lookAgainEverywhere();
+    }
+  });
+
+  function wake(entry: string): void {
+    const [sessionId = '', lastSeq] = entry.split(':');
+    feed.lookAgain(sessionId, lastSeq === undefined ? undefined : Number(lastSeq));
+    const turnId = runner.isRunning(sessionId);
+    if (turnId === undefined) return;
+    db.selectFrom('turns')
+      .select('interrupted')
+      .where('id', '=', turnId)
+      .executeTakeFirst()
+      .then(
+        (row) => row?.interrupted && runner.interrupt(turnId),
+        // The next commit point of the turn tells as well.
+        () => {},
+      );
+  }
+
+  function receiveLive(text: string): void {
+    const { session, fragments } = JSON.parse(text) as { session: string; fragments: LiveFragment[] };
+    feed.publish(session, fragments);
+  }
+
+  function sendGathered(sessionId: string): void {
+    const fragments = gathered.get(sessionId) ?? [];
+    gathered.delete(sessionId);
+    const text = JSON.stringify({ session: sessionId, fragments: merged(fragments) });
+    // Text too long for a notice is not previewed: the stored message brings it whole.
+    if (Buffer.byteLength(text) <= maxNoticeBytes) bus.send(`${processId} live ${text}`);
+  }
+
+  return {
+    showLive(sessionId, fragment) {
+      if (!watchedElsewhere.has(sessionId)) return;
+      const waiting = gathered.get(sessionId);
+      if (waiting !== undefined) waiting.push(fragment);
+      else {
+        gathered.set(sessionId, [fragment]);
+        setTimeout(sendGathered, gatherMs, sessionId);
+      }
+    },
+    announce(sessionIds) {
+      for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
+    },
+    close() {
+      clearInterval(refresh);
+    },
+  };
+}
+
+/** Neighbouring pieces of one message become one. */
+function merged(fragments: LiveFragment[]): LiveFragment[] {
+  const result: LiveFragment[] = [];
+  for (const fragment of fragments) {
+    const last = result.at(-1);
+    if (last?.type === fragment.type && last.messageId === fragment.messageId) result[result.length - 1] = { ...last, text: last.text + fragment.text };
+    else result.push(fragment);
+  }
+  return result;
+}
+
+/** Ids are at most 128 characters: forty of them fit in a notice. */
+function packed(ids: string[]): string[] {
+  const notices: string[] = [];
+  for (let index = 0; index < ids.length; index += 40) notices.push(ids.slice(index, index + 40).join(' '));
+  return notices;
+}
