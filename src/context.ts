@@ -129,7 +129,7 @@ async function assemble(
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory });
-  runnerParts.showLive = peers.showLive;
+  runner.onLive = peers.showLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);

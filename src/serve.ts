@@ -1,15 +1,23 @@
+import cluster from 'node:cluster';
 import { createApp } from './app.ts';
 import { ConfigError, describeSettings, loadConfig } from './config.ts';
 import { createContext } from './context.ts';
 import { welcome } from './welcome.ts';
+import { runWorkers, workerCount } from './workers.ts';
 
 if (process.argv.includes('--help') || process.argv.includes('-h')) {
   printHelp();
 } else {
-  await serve().catch((error: unknown) => {
+  await begin().catch((error: unknown) => {
     process.stderr.write(`parley: ${error instanceof Error ? error.message : String(error)}\n`);
     process.exitCode = error instanceof ConfigError ? 2 : 1;
   });
+}
+
+async function begin(): Promise<void> {
+  const workers = cluster.isPrimary ? workerCount(process.argv) : undefined;
+  if (workers === undefined) await serve();
+  else runWorkers(workers);
 }
 
 async function serve(): Promise<void> {
@@ -47,5 +55,5 @@ function printHelp(): void {
   const lines = settings.map(
     ({ name, fallback, description }) => `  ${name.padEnd(width)}  ${description}${fallback === '' ? '' : ` (default: ${fallback})`}`,
   );
-  process.stdout.write(`Usage: npm start\n\nSettings, from the environment or a .env file:\n${lines.join('\n')}\n`);
+  process.stdout.write(`Usage: npm start [-- --workers N]\n\nSettings, from the environment or a .env file:\n${lines.join('\n')}\n`);
 }

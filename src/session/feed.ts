@@ -7,24 +7,18 @@ const maxPending = 1_024;
 /** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
 export class Feed {
   private readonly subscriptions = new Map<string, Set<Subscription>>();
-  /** Told when the first watcher of a session comes and when the last one leaves. */
-  onWatched: (sessionId: string, watched: boolean) => void = () => {};
+  /** Told when somebody begins to watch the text of a session that may be running in another process. */
+  onWatched: (sessionId: string) => void = () => {};
 
-  subscribe(sessionId: string, live: boolean): Subscription {
+  subscribe(sessionId: string, live: boolean, mayRunElsewhere = false): Subscription {
+    const set = this.subscriptions.get(sessionId) ?? new Set();
     const subscription = new Subscription(live, () => {
-      const set = this.subscriptions.get(sessionId);
-      set?.delete(subscription);
-      if (set?.size !== 0) return;
-      this.subscriptions.delete(sessionId);
-      this.onWatched(sessionId, false);
+      set.delete(subscription);
+      if (set.size === 0 && this.subscriptions.get(sessionId) === set) this.subscriptions.delete(sessionId);
     });
-    const set = this.subscriptions.get(sessionId);
-    if (set === undefined) {
-      this.subscriptions.set(sessionId, new Set([subscription]));
-      this.onWatched(sessionId, true);
-    } else {
-      set.add(subscription);
-    }
+    set.add(subscription);
+    this.subscriptions.set(sessionId, set);
+    if (live && mayRunElsewhere) this.onWatched(sessionId);
     return subscription;
   }
 
@@ -45,10 +39,12 @@ export class Feed {
 
   /** Sessions whose text somebody here wants to see as it comes. */
   *liveSessions(): Generator<string> {
-    for (const [sessionId, set] of this.subscriptions) for (const subscription of set) if (subscription.live) {
-      yield sessionId;
-      break;
-    }
+    for (const [sessionId, set] of this.subscriptions)
+      for (const subscription of set)
+        if (subscription.live) {
+          yield sessionId;
+          break;
+        }
   }
 
   get watcherCount(): number {

@@ -23,17 +23,22 @@ export interface Peers {
  * again), `changed <org id>` (forget what you hold of it), `watch <session> …` (someone here watches it live) and
  * `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look after it.
  */
-export async function joinPeers(bus: Bus, processId: string, parts: { db: Db; feed: Feed; runner: Runner; directory: Directory }): Promise<Peers> {
+export async function joinPeers(
+  bus: Bus,
+  processId: string,
+  parts: { db: Db; feed: Feed; runner: Runner; directory: Directory },
+): Promise<Peers> {
   const { db, feed, runner, directory } = parts;
   /** Sessions that other processes watch live, and until when their word holds. */
   const watchedElsewhere = new Map<string, number>();
   const gathered = new Map<string, LiveFragment[]>();
 
-  feed.onWatched = (sessionId, watched) => {
-    if (watched && !runner.isRunning(sessionId)) bus.send(`${processId} watch ${sessionId}`);
+  feed.onWatched = (sessionId) => {
+    if (runner.isRunning(sessionId) === undefined) bus.send(`${processId} watch ${sessionId}`);
   };
   const refresh = setInterval(() => {
-    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => !runner.isRunning(sessionId)))) bus.send(`${processId} watch ${notice}`);
+    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => runner.isRunning(sessionId) === undefined)))
+      bus.send(`${processId} watch ${notice}`);
     const now = Date.now();
     for (const [sessionId, until] of watchedElsewhere) if (until < now) watchedElsewhere.delete(sessionId);
   }, watchEveryMs).unref();
@@ -113,7 +118,8 @@ function merged(fragments: LiveFragment[]): LiveFragment[] {
   const result: LiveFragment[] = [];
   for (const fragment of fragments) {
     const last = result.at(-1);
-    if (last?.type === fragment.type && last.messageId === fragment.messageId) result[result.length - 1] = { ...last, text: last.text + fragment.text };
+    if (last?.type === fragment.type && last.messageId === fragment.messageId)
+      result[result.length - 1] = { ...last, text: last.text + fragment.text };
     else result.push(fragment);
   }
   return result;

@@ -25,8 +25,6 @@ export interface RunnerParts {
   logger: Logger;
   /** Undefined when the session is gone. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
-  /** For watchers in other processes. */
-  showLive(sessionId: string, fragment: LiveFragment): void;
   onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
 }
 
@@ -42,6 +40,8 @@ interface RunningTurn {
  */
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
+  /** Told of text as it comes, for watchers in other processes. */
+  onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
   /** The fold of sessions that ran here lately, so that a turn costs the same however long its session is. */
@@ -157,7 +157,7 @@ export class Runner {
         if (step === undefined) return undefined;
         if (step.type === 'live') {
           this.parts.feed.publish(turn.session, [step.fragment]);
-          this.parts.showLive(turn.session, step.fragment);
+          this.onLive(turn.session, step.fragment);
           continue;
         }
         if (step.events.length === 0) continue;

@@ -35,7 +35,7 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
 
 /** Watches a turn that began earlier, from its beginning or from `after` on. */
 export function watchAgain(feed: Feed, sessionId: string, turnId: string, after: number, live: boolean): WatchableTurn {
-  return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live) };
+  return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live, true) };
 }
 
 function isRest(type: string): boolean {

@@ -31,7 +31,7 @@ async function* frames(
   { until, deltas = false }: Static<typeof streamQuery>,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
-  const subscription = context.feed.subscribe(sessionId, deltas);
+  const subscription = context.feed.subscribe(sessionId, deltas, true);
   const close = () => subscription.close();
   signal.addEventListener('abort', close, { once: true });
   const previews = deltas ? new DeltaFrames(sessionId) : undefined;
