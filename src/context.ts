@@ -1,5 +1,6 @@
 import { credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
+import { sweepExpiredRows } from './accounts/expired-rows.ts';
 import { Materializer } from './accounts/materialize.ts';
 import { RateLimit } from './accounts/rate-limit.ts';
 import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
@@ -135,6 +136,7 @@ async function assemble(
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
   materializer.start();
+  const sweeper = sweepExpiredRows(database.db);
   const signingKeys = new SigningKeys(database, secrets);
   return {
     config,
@@ -178,6 +180,7 @@ async function assemble(
       await runner.release();
       await leases.release();
       await materializer.close();
+      await sweeper.stop();
       mcp.close();
       closeSettings();
       peers.close();

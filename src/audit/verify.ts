@@ -7,7 +7,7 @@ export interface ChainVerdict {
   checked: number;
   /** Hash of the newest event: kept elsewhere, it also shows a chain whose end was cut off. */
   head: string;
-  broken: { id: number; reason: string } | undefined;
+  broken: { id: number; createdAt: Date; action: string; reason: string } | undefined;
 }
 
 /** Walks an org's chain from its first event. A changed, inserted or missing row breaks it. */
@@ -32,7 +32,8 @@ export async function verifyAuditChain(db: Db, orgId: number): Promise<ChainVerd
           : hash !== hashOf(content)
             ? 'its content was changed'
             : undefined;
-      if (reason !== undefined) return { valid: false, checked, head, broken: { id, reason } };
+      if (reason !== undefined)
+        return { valid: false, checked, head, broken: { id, createdAt: content.created_at, action: content.action, reason } };
       head = hash;
       checked += 1;
       after = id;

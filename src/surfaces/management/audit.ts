@@ -12,6 +12,7 @@ import {
   validDay,
 } from '../../audit/read.ts';
 import { recordAudit } from '../../audit/record.ts';
+import { verifyAuditChain } from '../../audit/verify.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { answered } from '../shared/answers.ts';
@@ -93,6 +94,34 @@ export function auditRoutes(server: Server, context: Context): void {
           next_cursor: rows.length > limit && last !== undefined ? encodeCursor([last.id]) : null,
         },
       };
+    },
+  );
+
+  server.get(
+    '/api/audit_events/verification',
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'Verify the chain of audit events',
+        description:
+          'Each event stores a hash of its content and of the event before it. Keep `head` elsewhere: it also shows a cut-off end.',
+        response: answered(
+          200,
+          Type.Object({
+            valid: Type.Boolean(),
+            checked: Type.Integer(),
+            head: Type.String(),
+            broken: Type.Union([Type.Object({ created_at: Type.String(), action: Type.String(), reason: Type.String() }), Type.Null()]),
+          }),
+        ),
+      },
+    },
+    async (request) => {
+      const { valid, checked, head, broken } = await verifyAuditChain(context.database.db, principalOf(request).organization.id);
+      const shown = broken && { created_at: timestamp(broken.createdAt), action: broken.action, reason: broken.reason };
+      return { valid, checked, head, broken: shown ?? null };
     },
   );
 

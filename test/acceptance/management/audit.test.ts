@@ -140,6 +140,19 @@ test('the CSV is the whole filtered export, RFC 4180, with formulas made inert',
   assert.deepEqual(data[1]?.metadata, { format: 'csv', event_action: 'organization.updated' });
 });
 
+test('the chain can be verified over the wire', async () => {
+  const { key, id } = await createOrganization(parley);
+  await parley.call('PATCH', '/api/organization', { key, body: { name: 'Renamed' } });
+  const good = await parley.call('GET', '/api/audit_events/verification', { key });
+  assert.deepEqual([good.status, good.body.valid, good.body.checked, good.body.broken], [200, true, 2, null]);
+  const { database } = parley.context;
+  await database.script(`alter table audit_events disable trigger all;
+    update audit_events set metadata = '{}' where org_id = ${id} and action = 'organization.updated';
+    alter table audit_events enable trigger all;`);
+  const bad = await parley.call('GET', '/api/audit_events/verification', { key });
+  assert.deepEqual([bad.body.valid, bad.body.checked, bad.body.broken.action], [false, 1, 'organization.updated']);
+});
+
 test('it needs the scope, and shows one org only', async () => {
   const acme = await createOrganization(parley);
   const other = await createOrganization(parley);

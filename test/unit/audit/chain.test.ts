@@ -47,7 +47,8 @@ test('a row changed, or left out, behind the database breaks the chain at that r
   const ids = (await readAuditPage(database.db, 3, {}, { limit: 10, before: undefined })).map((row) => row.id).toReversed();
   await database.script('alter table audit_events disable trigger all');
   await sql`update audit_events set metadata = '{"name":"another"}' where id = ${ids[2]}`.execute(database.db);
-  assert.deepEqual((await verifyAuditChain(database.db, 3)).broken, { id: ids[2], reason: 'its content was changed' });
+  const { broken } = await verifyAuditChain(database.db, 3);
+  assert.deepEqual([broken?.id, broken?.reason], [ids[2], 'its content was changed']);
   await sql`delete from audit_events where id = ${ids[2]}`.execute(database.db);
   await database.script('alter table audit_events enable trigger all');
   assert.equal((await verifyAuditChain(database.db, 3)).broken?.id, ids[3]);

@@ -1,0 +1,31 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+const everyMs = 10 * 60_000;
+
+/** Deletes, now and then, what has outlived its use: kept answers after a day, sign-ins that have ended. Gives the way to stop. */
+export function sweepExpiredRows(db: Db): { stop(): Promise<void> } {
+  let sweeping: Promise<void> = Promise.resolve();
+  const timer = setInterval(() => {
+    // The database may be away; there is another time.
+    sweeping = deleteExpiredRows(db).catch(() => {});
+  }, everyMs).unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await sweeping;
+    },
+  };
+}
+
+/** In small statements: none may hold up the turns that write to the same tables. */
+export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
+  const statements = [
+    sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${batch})`,
+    sql`delete from user_sessions where ctid in (select ctid from user_sessions where expires_at < now() limit ${batch})`,
+  ];
+  for (const statement of statements) {
+    let deleted = batch;
+    while (deleted === batch) deleted = Number((await statement.execute(db)).numAffectedRows ?? 0);
+  }
+}

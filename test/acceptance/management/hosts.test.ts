@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startParley } from '../../support/parley.ts';
+
+const hosts = { base: 'api.example.com', agent: 'agents.example.com', management: 'manage.example.com' };
+const parley = await startParley(
+  { after },
+  { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: hosts.management } },
+);
+
+test('with split hosts each family answers on its own, and the audit log on two', async () => {
+  const cases: [path: string, on: (keyof typeof hosts)[]][] = [
+    ['/api/agents', ['management']],
+    ['/api/audit_events', ['base', 'management']],
+    ['/api/audit_events.csv', ['base', 'management']],
+    ['/openapi.json', ['management']],
+    ['/demo/assistant/v1/sessions', ['agent']],
+    ['/.well-known/jwks.json', ['base', 'agent', 'management']],
+    ['/healthz', ['base', 'agent', 'management']],
+  ];
+  for (const [path, on] of cases) {
+    for (const [family, host] of Object.entries(hosts)) {
+      const answer = await parley.call('GET', path, { key: parley.apiKey, headers: { host } });
+      const expected = on.some((name) => name === family) ? 200 : 404;
+      assert.equal(answer.status, expected, `${path} on ${host}`);
+      if (expected === 404) assert.equal(answer.text, '{"detail":"Not Found"}');
+    }
+  }
+});

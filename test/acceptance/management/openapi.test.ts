@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after });
+const { body: document, headers, status } = await parley.call('GET', '/openapi.json');
+
+interface Operation {
+  operationId: string;
+  summary: string;
+  tags: string[];
+  security?: unknown[];
+  parameters?: { in: string; name: string }[];
+  requestBody?: { content: Record<string, unknown> };
+  responses: Record<string, { description: string }>;
+}
+const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+);
+
+test('the document is public OpenAPI 3.1', () => {
+  assert.equal(status, 200);
+  assert.match(String(headers['content-type']), /^application\/json/);
+  assert.equal(document.openapi, '3.1.0');
+  assert.ok(document.info.title && document.info.version);
+});
+
+test('every operation has a name of its own, a summary, a tag, its path parameters and its errors', () => {
+  const names = operations.map(({ operation }) => operation.operationId);
+  assert.equal(new Set(names).size, names.length, 'operationId is unique');
+  for (const { path, method, operation } of operations) {
+    const name = `${method} ${path}`;
+    assert.ok(operation.summary && operation.tags.length > 0, name);
+    const parameters = (operation.parameters ?? []).filter((parameter) => parameter.in === 'path').map((parameter) => parameter.name);
+    assert.deepEqual(parameters.sort(), [...path.matchAll(/\{(\w+)\}/g)].map(([, parameter]) => parameter).sort(), name);
+    assert.ok(
+      Object.keys(operation.responses).some((code) => code.startsWith('2')),
+      name,
+    );
+    for (const [code, response] of Object.entries(operation.responses)) {
+      assert.ok(response.description && response.description !== 'Default Response', `${name} ${code}`);
+    }
+    if (operation.security?.length === 0) continue;
+    for (const code of ['401', '403', '404', '429', '503']) assert.ok(operation.responses[code], `${name} says when it answers ${code}`);
+    if (operation.requestBody) assert.ok(operation.responses['422'] ?? operation.responses['400'], name);
+  }
+});
+
+test('every reference leads somewhere, and nothing in it is a TypeBox leftover', () => {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, reference]) => reference);
+  assert.ok(references.length > 50);
+  for (const reference of new Set(references)) {
+    assert.ok(document.components.schemas[(reference ?? '').replace('#/components/schemas/', '')], reference);
+  }
+  assert.doesNotMatch(JSON.stringify(document), /~kind|~optional/);
+});
+
+test('a scope that a route needs is said', () => {
+  const post = document.paths['/api/agents'].post;
+  assert.deepEqual(post['x-scopes'], ['agents:write']);
+  assert.match(post.description, /`agents:write`/);
+});
+
+test('internal and reserved routes are left out', () => {
+  for (const { path } of operations) assert.doesNotMatch(path, /operator|^\/auth|^\/dashboard|healthz|readyz|metrics|\/account\//);
+});
+
+test('the reference page needs nothing from elsewhere', async () => {
+  const page = await parley.call('GET', '/docs/api/');
+  assert.equal(page.status, 200);
+  assert.match(String(page.headers['content-security-policy']), /default-src 'self'/);
+  const sources = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source ?? '');
+  assert.ok(sources.length > 0);
+  for (const source of sources) assert.doesNotMatch(source, /^(https?:)?\/\//);
+  assert.match(page.text, /"telemetry": false/);
+  assert.match(page.text, /"withDefaultFonts": false/);
+  const script = await parley.call('GET', '/docs/api/js/scalar.js');
+  assert.match(String(script.headers['content-type']), /javascript/);
+  assert.ok(script.text.length > 1_000_000);
+  assert.equal((await parley.call('GET', '/docs/api')).status, 301);
+  assert.equal((await parley.call('GET', '/docs/api/nothing')).text, '{"detail":"Not Found"}');
+});

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
+import { createAgent, createKey, createOrganization, operate } from '../../support/accounts.ts';
+import { startParley } from '../../support/parley.ts';
+
+const parley = await startParley({ after }, { settings: { PARLEY_AUDIT_TOKENS: '1' } });
+const acme = await createOrganization(parley, 'acme');
+await createAgent(parley, acme.key, 'desk');
+const mint = (body: unknown, key: string | undefined = acme.key, slug = 'desk') =>
+  parley.call('POST', `/api/agents/${slug}/session_tokens`, { key, body });
+
+test('a token lives 900 s unless told, and from 60 to 7,200 s', async () => {
+  const lifetime = async (body: unknown) => {
+    const answer = await mint(body);
+    assert.equal(answer.status, 200, answer.text);
+    const { exp = 0, iat = 0 } = decodeJwt(answer.body.token);
+    assert.equal(Date.parse(answer.body.expires_at), exp * 1_000);
+    assert.match(answer.body.expires_at, /\+00:00$/);
+    return exp - iat;
+  };
+  assert.equal(await lifetime({}), 900);
+  assert.equal(await lifetime({ ttl_seconds: 60 }), 60);
+  assert.equal(await lifetime({ ttl_seconds: 7_200 }), 7_200);
+  for (const ttl_seconds of [59, 7_201, 0, -1, 1.5, '900']) {
+    const refused = await mint({ ttl_seconds });
+    assert.equal(refused.status, 422);
+    assert.deepEqual(Object.keys(refused.body).sort(), ['error', 'message']);
+    assert.match(refused.body.message, /^ttl_seconds: /);
+  }
+});
+
+test('anyone can verify it with the published keys', async () => {
+  const url = await parley.listen();
+  const { body } = await mint({ end_user_id: 'user_42', agent_instance_id: 'desk-1', metadata: { plan: 'pro' } });
+  const { payload, protectedHeader } = await jwtVerify(body.token, createRemoteJWKSet(new URL(`${url}/.well-known/jwks.json`)));
+  assert.equal(protectedHeader.alg, 'EdDSA');
+  assert.deepEqual(
+    [payload.sub, payload.org_id, payload.agent_slug, payload.agent_instance_id, payload.metadata],
+    ['user_42', acme.id, 'desk', 'desk-1', { plan: 'pro' }],
+  );
+});
+
+test('errors are flat', async () => {
+  const unauthorized = await parley.call('POST', '/api/agents/desk/session_tokens', { body: {} });
+  assert.deepEqual([unauthorized.status, unauthorized.body], [401, { error: 'unauthorized', message: 'Unauthorized' }]);
+  const forbidden = await mint({}, await createKey(parley, acme.key, ['agents:read']));
+  assert.deepEqual([forbidden.status, forbidden.body], [403, { error: 'forbidden', message: 'Missing scope: session_tokens:mint' }]);
+  const missing = await mint({}, acme.key, 'nobody');
+  assert.deepEqual([missing.status, missing.body], [404, { error: 'not_found', message: 'Not Found' }]);
+  const invalid = await mint({ end_user: 'x' });
+  assert.deepEqual([invalid.status, invalid.body.error], [422, 'invalid']);
+  const large = await mint({ metadata: { text: 'x'.repeat(3_000) } });
+  assert.deepEqual([large.status, large.body.error], [422, 'invalid']);
+});
+
+test('a token is nobody on the flat, the native and the management routes', async () => {
+  const { body } = await mint({ end_user_id: 'user_42' });
+  for (const [method, path] of [
+    ['POST', '/v1/sessions'],
+    ['GET', '/v1/sessions/ses_x'],
+    ['POST', '/acme/desk/v1/sessions'],
+    ['GET', '/acme/desk/v1/sessions'],
+    ['GET', '/api/agents'],
+    ['POST', '/api/agents/desk/session_tokens'],
+    ['GET', '/api/audit_events'],
+    ['GET', '/operator/organizations'],
+  ] as const) {
+    assert.equal((await parley.call(method, path, { key: body.token, ...(method === 'POST' ? { body: {} } : {}) })).status, 401, path);
+  }
+});
+
+test('after a rotation of the signing keys both are published, and the older token holds', async () => {
+  const { body } = await mint({ end_user_id: 'user_42' });
+  const before = (await parley.call('GET', '/.well-known/jwks.json')).body.keys;
+  const rotated = await parley.call('POST', '/operator/signing_keys/rotate', { key: parley.operatorKey });
+  assert.equal(rotated.status, 200);
+  const keys = (await parley.call('GET', '/.well-known/jwks.json')).body.keys;
+  assert.deepEqual([keys.length, keys[0].kid, keys[1].kid], [before.length + 1, rotated.body.kid, before[0].kid]);
+  assert.ok(await parley.context.tokens.verify(body.token));
+});
+
+test('minting is on record where the operator wants it, without the token', async () => {
+  const { body } = await mint({ end_user_id: 'audited' });
+  const { text, body: page } = await parley.call('GET', '/api/audit_events?event_action=session_token.minted', { key: acme.key });
+  assert.equal(page.data[0].metadata.end_user_id, 'audited');
+  assert.equal(text.includes(body.token), false);
+});
+
+test('a deleted agent ends its tokens; an over-budget org gets none', async () => {
+  await createAgent(parley, acme.key, 'brief');
+  const { body } = await mint({}, acme.key, 'brief');
+  assert.ok(await parley.context.tokens.verify(body.token));
+  await parley.call('DELETE', '/api/agents/brief', { key: acme.key });
+  assert.equal(await parley.context.tokens.verify(body.token), undefined);
+  await operate(parley, 'acme', { total_tokens_cap: 0 });
+  const refused = await mint({});
+  assert.equal(refused.status, 402);
+  assert.deepEqual(Object.keys(refused.body).sort(), ['error', 'message', 'reason']);
+});

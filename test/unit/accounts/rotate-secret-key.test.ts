@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { credentialReader } from '../../../src/accounts/credential-for.ts';
+import { Directory } from '../../../src/accounts/directory.ts';
+import { deleteExpiredRows } from '../../../src/accounts/expired-rows.ts';
+import { storeCredential } from '../../../src/accounts/model-credentials.ts';
+import { createOrganization } from '../../../src/accounts/organizations.ts';
+import { rotateSecretKey } from '../../../src/accounts/rotate-secret-key.ts';
+import { checkSecretKey, createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+
+const database = await wrapPGlite({});
+await migrate(database);
+after(() => database.close());
+const at = new Date();
+const first = createSecretBox(Buffer.alloc(32, 1));
+const second = createSecretBox(Buffer.alloc(32, 2));
+
+test('after a rotation everything opens with the new key and nothing with the old one', async () => {
+  await checkSecretKey(database, first);
+  await assert.rejects(checkSecretKey(database, second), /PARLEY_SECRET_KEY/);
+  const { id: orgId } = await createOrganization(database.db, { slug: 'acme', name: 'Acme', at });
+  await database.db.transaction().execute((db) => storeCredential(db, { orgId, at }, first, { name: 'openai', secret: 'sk-0123456789ab' }));
+  const { kid } = await new SigningKeys(database, first).current();
+
+  assert.deepEqual(await rotateSecretKey(database, first, second), { resealed: 1 });
+  await checkSecretKey(database, second);
+  await assert.rejects(checkSecretKey(database, first), /PARLEY_SECRET_KEY/);
+  assert.equal(await credentialReader(new Directory(database, 'proc_1'), second)(orgId, 'openai'), 'sk-0123456789ab');
+  await assert.rejects(credentialReader(new Directory(database, 'proc_1'), first)(orgId, 'openai'));
+  assert.equal((await new SigningKeys(database, second).current()).kid, kid);
+  await assert.rejects(rotateSecretKey(database, first, second), 'the old key opens nothing any more');
+});
+
+test('what has expired is swept away, in batches, and nothing else', async () => {
+  const old = new Date(Date.now() - 25 * 3_600_000);
+  const rows = Array.from({ length: 7 }, (_, index) => ({ org_id: 1, key: `old ${index}`, fingerprint: 'x', created_at: old }));
+  await database.db
+    .insertInto('idempotency_keys')
+    .values([...rows, { org_id: 1, key: 'new', fingerprint: 'x', created_at: at }])
+    .execute();
+  await deleteExpiredRows(database.db, 3);
+  assert.deepEqual(await database.db.selectFrom('idempotency_keys').select('key').execute(), [{ key: 'new' }]);
+});
