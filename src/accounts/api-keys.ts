@@ -24,7 +24,7 @@ export function isApiKey(secret: string): boolean {
 }
 
 export function newApiKeySecret(): string {
-  return `svc_live_${randomBytes(24).toString('base64url')}`;
+  return `svc_live_${randomBytes(32).toString('base64url')}`;
 }
 
 /** Keys are random, not chosen, so a plain SHA-256 is enough to keep them unreadable. */

@@ -37,7 +37,7 @@ export async function seedInstallation(database: Database, config: Config, clock
       return { created: false };
     }
     const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
-    const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(24).toString('base64url')}`;
+    const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
     const ownerToken = await createDemo(transaction, apiKey, clock.now());
     await storeOperatorKey(transaction, operatorKey);
     // Before the commit: a crash in between must not leave keys that nobody knows.

@@ -10,6 +10,7 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
   const pool = new pg.Pool({ connectionString: url, max: poolSize, connectionTimeoutMillis: 5_000, keepAlive: true });
   // A connection that breaks while idle is dropped by the pool; the next query opens another.
   pool.on('error', () => {});
+  await checkServer(pool);
   const listener = createListener(url);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
   return {
@@ -34,6 +35,18 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
       await pool.end();
     },
   };
+}
+
+/** A wrong address is found out at the start, in words that name the setting. */
+async function checkServer(pool: pg.Pool): Promise<void> {
+  try {
+    const { rows } = await pool.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
+    if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is needed');
+  } catch (error) {
+    await pool.end();
+    const reason = error instanceof Error ? error.message || ('code' in error ? String(error.code) : error.name) : String(error);
+    throw new Error(`DATABASE_URL: ${reason}`, { cause: error });
+  }
 }
 
 /** Holds one connection for LISTEN and opens it again when it breaks. Receivers look again after every reconnect. */

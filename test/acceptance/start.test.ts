@@ -1,0 +1,124 @@
+// How the program starts (decisions 1): settings, help, the first start and the data directory.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { createDatabase, engine } from '../support/engine.ts';
+import { spawnServer, startServer } from '../support/server-process.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'parley-start-'));
+after(() => rmSync(directory, { recursive: true }));
+
+async function runToEnd(settings: Record<string, string>, args: string[] = []): Promise<{ code: number | null; output: string }> {
+  const printed: string[] = [];
+  const child = spawnServer({ PARLEY_DATA_DIR: directory, PORT: '0', ...settings }, (text) => printed.push(text), args);
+  await once(child, 'close');
+  return { code: child.exitCode, output: printed.join('') };
+}
+
+const badSettings: [name: string, value: string, says: string][] = [
+  ['PORT', '80a', 'must be a whole number from 0 to 65535, not "80a"'],
+  ['PORT', '65536', 'must be a whole number from 0 to 65535, not "65536"'],
+  ['DATABASE_URL', 'mysql://127.0.0.1/parley', 'must be a URL that starts with postgres:// or postgresql://'],
+  ['REDIS_URL', '127.0.0.1:6379', 'must be a URL that starts with redis:// or rediss://'],
+  ['PARLEY_API_KEY', 'svc_live_short', 'must be svc_live_ and 16 or more of A-Z a-z 0-9 _ -'],
+  ['PARLEY_OPERATOR_KEY', 'svc_live_0123456789abcdef', 'must be svc_operator_ and 16 or more of A-Z a-z 0-9 _ -'],
+  ['PARLEY_SECRET_KEY', 'c2hvcnQ=', 'must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them'],
+  ['PARLEY_GATEWAY', 'yes', 'must be 1 or 0, not "yes"'],
+  ['PARLEY_GATEWAY_PEERS', '[1]', 'must be a JSON object'],
+  ['PARLEY_LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent, not "loud"'],
+  ['PARLEY_MAX_TURNS', '0', 'must be a whole number from 1 to 1000000, not "0"'],
+];
+for (const [name, value, says] of badSettings) {
+  test(`${name}=${value} stops the start with one line that names it`, async () => {
+    assert.deepEqual(await runToEnd({ [name]: value }), { code: 2, output: `parley: ${name}: ${says}\n` });
+  });
+}
+
+test('--help lists every setting and starts nothing', async () => {
+  const { code, output } = await runToEnd({ PORT: 'not looked at' }, ['--help']);
+  assert.equal(code, 0);
+  const named = [...output.matchAll(/^ {2}([A-Z][A-Z0-9_]+) /gm)].map(([, name]) => name);
+  for (const [name] of badSettings) assert.ok(named.includes(name), name);
+  for (const name of ['HOST', 'PARLEY_DATA_DIR', 'PARLEY_BASE_HOST', 'PARLEY_AGENT_HOST', 'PARLEY_MANAGEMENT_HOST', 'PARLEY_DRAIN_SECONDS'])
+    assert.ok(named.includes(name), name);
+});
+
+test('a .env file of the working directory counts, and the environment wins over it', async () => {
+  const file = join(directory, '.env');
+  writeFileSync(file, 'PARLEY_DRAIN_SECONDS=soon\n');
+  try {
+    const refused = await runToEnd({});
+    assert.deepEqual(refused, { code: 2, output: 'parley: PARLEY_DRAIN_SECONDS: must be a whole number from 0 to 3600, not "soon"\n' });
+    const elsewhere = await runToEnd({ PARLEY_DRAIN_SECONDS: '5', PARLEY_MAX_TURNS: 'x' });
+    assert.match(elsewhere.output, /^parley: PARLEY_MAX_TURNS: /);
+  } finally {
+    rmSync(file);
+  }
+});
+
+test('a port in use is one clear line', async (t) => {
+  const server = await startServer(t);
+  const second = await createDatabase();
+  t.after(second.remove);
+  const { code, output } = await runToEnd({ ...second.settings, PORT: new URL(server.url).port });
+  assert.equal(code, 1);
+  assert.match(output, /^parley: .*EADDRINUSE.*\n$/);
+});
+
+test('the first start shows its keys once and keeps them for the owner alone', async (t) => {
+  const server = await startServer(t, { settings: { PARLEY_API_KEY: '', PARLEY_OPERATOR_KEY: '' } });
+  const [, apiKey = ''] = server.output().match(/^API key \(shown once\): (svc_live_[A-Za-z0-9_-]{43})$/m) ?? [];
+  const [, operatorKey = ''] = server.output().match(/^Operator key: +(svc_operator_[A-Za-z0-9_-]{16,})$/m) ?? [];
+  const file = join(server.database.settings.PARLEY_DATA_DIR, 'credentials.json');
+  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: apiKey, operator_key: operatorKey });
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+
+  assert.equal(await server.stop(), 0);
+  const before = server.output().length;
+  await server.start();
+  const again = server.output().slice(before);
+  assert.match(again, /^Parley is ready at /m);
+  assert.doesNotMatch(again, /svc_live_|svc_operator_/);
+  const organization = await fetch(`${server.url}/api/organization`, { headers: { authorization: `Bearer ${apiKey}` } });
+  assert.equal(organization.status, 200);
+});
+
+test('after a kill -9 the same data is opened again', async (t) => {
+  const server = await startServer(t);
+  const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' };
+  const created = await fetch(`${server.url}/v1/sessions`, { method: 'POST', headers, body: '{"session_id":"kept"}' });
+  assert.equal(created.status, 200);
+  await server.kill();
+  await server.start();
+  assert.equal((await fetch(`${server.url}/v1/sessions/kept`, { headers })).status, 200);
+});
+
+if (engine === 'pglite') {
+  test('a second process on the same data directory is refused, and the first goes on', async (t) => {
+    const server = await startServer(t);
+    const { PARLEY_DATA_DIR } = server.database.settings;
+    const { code, output } = await runToEnd({ PARLEY_DATA_DIR });
+    assert.equal(code, 1);
+    assert.equal(
+      output,
+      `parley: the data directory ${PARLEY_DATA_DIR} is in use by process ${server.pid}; stop it, or set PARLEY_DATA_DIR to another directory\n`,
+    );
+    assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  });
+} else {
+  test('two processes share one PostgreSQL, and a key of one works on the other', async (t) => {
+    const first = await startServer(t);
+    const second = await startServer(t, { database: first.database });
+    const headers = { authorization: `Bearer ${first.apiKey}` };
+    assert.equal((await fetch(`${second.url}/api/organization`, { headers })).status, 200);
+  });
+
+  test('an unreachable database is one clear line', async () => {
+    const { code, output } = await runToEnd({ DATABASE_URL: 'postgresql://parley@127.0.0.1:1/parley' });
+    assert.equal(code, 1);
+    assert.match(output, /^parley: DATABASE_URL: connect ECONNREFUSED 127.0.0.1:1\n$/);
+  });
+}
