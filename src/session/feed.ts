@@ -1,3 +1,4 @@
+import { Drafts } from './drafts.ts';
 import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
 import type { SessionLog } from './log.ts';
 
@@ -7,6 +8,7 @@ const maxPending = 1_024;
 /** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
 export class Feed {
   private readonly subscriptions = new Map<string, Set<Subscription>>();
+  private readonly drafts = new Drafts();
   /** Told when somebody begins to watch the text of a session that may be running in another process. */
   onWatched: (sessionId: string) => void = () => {};
 
@@ -18,11 +20,18 @@ export class Feed {
     });
     set.add(subscription);
     this.subscriptions.set(sessionId, set);
+    if (live) for (const fragment of this.draftsOf(sessionId)) subscription.push(fragment);
     if (live && mayRunElsewhere) this.onWatched(sessionId);
     return subscription;
   }
 
+  /** What is being written in a session, from each message's first word on. */
+  draftsOf(sessionId: string): LiveFragment[] {
+    return Array.from(this.drafts.of(sessionId), (draft) => ({ ...draft }));
+  }
+
   publish(sessionId: string, updates: readonly SessionUpdate[]): void {
+    for (const update of updates) this.drafts.note(sessionId, update);
     const set = this.subscriptions.get(sessionId);
     if (set === undefined) return;
     for (const subscription of set) for (const update of updates) subscription.push(update);
@@ -159,8 +168,8 @@ export async function* follow(
 const maxPreviewed = 64;
 
 /**
- * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who joined in the
- * middle, or missed a piece, gets the message when it is stored; one who read it from the log gets no late pieces of it.
+ * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who missed a
+ * piece gets the message when it is stored; one who read it from the log gets no late pieces of it.
  */
 class Preview {
   private readonly shown = new Map<string, number>();

@@ -54,7 +54,7 @@ export async function joinPeers(
         directory.invalidate(rest[0] ?? '*');
         return;
       case 'watch':
-        for (const sessionId of rest) watchedElsewhere.set(sessionId, Date.now() + watchLastsMs);
+        for (const sessionId of rest) watched(sessionId);
         return;
       case 'live':
         receiveLive(payload.slice(payload.indexOf('{')));
@@ -81,6 +81,13 @@ export async function joinPeers(
       );
   }
 
+  /** The first to watch from elsewhere is shown what was written before. */
+  function watched(sessionId: string): void {
+    const isNew = !watchedElsewhere.has(sessionId);
+    watchedElsewhere.set(sessionId, Date.now() + watchLastsMs);
+    if (isNew && runner.isRunning(sessionId) !== undefined) for (const draft of feed.draftsOf(sessionId)) showLive(sessionId, draft);
+  }
+
   function receiveLive(text: string): void {
     const { session, fragments } = JSON.parse(text) as { session: string; fragments: LiveFragment[] };
     feed.publish(session, fragments);
@@ -94,16 +101,18 @@ export async function joinPeers(
     if (Buffer.byteLength(text) <= maxNoticeBytes) bus.send(`${processId} live ${text}`);
   }
 
+  function showLive(sessionId: string, fragment: LiveFragment): void {
+    if (!watchedElsewhere.has(sessionId)) return;
+    const waiting = gathered.get(sessionId);
+    if (waiting !== undefined) waiting.push(fragment);
+    else {
+      gathered.set(sessionId, [fragment]);
+      setTimeout(sendGathered, gatherMs, sessionId);
+    }
+  }
+
   return {
-    showLive(sessionId, fragment) {
-      if (!watchedElsewhere.has(sessionId)) return;
-      const waiting = gathered.get(sessionId);
-      if (waiting !== undefined) waiting.push(fragment);
-      else {
-        gathered.set(sessionId, [fragment]);
-        setTimeout(sendGathered, gatherMs, sessionId);
-      }
-    },
+    showLive,
     announce(sessionIds) {
       for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
     },

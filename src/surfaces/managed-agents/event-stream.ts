@@ -5,7 +5,7 @@ import { isStored } from '../../session/events.ts';
 import { follow } from '../../session/feed.ts';
 import type { Session } from '../../session/sessions.ts';
 import { sendEvents } from '../shared/sse.ts';
-import { closingFrame, DeltaFrames, frameText, isTerminal } from './project.ts';
+import { closingFrame, deltaFrame, frameText, isTerminal } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 
 /** Text goes to the socket in pieces of about this size, so that a slow reader of a long log holds little. */
@@ -34,17 +34,15 @@ async function* frames(
   const subscription = context.feed.subscribe(sessionId, deltas, true);
   const close = () => subscription.close();
   signal.addEventListener('abort', close, { once: true });
-  const previews = deltas ? new DeltaFrames(sessionId) : undefined;
   try {
     for await (const updates of follow(context.log, subscription, sessionId, after, true)) {
       let text = '';
       for (const update of updates) {
         if (!isStored(update)) {
-          text += previews?.project(update) ?? '';
+          text += deltaFrame(update, sessionId);
           continue;
         }
         text += frameText(update, sessionId);
-        previews?.note(update);
         if (until === 'idle' && isTerminal(update)) {
           yield text;
           return;

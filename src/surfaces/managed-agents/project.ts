@@ -104,36 +104,9 @@ export function closingFrame(reason: ClosingReason): string {
   return `event: stream.closed\ndata: ${JSON.stringify({ type: 'stream.closed', reason, message: messages[reason] })}\n\n`;
 }
 
-/**
- * Previews of messages as they are written: frames without id, whose sum is the `agent.message` that follows. A message
- * of which something was missed is not previewed any further, since the sum would be wrong.
- */
-export class DeltaFrames {
-  private readonly sessionId: string;
-  /** Characters shown of each message of the running turn that is still being written. */
-  private readonly shown = new Map<string, number>();
-  private readonly finished = new Set<string>();
-
-  constructor(sessionId: string) {
-    this.sessionId = sessionId;
-  }
-
-  project(fragment: LiveFragment): string {
-    const { type, messageId, offset, text } = fragment;
-    if (type !== 'text-delta' || this.finished.has(messageId) || (this.shown.get(messageId) ?? 0) !== offset) return '';
-    this.shown.set(messageId, offset + text.length);
-    const data = { type: 'agent.message_delta', session_id: this.sessionId, message_id: messageId, text };
-    return `event: agent.message_delta\ndata: ${JSON.stringify(data)}\n\n`;
-  }
-
-  /** A stored event may be the whole of what was previewed, or the end of its turn. */
-  note(event: StoredEvent): void {
-    if (event.type === 'message-produced') {
-      this.shown.delete(event.data.messageId);
-      this.finished.add(event.data.messageId);
-    } else if (isTerminal(event)) {
-      this.shown.clear();
-      this.finished.clear();
-    }
-  }
+/** A preview without id or seq: the sum of a message's previews is the `agent.message` that follows. */
+export function deltaFrame({ type, messageId, text }: LiveFragment, sessionId: string): string {
+  if (type !== 'text-delta') return '';
+  const data = { type: 'agent.message_delta', session_id: sessionId, message_id: messageId, text };
+  return `event: agent.message_delta\ndata: ${JSON.stringify(data)}\n\n`;
 }
