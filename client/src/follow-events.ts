@@ -17,6 +17,10 @@ export interface EventOptions {
   onConnection?: (state: 'open' | 'lost') => void;
 }
 
+interface StreamClosed {
+  type: 'stream.closed';
+}
+
 /** Follows a session's log over as many connections as it takes. Throws what trying again cannot cure. */
 export async function* followEvents(transport: Transport, path: string, options: EventOptions): AsyncGenerator<ManagedEvent, void> {
   const { deltas, until, signal, onConnection } = options;
@@ -29,19 +33,16 @@ export async function* followEvents(transport: Transport, path: string, options:
       const call = { query, headers: { accept: 'text/event-stream' }, maxRetries: 0, ...(signal === undefined ? {} : { signal }) };
       const response = await transport.open('GET', path, call);
       if (lost) onConnection?.('open');
-      // Text that began before this connection would have a hole: its whole message follows.
-      let partial = lost;
       lost = false;
       for await (const { data } of readFrames(bodyOf(response))) {
         attempt = 0;
-        const event: ManagedEvent = JSON.parse(data);
-        if (event.type === 'agent.message_delta') {
-          if (!partial) yield event;
-          continue;
+        const event: ManagedEvent | StreamClosed = JSON.parse(data);
+        // The server says why it hangs up; where that matters, the next attempt is told the same with its status.
+        if (event.type === 'stream.closed') continue;
+        if (event.type !== 'agent.message_delta') {
+          if (event.seq <= after) continue;
+          after = event.seq;
         }
-        if (event.seq <= after) continue;
-        after = event.seq;
-        if (event.type !== 'session.status_running') partial = false;
         yield event;
         if (until === 'idle' && (event.type === 'session.status_idle' || event.type === 'session.error')) return;
       }

@@ -26,19 +26,33 @@ interface Logged {
   seq: number;
   session_id: string;
   created_at: string;
+  turn_id: string;
 }
 
 /** An entry of the log: stored, ordered, the same for everyone who reads it. */
 export type LoggedEvent = Logged &
   (
-    | { type: 'user.message'; text: string; files?: string[]; participant_name?: string; participant_type?: 'human' | 'ai' }
-    | { type: 'user.tool_confirmation'; request_id: string; result: Decision }
+    | {
+        type: 'user.message';
+        message_id: string;
+        text: string;
+        files?: string[];
+        participant_name?: string;
+        participant_type?: 'human' | 'ai';
+      }
+    | { type: 'user.tool_confirmation'; request_id: string; tool_use_id: string; result: Decision }
     | { type: 'user.interrupt' }
-    | { type: 'session.status_running' }
-    | { type: 'agent.message'; text: string }
+    | { type: 'session.status_running'; agent: string }
+    | {
+        type: 'agent.message';
+        message_id: string;
+        agent: string;
+        text: string /** Cut off by an interrupt or a failure. */;
+        partial?: boolean;
+      }
     | { type: 'agent.thinking'; text: string }
     | { type: 'agent.tool_use'; tool_use_id: string; tool: string; input: unknown }
-    | { type: 'agent.tool_result'; tool_use_id: string; output: string; is_error: boolean }
+    | { type: 'agent.tool_result'; tool_use_id: string; tool: string; output: string; is_error: boolean }
     | {
         type: 'session.status_idle';
         stop_reason: 'end_turn' | 'requires_action' | 'interrupted' | 'max_steps';
@@ -46,15 +60,21 @@ export type LoggedEvent = Logged &
         /** With `requires_action`, and with `denied`. */
         request_id?: string;
         pending_input?: PendingInput;
+        tool_use_id?: string;
         denied?: boolean;
       }
-    | { type: 'session.error'; code: string; message: string; provider?: string }
+    | { type: 'session.error'; code: string; message: string; provider?: string; usage: Usage }
+    | { type: 'session.context_condensed'; through_seq: number; summary: string | null }
   );
 
-/** Text as it is written: a preview of the `agent.message` that follows, never stored. */
+/**
+ * Text as it is written: a preview of the `agent.message` with the same `message_id`, never stored. Who joins in the middle
+ * of a message gets none of it, only the whole message.
+ */
 export interface MessageDelta {
   type: 'agent.message_delta';
-  session_id?: string;
+  session_id: string;
+  message_id: string;
   text: string;
 }
 

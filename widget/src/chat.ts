@@ -1,0 +1,146 @@
+import { type Decision, type Managed, NotFoundError, ParleyError } from '../../client/src/index.ts';
+import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
+import type { RememberedSession } from './remembered-session.ts';
+
+/** Messages that were typed and are not in the log yet: they wait for their turn, or for the network. */
+export interface Outgoing {
+  text: string;
+  files: string[];
+}
+
+/** One conversation with the server: begins or resumes a session, follows its log, and sends what the person does. */
+export class Chat {
+  conversation: Conversation = emptyConversation();
+  outgoing: Outgoing[] = [];
+  /** `loading` until the log so far is there. */
+  state: 'empty' | 'loading' | 'open' | 'lost' | 'failed' = 'empty';
+  failure: string | undefined;
+  readonly #managed: Managed;
+  readonly #remembered: RememberedSession;
+  readonly #metadata: Record<string, unknown>;
+  readonly #changed: () => void;
+  #sessionId: string | undefined;
+  #following = new AbortController();
+
+  constructor(managed: Managed, remembered: RememberedSession, metadata: Record<string, unknown>, changed: () => void) {
+    this.#managed = managed;
+    this.#remembered = remembered;
+    this.#metadata = metadata;
+    this.#changed = changed;
+  }
+
+  get sessionId(): string | undefined {
+    return this.#sessionId;
+  }
+
+  /** Goes on with the conversation that this browser had, if it had one. */
+  resume(): void {
+    const sessionId = this.#remembered.read();
+    if (sessionId === undefined) return;
+    this.#sessionId = sessionId;
+    this.state = 'loading';
+    void this.#follow(sessionId);
+  }
+
+  /** Throws when it could not be sent; the text is then still the caller's. */
+  async send(text: string, files: File[]): Promise<void> {
+    const entry = { text, files: files.map(({ name }) => name) };
+    this.outgoing.push(entry);
+    this.#changed();
+    try {
+      const sessionId = this.#sessionId ?? (await this.#begin());
+      for (const file of files) await this.#managed.upload(sessionId, file.name, file);
+      await this.#managed.send(sessionId, text);
+      this.failure = undefined;
+    } catch (error) {
+      this.outgoing = this.outgoing.filter((other) => other !== entry);
+      throw error;
+    } finally {
+      this.#changed();
+    }
+  }
+
+  async confirm(requestId: string, decision: Decision): Promise<void> {
+    if (this.#sessionId !== undefined) await this.#managed.confirm(this.#sessionId, requestId, decision);
+  }
+
+  async interrupt(): Promise<void> {
+    if (this.#sessionId !== undefined) await this.#managed.interrupt(this.#sessionId);
+  }
+
+  /** Tries again after a failure. */
+  reconnect(): void {
+    this.failure = undefined;
+    if (this.#sessionId === undefined) return;
+    this.state = 'lost';
+    void this.#follow(this.#sessionId);
+  }
+
+  /** Leaves this conversation; the next message begins another. */
+  startOver(): void {
+    this.close();
+    this.#following = new AbortController();
+    this.#remembered.forget();
+    this.#sessionId = undefined;
+    this.conversation = emptyConversation();
+    this.outgoing = [];
+    this.failure = undefined;
+    this.state = 'empty';
+    this.#changed();
+  }
+
+  close(): void {
+    this.#following.abort();
+  }
+
+  async #begin(): Promise<string> {
+    const { id } = await this.#managed.create({ metadata: this.#metadata });
+    this.#sessionId = id;
+    this.#remembered.write(id);
+    this.state = 'open';
+    void this.#follow(id);
+    return id;
+  }
+
+  async #follow(sessionId: string): Promise<void> {
+    const { signal } = this.#following;
+    const onConnection = (state: 'open' | 'lost') => {
+      if (state === 'lost') this.state = 'lost';
+      else if (this.state === 'lost') this.state = 'open';
+      this.#changed();
+    };
+    try {
+      await this.#catchUp(sessionId);
+      const after = this.conversation.lastSeq;
+      for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
+        addEvent(this.conversation, event);
+        if (event.type === 'user.message') this.#arrived(event.text);
+        this.#changed();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof NotFoundError) return this.startOver();
+      this.state = 'failed';
+      this.failure = reasonOf(error);
+      this.#changed();
+    }
+  }
+
+  /** A resumed conversation is shown at once and whole, not told again piece by piece. */
+  async #catchUp(sessionId: string): Promise<void> {
+    if (this.state !== 'loading') return;
+    const { events } = await this.#managed.get(sessionId, { signal: this.#following.signal });
+    for (const event of events) addEvent(this.conversation, event);
+    this.state = 'open';
+    this.#changed();
+  }
+
+  #arrived(text: string): void {
+    const index = this.outgoing.findIndex((entry) => entry.text === text);
+    if (index >= 0) this.outgoing.splice(index, 1);
+  }
+}
+
+export function reasonOf(error: unknown): string {
+  return error instanceof ParleyError || error instanceof TypeError ? error.message : 'Something went wrong';
+}

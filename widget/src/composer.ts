@@ -1,0 +1,71 @@
+import { html, nothing, type TemplateResult } from 'lit';
+import { live } from 'lit/directives/live.js';
+import { icons } from './icons.ts';
+import type { Labels } from './labels.ts';
+
+export interface Composer {
+  labels: Labels;
+  text: string;
+  files: File[];
+  running: boolean;
+  uploads: boolean;
+  disabled: boolean;
+  onText(text: string): void;
+  onFiles(files: File[]): void;
+  onRemove(file: File): void;
+  onSend(): void;
+  onStop(): void;
+}
+
+/** Enter sends, Shift and Enter begins a line. While the agent works and nothing is written, the button stops it. */
+export function composerView(composer: Composer): TemplateResult {
+  const { labels, text, files, disabled } = composer;
+  const canSend = text.trim() !== '' || files.length > 0;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (canSend) composer.onSend();
+  };
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  const onInput = ({ target }: Event) => {
+    if (target instanceof HTMLTextAreaElement) composer.onText(target.value);
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const pasted = [...(event.clipboardData?.files ?? [])];
+    if (!composer.uploads || pasted.length === 0) return;
+    event.preventDefault();
+    composer.onFiles(pasted);
+  };
+  return html`<form part="composer" @submit=${submit}>
+    ${files.length > 0 ? html`<div class="files">${files.map((file) => chip(file, composer))}</div>` : nothing}
+    ${composer.uploads ? attachButton(composer) : nothing}
+    <textarea part="input" rows="1" maxlength="200000" aria-label=${labels.placeholder} placeholder=${labels.placeholder} ?disabled=${disabled}
+      .value=${live(text)} @input=${onInput} @keydown=${onKey} @paste=${onPaste}></textarea>
+    ${
+      composer.running && !canSend
+        ? html`<button type="button" class="stop" part="stop" title=${labels.stop} aria-label=${labels.stop} @click=${composer.onStop}>${icons.stop}</button>`
+        : html`<button type="submit" class="primary" part="send" title=${labels.send} aria-label=${labels.send} ?disabled=${disabled || !canSend}>${icons.send}</button>`
+    }
+  </form>`;
+}
+
+function chip(file: File, { labels, onRemove }: Composer): TemplateResult {
+  return html`<span class="file">${file.name}<button type="button" aria-label="${labels.remove} ${file.name}" @click=${() => onRemove(file)}>×</button></span>`;
+}
+
+function attachButton({ labels, disabled, onFiles }: Composer): TemplateResult {
+  const pick = ({ currentTarget }: Event) => {
+    if (currentTarget instanceof HTMLElement) currentTarget.parentElement?.querySelector('input')?.click();
+  };
+  const picked = ({ target }: Event) => {
+    if (!(target instanceof HTMLInputElement)) return;
+    onFiles([...(target.files ?? [])]);
+    // The same file can be picked again.
+    target.value = '';
+  };
+  return html`<span>
+    <button type="button" class="icon" title=${labels.attach} aria-label=${labels.attach} ?disabled=${disabled} @click=${pick}>${icons.attach}</button>
+    <input type="file" multiple hidden tabindex="-1" aria-hidden="true" @change=${picked} />
+  </span>`;
+}

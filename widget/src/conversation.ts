@@ -1,0 +1,88 @@
+import type { Decision, ManagedEvent, PendingInput } from '../../client/src/index.ts';
+
+/** What is shown, in order. */
+export type Item =
+  | { kind: 'user'; id: string; text: string; files: string[] }
+  | { kind: 'agent'; id: string; text: string }
+  | { kind: 'tool'; id: string; tool: string; input: unknown; output: string | undefined; failed: boolean }
+  | { kind: 'approval'; id: string; question: PendingInput; input: unknown; decision: Decision | undefined }
+  | { kind: 'notice'; id: string; text: string };
+
+export interface Conversation {
+  items: Item[];
+  /** The message that is being written. */
+  draft: { id: string; text: string } | undefined;
+  running: boolean;
+  lastSeq: number;
+}
+
+export function emptyConversation(): Conversation {
+  return { items: [], draft: undefined, running: false, lastSeq: 0 };
+}
+
+/** Adds one event of the log, or a piece of the draft. The same events give the same conversation, live or replayed. */
+export function addEvent(conversation: Conversation, event: ManagedEvent): void {
+  const { items } = conversation;
+  if (event.type === 'agent.message_delta') {
+    const { draft } = conversation;
+    const before = draft?.id === event.message_id ? draft.text : '';
+    conversation.draft = { id: event.message_id, text: before + event.text };
+    return;
+  }
+  conversation.lastSeq = event.seq;
+  switch (event.type) {
+    case 'user.message':
+      items.push({ kind: 'user', id: event.message_id, text: event.text, files: event.files ?? [] });
+      break;
+    case 'session.status_running':
+      conversation.running = true;
+      break;
+    case 'agent.message':
+      conversation.draft = undefined;
+      items.push({ kind: 'agent', id: event.message_id, text: event.text });
+      break;
+    case 'agent.tool_use':
+      items.push({ kind: 'tool', id: event.tool_use_id, tool: event.tool, input: event.input, output: undefined, failed: false });
+      break;
+    case 'agent.tool_result':
+      for (const item of items)
+        if (item.kind === 'tool' && item.id === event.tool_use_id) Object.assign(item, { output: event.output, failed: event.is_error });
+      break;
+    case 'user.tool_confirmation':
+      for (const item of items) if (item.kind === 'approval' && item.id === event.request_id) item.decision = event.result;
+      break;
+    case 'session.status_idle':
+      conversation.running = false;
+      conversation.draft = undefined;
+      if (event.stop_reason === 'requires_action' && event.pending_input !== undefined)
+        items.push({
+          kind: 'approval',
+          id: event.pending_input.request_id,
+          question: event.pending_input,
+          input: inputOf(items, event.tool_use_id),
+          decision: undefined,
+        });
+      else if (event.stop_reason === 'interrupted') items.push({ kind: 'notice', id: `${event.seq}`, text: 'Stopped' });
+      break;
+    case 'session.error':
+      conversation.running = false;
+      conversation.draft = undefined;
+      items.push({ kind: 'notice', id: `${event.seq}`, text: event.message });
+      break;
+    case 'agent.thinking':
+    case 'user.interrupt':
+    case 'session.context_condensed':
+      break;
+  }
+}
+
+/** The question that waits for an answer, if one does. */
+export function openQuestion(conversation: Conversation): PendingInput | undefined {
+  const last = conversation.items.findLast((item) => item.kind === 'approval');
+  return last?.decision === undefined ? last?.question : undefined;
+}
+
+function inputOf(items: Item[], toolUseId: string | undefined): unknown {
+  const call = items.findLast((item) => item.kind === 'tool' && item.id === toolUseId);
+  return call?.kind === 'tool' ? call.input : undefined;
+}

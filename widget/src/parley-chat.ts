@@ -1,0 +1,313 @@
+import { html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
+import { repeat } from 'lit/directives/repeat.js';
+import type { Decision } from '../../client/src/index.ts';
+import { type Chat, reasonOf } from './chat.ts';
+import { composerView } from './composer.ts';
+import { connect, type TokenProvider } from './connect.ts';
+import { openQuestion } from './conversation.ts';
+import { icons } from './icons.ts';
+import { type Labels, labels } from './labels.ts';
+import type { StorageKind } from './remembered-session.ts';
+import { styles } from './styles.ts';
+import { agentView, draftView, itemView, userView } from './views.ts';
+
+const maxFileBytes = 10 * 1024 * 1024;
+
+/** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a conversation with an agent, on anybody's page. */
+export class ParleyChat extends LitElement {
+  static override styles = styles;
+  static override properties = {
+    baseUrl: { attribute: 'base-url' },
+    org: {},
+    agent: {},
+    token: {},
+    tokenUrl: { attribute: 'token-url' },
+    tokenProvider: { attribute: false },
+    endUser: { attribute: 'end-user' },
+    heading: {},
+    placeholder: {},
+    greeting: {},
+    storage: {},
+    showTools: { type: Boolean, attribute: 'show-tools' },
+    noUploads: { type: Boolean, attribute: 'no-uploads' },
+    floating: { type: Boolean, reflect: true },
+    open: { type: Boolean, reflect: true },
+    labels: { attribute: false },
+  };
+
+  declare baseUrl: string | undefined;
+  declare org: string | undefined;
+  declare agent: string | undefined;
+  declare token: string | undefined;
+  declare tokenUrl: string | undefined;
+  /** Asked for a session token at the start, before one ends, and when one is refused. */
+  declare tokenProvider: TokenProvider | undefined;
+  declare endUser: string | undefined;
+  declare heading: string | undefined;
+  declare placeholder: string | undefined;
+  declare greeting: string | undefined;
+  declare storage: StorageKind | undefined;
+  declare showTools: boolean | undefined;
+  declare noUploads: boolean | undefined;
+  declare floating: boolean | undefined;
+  declare open: boolean | undefined;
+  declare labels: Partial<Labels> | undefined;
+
+  #chat: Chat | undefined;
+  #text = '';
+  #files: File[] = [];
+  #problem: string | undefined;
+  #answering: string | undefined;
+  #dragging = false;
+  /** Follows the end of the log until the person scrolls away from it. */
+  #atEnd = true;
+  #askedFor: string | undefined;
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#chat?.close();
+    this.#chat = undefined;
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.requestUpdate();
+  }
+
+  /** A burst of events is one change of the page. A hidden tab gets no frames, so the wait has an end. */
+  override async scheduleUpdate(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      requestAnimationFrame(() => resolve());
+      setTimeout(resolve, 100);
+    });
+    super.scheduleUpdate();
+  }
+
+  override willUpdate(changed: PropertyValues<this>): void {
+    const moved = (['baseUrl', 'org', 'agent', 'endUser', 'storage', 'token', 'tokenUrl', 'tokenProvider'] as const).some((name) =>
+      changed.has(name),
+    );
+    if (this.#chat !== undefined && !moved) return;
+    this.#chat?.close();
+    this.#chat = undefined;
+    if (!this.isConnected || this.org === undefined || this.agent === undefined) return;
+    this.#chat = connect(this, () => this.requestUpdate());
+    this.#chat?.resume();
+  }
+
+  override updated(): void {
+    const log = this.renderRoot.querySelector('.log');
+    if (log !== null && this.#atEnd) log.scrollTop = log.scrollHeight;
+    this.#showQuestion();
+  }
+
+  override render(): TemplateResult {
+    if (!this.floating) return this.#panel(false);
+    const words = this.#labels;
+    return html`${this.#panel(!this.open)}
+      <button class="launcher" part="launcher" type="button" aria-expanded=${this.open ? 'true' : 'false'} aria-controls="panel" aria-label=${this.open ? words.close : words.open} @click=${this.#toggle}>
+        ${this.open ? icons.close : icons.chat}
+      </button>`;
+  }
+
+  #panel(closed: boolean): TemplateResult {
+    const words = this.#labels;
+    const chat = this.#chat;
+    return html`<section id="panel" class="panel ${this.#dragging ? 'over' : ''}" part="panel" ?hidden=${closed} aria-label=${words.heading}
+        @keydown=${this.#onKey} @dragover=${this.#onDrag} @dragleave=${this.#onDragEnd} @drop=${this.#onDrop}>
+      <header part="header">
+        <h2>${words.heading}</h2>
+        <button class="icon" type="button" title=${words.startOver} aria-label=${words.startOver} ?disabled=${chat === undefined || chat.state === 'empty'} @click=${this.startOver}>${icons.startOver}</button>
+      </header>
+      <div class="log" part="log" role="log" tabindex="0" aria-label=${words.heading} aria-busy=${chat?.state === 'loading' ? 'true' : 'false'} @scroll=${this.#onScroll}>
+        ${this.#messages()}
+      </div>
+      <p class="status" part="status" role="status">${this.#status()}</p>
+      <div class="hidden" role="alert">${this.#alert()}</div>
+      ${composerView({
+        labels: words,
+        text: this.#text,
+        files: this.#files,
+        running: chat?.conversation.running ?? false,
+        uploads: !this.noUploads,
+        disabled: chat === undefined,
+        onText: (text) =>
+          this.#change(() => {
+            this.#text = text;
+          }),
+        onFiles: (files) => this.#addFiles(files),
+        onRemove: (file) =>
+          this.#change(() => {
+            this.#files = this.#files.filter((other) => other !== file);
+          }),
+        onSend: () => void this.#send(),
+        onStop: () => void this.#attempt(chat?.interrupt()),
+      })}
+    </section>`;
+  }
+
+  #messages(): unknown {
+    const chat = this.#chat;
+    const words = this.#labels;
+    if (chat === undefined) return nothing;
+    const { items, draft, running } = chat.conversation;
+    const decide = (requestId: string, decision: Decision) => void this.#decide(requestId, decision);
+    const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
+    const waiting = draft !== undefined || running || (chat.outgoing.length > 0 && openQuestion(chat.conversation) === undefined);
+    return html`${this.greeting ? agentView(this.greeting, words) : nothing}
+      ${repeat(
+        items,
+        (item) => `${item.kind} ${item.id}`,
+        (item) => itemView(item, actions),
+      )}
+      ${chat.outgoing.map(({ text, files }) => userView(text, files, words, true))}
+      ${waiting ? draftView(draft?.text ?? '', words) : nothing}`;
+  }
+
+  #status(): unknown {
+    const chat = this.#chat;
+    const words = this.#labels;
+    const failure = this.#problem ?? chat?.failure ?? (chat === undefined && this.org !== undefined ? words.tokenMissing : undefined);
+    if (failure !== undefined)
+      return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${() => this.#change(() => chat.reconnect())}>${words.retry}</button>` : nothing}`;
+    if (chat?.state === 'lost') return words.lost;
+    return chat?.state === 'loading' ? words.loading : nothing;
+  }
+
+  #alert(): string {
+    const question = this.#chat && openQuestion(this.#chat.conversation);
+    return question === undefined ? '' : `${this.#labels.approval}: ${question.message}`;
+  }
+
+  get #labels(): Labels {
+    const { heading, placeholder } = this;
+    return {
+      ...labels,
+      ...this.labels,
+      ...(heading === undefined ? {} : { heading }),
+      ...(placeholder === undefined ? {} : { placeholder }),
+    };
+  }
+
+  /** Sends a message as if the person had written it. */
+  async send(text: string): Promise<void> {
+    await this.#chat?.send(text, []);
+  }
+
+  /** Leaves this conversation; the next message begins a new one. */
+  startOver(): void {
+    this.#problem = undefined;
+    this.#chat?.startOver();
+    this.#focusComposer();
+  }
+
+  async #send(): Promise<void> {
+    const chat = this.#chat;
+    const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
+    if (chat === undefined || text === '') return;
+    this.#change(() => {
+      this.#text = '';
+      this.#files = [];
+      this.#problem = undefined;
+      this.#atEnd = true;
+    });
+    try {
+      await chat.send(text, files);
+    } catch (error) {
+      this.#change(() => {
+        this.#text ||= text;
+        this.#files = files;
+        this.#problem = reasonOf(error);
+      });
+    }
+  }
+
+  async #decide(requestId: string, decision: Decision): Promise<void> {
+    this.#change(() => {
+      this.#answering = requestId;
+    });
+    this.#focusComposer();
+    await this.#attempt(this.#chat?.confirm(requestId, decision));
+    this.#change(() => {
+      this.#answering = undefined;
+    });
+  }
+
+  async #attempt(action: Promise<void> | undefined): Promise<void> {
+    try {
+      await action;
+      this.#problem = undefined;
+    } catch (error) {
+      this.#change(() => {
+        this.#problem = reasonOf(error);
+      });
+    }
+  }
+
+  /** Takes a waiting person to the question, but never out of a text that they are writing. */
+  #showQuestion(): void {
+    const question = this.#chat && openQuestion(this.#chat.conversation);
+    if (question === undefined || question.request_id === this.#askedFor) return;
+    this.#askedFor = question.request_id;
+    const focused = this.shadowRoot?.activeElement;
+    if (focused?.tagName === 'TEXTAREA' && this.#text === '')
+      this.renderRoot.querySelector<HTMLElement>(`[data-request="${CSS.escape(question.request_id)}"]`)?.focus();
+  }
+
+  #focusComposer(): void {
+    this.renderRoot.querySelector('textarea')?.focus();
+  }
+
+  #addFiles(files: File[]): void {
+    const tooLarge = files.find((file) => file.size > maxFileBytes);
+    this.#change(() => {
+      this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
+      this.#files = [...this.#files, ...files.filter((file) => file.size <= maxFileBytes)];
+    });
+  }
+
+  #toggle(): void {
+    this.open = !this.open;
+    if (this.open) void this.updateComplete.then(() => this.#focusComposer());
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    if (event.key !== 'Escape' || !this.floating || !this.open) return;
+    this.open = false;
+    this.renderRoot.querySelector<HTMLElement>('.launcher')?.focus();
+  }
+
+  #onScroll(event: Event): void {
+    if (!(event.currentTarget instanceof HTMLElement)) return;
+    const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
+    this.#atEnd = scrollHeight - scrollTop - clientHeight < 40;
+  }
+
+  #onDrag(event: DragEvent): void {
+    if (this.noUploads || !event.dataTransfer?.types.includes('Files')) return;
+    event.preventDefault();
+    this.#change(() => {
+      this.#dragging = true;
+    });
+  }
+
+  #onDragEnd(): void {
+    this.#change(() => {
+      this.#dragging = false;
+    });
+  }
+
+  #onDrop(event: DragEvent): void {
+    this.#onDragEnd();
+    if (this.noUploads || event.dataTransfer === null) return;
+    event.preventDefault();
+    this.#addFiles([...event.dataTransfer.files]);
+  }
+
+  #change(change: () => void): void {
+    change();
+    this.requestUpdate();
+  }
+}
+
+if (customElements.get('parley-chat') === undefined) customElements.define('parley-chat', ParleyChat);

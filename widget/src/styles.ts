@@ -1,0 +1,79 @@
+import { css } from 'lit';
+
+/** Every colour, size and font is a variable of the page (`--parley-*`), with a default for light and for dark. */
+export const styles = css`
+  :host {
+    --accent: var(--parley-accent, light-dark(#2f5bd7, #7c9cff));
+    --accent-text: var(--parley-accent-text, light-dark(#ffffff, #0d1220));
+    --background: var(--parley-background, light-dark(#ffffff, #15171c));
+    --surface: var(--parley-surface, light-dark(#f2f4f8, #22252d));
+    --text: var(--parley-text, light-dark(#1b1f27, #e9ebf0));
+    --muted: var(--parley-muted, light-dark(#5a6272, #a3abbb));
+    --border: var(--parley-border, light-dark(#d9dde5, #363b46));
+    --danger: var(--parley-danger, light-dark(#b3261e, #ff8a80));
+    --radius: var(--parley-radius, 12px);
+    display: block;
+    height: 32rem;
+    max-height: 100%;
+    color-scheme: light dark;
+    color: var(--text);
+    font: var(--parley-font-size, 15px) / 1.5 var(--parley-font, system-ui, sans-serif);
+  }
+  :host([theme='light']) { color-scheme: light; }
+  :host([theme='dark']) { color-scheme: dark; }
+  :host([hidden]) { display: none; }
+  :host([floating]) { display: contents; }
+  * { box-sizing: border-box; }
+  button, textarea { font: inherit; color: inherit; }
+  button { cursor: pointer; border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.6); background: var(--background); padding: 0.35em 0.8em; }
+  button:disabled { cursor: default; opacity: 0.55; }
+  button.primary { background: var(--accent); color: var(--accent-text); border-color: transparent; }
+  button.icon { border: 0; background: none; padding: 0.35em; line-height: 0; color: var(--muted); }
+  button.icon:hover { color: var(--text); }
+  :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+  .panel { display: flex; flex-direction: column; height: 100%; overflow: hidden; background: var(--background); border: 1px solid var(--border); border-radius: var(--radius); }
+  .panel.over { outline: 2px dashed var(--accent); outline-offset: -6px; }
+  header { display: flex; align-items: center; gap: 0.5em; padding: 0.6em 0.9em; border-bottom: 1px solid var(--border); }
+  header h2 { flex: 1; margin: 0; font-size: 1em; }
+  .log { flex: 1; overflow-y: auto; overscroll-behavior: contain; padding: 0.9em; display: flex; flex-direction: column; gap: 0.6em; }
+  .row { display: flex; }
+  .row.user { justify-content: flex-end; }
+  .bubble { max-width: 85%; padding: 0.5em 0.8em; border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
+  .user .bubble { background: var(--parley-user-background, var(--accent)); color: var(--parley-user-text, var(--accent-text)); white-space: pre-wrap; }
+  .bubble.waiting { opacity: 0.7; }
+  .bubble > :first-child { margin-top: 0; }
+  .bubble > :last-child { margin-bottom: 0; }
+  p { margin: 0 0 0.5em; white-space: pre-wrap; }
+  ul, ol { margin: 0 0 0.5em; padding-inline-start: 1.4em; }
+  a { color: inherit; }
+  code, pre { font: 0.9em/1.45 ui-monospace, monospace; }
+  pre { margin: 0.4em 0; padding: 0.6em; overflow-x: auto; max-height: 16em; background: var(--background); border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.5); white-space: pre-wrap; overflow-wrap: anywhere; }
+  .files { margin-top: 0.3em; display: flex; flex-wrap: wrap; gap: 0.3em; }
+  .file { display: inline-flex; align-items: center; gap: 0.3em; padding: 0.1em 0.6em; font-size: 0.85em; border: 1px solid currentColor; border-radius: 1em; }
+  .file button { border: 0; background: none; padding: 0 0.2em; }
+  .notice, .status { margin: 0; color: var(--muted); font-size: 0.9em; text-align: center; }
+  .failure { color: var(--danger); }
+  .status:empty { display: none; }
+  .status { padding: 0.3em 0.9em; }
+  .tool { color: var(--muted); font-size: 0.9em; }
+  .approval { padding: 0.7em 0.9em; border: 1px solid var(--accent); border-radius: var(--radius); }
+  .approval p { margin-bottom: 0.4em; }
+  .choices { display: flex; flex-wrap: wrap; gap: 0.4em; margin-top: 0.6em; }
+  kbd { margin-inline-start: 0.5em; font: 0.8em ui-monospace, monospace; opacity: 0.75; }
+  .decision { margin: 0; color: var(--muted); }
+  form { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 0.4em; padding: 0.6em; border-top: 1px solid var(--border); }
+  form .files { flex-basis: 100%; margin: 0; }
+  textarea { flex: 1; min-width: 0; max-height: 9em; resize: none; field-sizing: content; padding: 0.4em 0.6em; background: var(--background); border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.6); }
+  textarea::placeholder { color: var(--muted); }
+  .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+  .dots { display: inline-flex; gap: 0.25em; padding: 0.4em 0; }
+  .dots i { width: 0.4em; height: 0.4em; border-radius: 50%; background: var(--muted); animation: pulse 1.2s infinite; }
+  .dots i:nth-child(2) { animation-delay: 0.2s; }
+  .dots i:nth-child(3) { animation-delay: 0.4s; }
+  @keyframes pulse { 0%, 60%, 100% { opacity: 0.3; } 30% { opacity: 1; } }
+  @media (prefers-reduced-motion: reduce) { .dots i { animation: none; } }
+  .launcher { position: fixed; inset-block-end: 1.2rem; inset-inline-end: 1.2rem; z-index: 2147483000; width: 3.5rem; height: 3.5rem; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
+  :host([floating]) .panel { position: fixed; inset-block-end: 5.4rem; inset-inline-end: 1.2rem; z-index: 2147483000; width: min(24rem, calc(100vw - 2.4rem)); height: min(36rem, calc(100dvh - 7rem)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); color: var(--text); }
+  :host([floating]) .panel[hidden] { display: none; }
+  @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 0.5rem; width: auto; } }
+`;
