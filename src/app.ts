@@ -17,6 +17,7 @@ import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
 import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts';
+import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
 export async function createApp(context: Context): Promise<Server> {
@@ -72,6 +73,7 @@ export async function createApp(context: Context): Promise<Server> {
   operatorRoutes(server, context);
   openApiRoutes(server, context);
   apiReferenceRoutes(server, context);
+  widgetRoutes(server);
   await dashboardRoutes(server, context);
   await server.ready();
   return server;

@@ -84,10 +84,10 @@ export class Managed {
     return followEvents(this.#transport, `${this.#path(sessionId)}/events/stream`, options);
   }
 
-  /** A method of the agent's MCP servers, such as `tools/call`, called through the session. */
+  /** A method of the agent's MCP servers, such as `tools/call`, called through the session. Never repeated: it may not be safe to. */
   mcp(sessionId: string, method: string, params: Record<string, unknown> = {}, options: RequestOptions = {}): Promise<unknown> {
     const headers = { 'x-svc-session': sessionId };
-    return this.#transport.json('POST', `${this.#prefix}/mcp`, { ...options, headers, body: { method, params } });
+    return this.#transport.json('POST', `${this.#prefix}/mcp`, { ...options, headers, body: { method, params }, maxRetries: 0 });
   }
 
   #path(sessionId: string): string {

@@ -1,0 +1,31 @@
+// A chat in the terminal: streams the answers, and asks you before a tool runs.
+//   PARLEY_API_KEY=svc_live_... node examples/node/chat.ts
+import { createInterface } from 'node:readline/promises';
+import { ParleyClient, type TurnEvent } from '../../client/src/index.ts';
+
+const client = new ParleyClient({
+  baseUrl: process.env.PARLEY_URL ?? 'http://127.0.0.1:8080',
+  apiKey: process.env.PARLEY_API_KEY ?? '',
+  agent: 'demo/assistant',
+});
+const terminal = createInterface({ input: process.stdin, output: process.stdout });
+terminal.on('close', () => process.exit());
+
+const session = await client.sessions.create({ metadata: { end_user_id: 'terminal' } });
+console.log(`Session ${session.id}. Try: /tool bash {"command":"echo hello > note.txt"}`);
+for (;;) {
+  const text = await terminal.question('\n> ');
+  if (text.trim() === '') continue;
+  for await (const event of client.messages.stream(session.id, text)) await show(event);
+}
+
+async function show(event: TurnEvent): Promise<void> {
+  if (event.type === 'text') process.stdout.write(event.data.part.text);
+  if (event.type === 'error') console.log(`\n[${event.data.code}] ${event.data.message}`);
+  if (event.type !== 'input_required') return;
+  const { request_id, message, options } = event.data;
+  const answer = await terminal.question(`\n${message}\n${options.map((option, index) => `${index + 1} ${option}`).join('   ')}\n? `);
+  const decision = options[Number(answer) - 1] ?? 'deny';
+  const { events } = await client.inputs.resolve(session.id, request_id, decision);
+  for (const next of events) await show(next);
+}
