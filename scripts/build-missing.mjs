@@ -1,29 +1,38 @@
-// Plain JavaScript without packages, as install.mjs is: builds the dashboard before a start that would have none, or an old one.
+// Plain JavaScript without packages, as install.mjs is: builds what browsers are served before a start that would have none, or an old one.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
+const pinnedNode = join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
-/** Never in the way of a start: without the development packages, or when it fails, the server says on the page what to do. */
+const parts = [
+  { name: 'dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
+  { name: 'widget', script: 'build-widget.mjs', output: 'widget/dist/parley-chat.js.gz', sources: ['widget', 'client/src'] },
+];
+
+/** Never in the way of a start: without the development packages, or when it fails, the server says in its place what to do. */
 export function buildMissing() {
-  if (!existsSync(join(root, 'node_modules', 'vite')) || isBuilt()) return;
-  console.error('Building the dashboard, once ...');
-  const started = Date.now();
-  const { status } = spawnSync(process.execPath, [join(root, 'scripts/build-dashboard.mjs')], { stdio: ['ignore', 2, 2] });
-  if (status === 0) console.error(`Built in ${Math.round((Date.now() - started) / 1000)} s.`);
-  else console.error('The dashboard could not be built; the API works without it.');
+  if (!existsSync(join(root, 'node_modules', 'vite'))) return;
+  for (const { name, script, output, sources } of parts) {
+    if (isBuilt(output, sources)) continue;
+    console.error(`Building the ${name}, once ...`);
+    const started = Date.now();
+    const { status } = spawnSync(pinnedNode, [join(root, 'scripts', script)], { stdio: ['ignore', 2, 2] });
+    if (status === 0) console.error(`Built in ${Math.round((Date.now() - started) / 1000)} s.`);
+    else console.error(`The ${name} could not be built; the API works without it.`);
+  }
 }
 
-function isBuilt() {
-  const built = statSync(join(root, 'dashboard/dist/index.html'), { throwIfNoEntry: false });
-  if (built === undefined) return false;
-  const sources = readdirSync(join(root, 'dashboard'), { recursive: true, withFileTypes: true });
-  return sources.every(
-    (entry) =>
-      !entry.isFile() ||
-      entry.parentPath.startsWith(join(root, 'dashboard/dist')) ||
-      statSync(join(entry.parentPath, entry.name)).mtimeMs <= built.mtimeMs,
+function isBuilt(output, sources) {
+  const built = statSync(join(root, output), { throwIfNoEntry: false });
+  return built !== undefined && sources.every((folder) => newestChange(join(root, folder)) <= built.mtimeMs);
+}
+
+function newestChange(folder) {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !entry.parentPath.startsWith(join(folder, 'dist')),
   );
+  return Math.max(...files.map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs));
 }

@@ -1,4 +1,11 @@
-// `npm run build`: what browsers are served. Needs the development packages; the server itself runs without this.
+// `npm run build`: what browsers are served, and the client as a package. Needs the development packages; the server itself runs without this.
+import { execFileSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import { buildDashboard } from './build-dashboard.mjs';
+import { buildWidget } from './build-widget.mjs';
+
+const file = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
 await buildDashboard();
+await buildWidget();
+execFileSync(process.execPath, [file('node_modules/typescript/bin/tsc'), '--project', file('client')], { stdio: 'inherit' });
