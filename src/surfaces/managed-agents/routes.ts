@@ -10,6 +10,7 @@ import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireAgent, visibleSession } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
+import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { streamLog } from './event-stream.ts';
@@ -56,14 +57,18 @@ function collectionRoutes(server: Server, context: Context): void {
       const identity = identityOf(principal, metadata);
       assertMetadata(metadata, 'bad-request');
       assertMetadata(identity.metadata, 'bad-request');
-      const session = await openSession(db, context.directory, agentOf(request), {
-        ...identity,
-        surface: 'managed',
-        permissionMode: principal.type === 'token' ? null : permission_mode,
-        sameAgent: true,
+      const body = await createSessionOnce(context, request, reply, undefined, async (sessionId) => {
+        const session = await openSession(db, context.directory, agentOf(request), {
+          ...identity,
+          surface: 'managed',
+          sessionId,
+          permissionMode: principal.type === 'token' ? null : permission_mode,
+          sameAgent: true,
+        });
+        if (prewarm) context.warm.begin(session.orgId, session.id);
+        return sessionOf(session);
       });
-      if (prewarm) context.warm.begin(session.orgId, session.id);
-      return reply.code(201).send(sessionOf(session));
+      return reply.code(201).send(body);
     },
   );
 

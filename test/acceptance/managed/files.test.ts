@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../../support/app.ts';
+import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
+
+const app = await startApp({ after });
+const client = new ManagedClient(app);
+const base64 = (text: string) => Buffer.from(text).toString('base64');
+
+test('an upload is at uploads/<name> for bash and files, and is listed in the next user.message only', async () => {
+  const id = await client.create({ permission_mode: 'autonomous' });
+  const upload = await client.request('POST', `/sessions/${id}/files`, { name: 'notes.txt', content_base64: base64('remember the milk') });
+  assert.equal(upload.status, 200);
+  assert.deepEqual(fields(upload), { accepted: true, path: 'uploads/notes.txt' });
+  await client.request('POST', `/sessions/${id}/files`, { name: 'empty', content_base64: '' });
+  await client.say(id, '/tool bash {"command":"cat uploads/notes.txt"}\n/tool files {"operation":"read","path":"uploads/notes.txt"}');
+  const entries = await client.untilIdle(id);
+  assert.deepEqual(entries[0]?.files, ['uploads/notes.txt', 'uploads/empty']);
+  const results = entries.filter((entry) => entry.type === 'agent.tool_result');
+  assert.equal(results[0]?.output, 'remember the milk');
+  assert.match(String(results[1]?.output), /remember the milk/);
+  await client.say(id, '/say thanks');
+  assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
+});
+
+test('only the basename of a name is used', async () => {
+  const id = await client.create();
+  for (const [name, path] of [
+    ['../../etc/passwd', 'uploads/passwd'],
+    ['C:\\Users\\me\\report.pdf', 'uploads/report.pdf'],
+    ['a/b/c.txt', 'uploads/c.txt'],
+    ['Übersicht 2026.xlsx', 'uploads/Übersicht 2026.xlsx'],
+    ['.hidden', 'uploads/.hidden'],
+    ['..b', 'uploads/..b'],
+    ['日本語.txt', 'uploads/日本語.txt'],
+  ]) {
+    const answer = await client.request('POST', `/sessions/${id}/files`, { name, content_base64: 'aGk=' });
+    assert.equal(answer.status, 200, `${name}: ${answer.text}`);
+    assert.equal(fields(answer).path, path);
+  }
+});
+
+test('a name without a usable basename is 400', async () => {
+  const id = await client.create();
+  const names = [
+    '',
+    ' ',
+    '.',
+    '..',
+    '/',
+    'a/',
+    '../',
+    'a\\',
+    'a/..',
+    `${'x'.repeat(300)}.txt`,
+    'é'.repeat(150),
+    'a\u0000b',
+    'a\u202eb.exe',
+    'a\nb',
+  ];
+  const lookAlikes = ['..\u2215etc', 'a\u2044b', 'a\uff0fb', 'a\uff3cb', '\u2024\u2024', '\uff0e\uff0e', '\u2025'];
+  for (const name of [...names, ...lookAlikes]) {
+    const answer = await client.request('POST', `/sessions/${id}/files`, { name, content_base64: 'aGk=' });
+    assert.equal(answer.status, 400, `${JSON.stringify(name)} gave ${answer.status} ${answer.text}`);
+  }
+});
+
+test('what is no Base64, or no string, is 400', async () => {
+  const id = await client.create();
+  for (const content of ['a', 'aGk', 'aGk=\n', 'a-k_', '====', 'aG=k', 'data:text/plain;base64,aGk=', 'ä===', 7, null, undefined]) {
+    const answer = await client.request('POST', `/sessions/${id}/files`, { name: 'a.txt', content_base64: content });
+    assert.equal(answer.status, 400, `${content} gave ${answer.status}`);
+  }
+  assert.equal((await client.request('POST', `/sessions/${id}/files`, { content_base64: 'aGk=' })).status, 400);
+  assert.equal((await client.request('POST', `/sessions/${id}/files`)).status, 400);
+});
+
+test('10 MiB are taken, one byte more is 413, and so is a body over 14 MiB', async () => {
+  const id = await client.create();
+  const most = 10 * 1024 * 1024;
+  const upload = (bytes: number) =>
+    client.request('POST', `/sessions/${id}/files`, { name: 'big.bin', content_base64: Buffer.alloc(bytes).toString('base64') });
+  assert.equal((await upload(most)).status, 200);
+  const over = await upload(most + 1);
+  assert.equal(over.status, 413);
+  assert.equal(typeof fields(over).detail, 'string');
+  assert.equal((await upload(11 * 1024 * 1024)).status, 413);
+  const event = await client.post(id, { type: 'user.message', text: 'x'.repeat(1_100_000) });
+  assert.equal(event.status, 413, 'elsewhere 1 MiB is the limit');
+});
+
+test('files of one end user are not those of another, nor of a visitor who claims the same id', async () => {
+  const alice = client.as(await mintToken(app, { end_user_id: 'alice' }));
+  const bob = client.as(await mintToken(app, { end_user_id: 'bob' }));
+  const visitor = client.as(await mintToken(app));
+  const hers = await alice.create();
+  await alice.request('POST', `/sessions/${hers}/files`, { name: 'secret.txt', content_base64: base64('of alice') });
+  const listing = '/tool files {"operation":"list"}';
+  const filesSeenBy = async (who: ManagedClient, body?: unknown) => {
+    const id = await who.create(body);
+    await who.say(id, listing);
+    return String((await who.untilIdle(id)).find((entry) => entry.type === 'agent.tool_result')?.output);
+  };
+  assert.match(await filesSeenBy(alice), /secret\.txt/, 'her next session shares her workspace');
+  assert.doesNotMatch(await filesSeenBy(bob), /secret/);
+  assert.doesNotMatch(await filesSeenBy(visitor, { metadata: { end_user_id: 'alice' } }), /secret/);
+  assert.doesNotMatch(await filesSeenBy(visitor, { metadata: { agent_instance_id: 'end_user:alice' } }), /secret/);
+  assert.equal((await bob.request('POST', `/sessions/${hers}/files`, { name: 'x', content_base64: '' })).status, 404);
+});
