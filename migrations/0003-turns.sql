@@ -201,7 +201,8 @@ begin
   return json_build_object('status', 'started', 'turn', operation.turn, 'started', begin_turn(s, operation.turn, message, false));
 end $$;
 
--- The turn has left the session free: the next message in line takes its place; a stopped session ends what waited.
+-- The turn has left the session free: the next message in line takes its place; a stopped session ends what waited, and
+-- its answer says how far the log then goes.
 create function start_next_turn(for_session text, process text, lease_ms integer) returns json language plpgsql as $$
 declare
   s sessions;
@@ -228,8 +229,9 @@ begin
       json_build_object('type', 'turn-ended', 'data', json_build_object('stopReason', 'interrupted', 'step', 0, 'usage', nothing, 'stepUsage', nothing))));
     perform settle_turn(s, t, '{}');
   end loop;
-  update sessions set queued_turns = 0 where id = for_session;
-  return null;
+  update sessions set message_count = message_count + queued_turns, last_message_at = now(), queued_turns = 0
+  where id = for_session returning * into s;
+  return json_build_object('endedThrough', s.last_seq);
 end $$;
 
 create function write_files(s sessions, changes json) returns void language plpgsql as $$

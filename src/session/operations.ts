@@ -73,7 +73,8 @@ export interface OperationResult {
   agent?: string;
   interrupted?: boolean;
   started?: StartedTurn;
-  next?: StartedTurn | null;
+  /** The turn that waited and runs now; or, of a stopped session, how far its log goes now that all who waited were ended. */
+  next?: StartedTurn | { endedThrough: number } | null;
 }
 
 type OperationStatus =

@@ -44,6 +44,8 @@ export class Runner {
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
+  /** Turns that were stopped after the log gave them to this process and before it had taken them up. */
+  private readonly interruptedEarly = new LRUCache<string, true>({ max: 1_000 });
   /** The fold of sessions that ran here lately, so that a turn costs the same however long its session is. */
   private readonly states = new LRUCache<string, SessionState>({
     max: 5_000,
@@ -64,8 +66,7 @@ export class Runner {
       this.states.delete(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
     });
-    this.running.set(turn.turn, { sessionId: turn.session, controller, done });
-    this.sessions.set(turn.session, turn.turn);
+    this.hold(turn, controller, done);
   }
 
   /** Folds the log of a session ahead of its next turn. */
@@ -84,7 +85,9 @@ export class Runner {
 
   /** Ends the turn at its next breath, whatever it is doing. */
   interrupt(turnId: string): void {
-    this.running.get(turnId)?.controller.abort(new InterruptReason('interrupted'));
+    const turn = this.running.get(turnId);
+    if (turn === undefined) this.interruptedEarly.set(turnId, true);
+    else turn.controller.abort(new InterruptReason('interrupted'));
   }
 
   /** Lets go of every turn without ending it: another process, or the next start, goes on from the log. */
@@ -97,6 +100,12 @@ export class Runner {
   /** Resolves when no turn runs here. */
   async idle(): Promise<void> {
     while (this.running.size > 0) await Promise.allSettled([...this.running.values()].map((turn) => turn.done));
+  }
+
+  private hold(turn: { turn: string; session: string }, controller: AbortController, done: Promise<void>): void {
+    this.running.set(turn.turn, { sessionId: turn.session, controller, done });
+    this.sessions.set(turn.session, turn.turn);
+    if (this.interruptedEarly.delete(turn.turn)) this.interrupt(turn.turn);
   }
 
   private async runAll(
@@ -112,21 +121,11 @@ export class Runner {
     while (turn !== undefined) {
       const current: { turn: string; session: string; org: number } = turn;
       try {
-        const ended: { next: StartedTurn | null | undefined; at: Date } | undefined = await this.runOne(
-          current,
-          fresh,
-          isRecovered,
-          signal,
-        );
-        const next: StartedTurn | undefined = ended?.next ?? undefined;
+        const ended: { next: StartedTurn | undefined; at: Date } | undefined = await this.runOne(current, fresh, isRecovered, signal);
+        const next: StartedTurn | undefined = ended?.next;
         if (next === undefined || ended === undefined) return;
         signal = new AbortController();
-        this.running.set(next.turn, {
-          sessionId: next.session,
-          controller: signal,
-          done: this.running.get(current.turn)?.done ?? Promise.resolve(),
-        });
-        this.sessions.set(next.session, next.turn);
+        this.hold(next, signal, this.running.get(current.turn)?.done ?? Promise.resolve());
         fresh = startedEvents(next, ended.at);
         isRecovered = false;
         this.parts.feed.publish(next.session, fresh);
@@ -144,7 +143,7 @@ export class Runner {
     events: StoredEvent[],
     recovered: boolean,
     controller: AbortController,
-  ): Promise<{ next: StartedTurn | null | undefined; at: Date } | undefined> {
+  ): Promise<{ next: StartedTurn | undefined; at: Date } | undefined> {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     const state = await this.stateOf(turn.session, events);
@@ -170,7 +169,8 @@ export class Runner {
         if (step.type === 'pause') return undefined;
         if (step.type === 'end') {
           this.parts.onTurnEnded(setting, state, performance.now() - begun);
-          return { next: result.next, at };
+          if (result.next && 'endedThrough' in result.next) this.parts.feed.lookAgain(turn.session, result.next.endedThrough);
+          return { next: result.next && 'turn' in result.next ? result.next : undefined, at };
         }
         if (result.interrupted) controller.abort(new InterruptReason('interrupted'));
       }

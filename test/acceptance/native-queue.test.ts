@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+import { untilAccepted } from '../support/turns.ts';
+import { textOf } from '../support/wire.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const userTexts = async (tenant: Tenant, id: string): Promise<string[]> => {
+  const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  return body.messages.filter((message: { role: string }) => message.role === 'user').map((message: { text: string }) => message.text);
+};
+
+/** A turn that runs until it is stopped; resolves once it has begun. */
+const occupy = async (tenant: Tenant, id: string, text = '/delay 60000\n/say held up') => {
+  const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text, stream: true });
+  await stream.until('text');
+  return stream;
+};
+
+test('messages of one session run one after another, in the order of their arrival', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const sent: Promise<{ body: { text: string } }>[] = [];
+  for (let index = 0; index < 10; index += 1) {
+    sent.push(tenant.post(`/v1/sessions/${id}/messages`, { text: `/delay 5\n/say answer ${index}` }));
+    await untilAccepted(app, id, index + 1);
+  }
+  const answers = await Promise.all(sent);
+  answers.forEach((answer, index) => {
+    assert.equal(answer.body.text, `answer ${index}`);
+  });
+  assert.deepEqual(
+    await userTexts(tenant, id),
+    answers.map((_, index) => `/delay 5\n/say answer ${index}`),
+  );
+});
+
+test('a waiting message is not in the conversation until its turn takes it', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 25\n/words 10', stream: true });
+  await stream.until('text');
+  const waiting = tenant.say(id, 'hello');
+  assert.deepEqual(await userTexts(tenant, id), ['/delay 25\n/words 10']);
+  await stream.rest();
+  assert.match((await waiting).text, /turn 2/);
+});
+
+test('sixteen wait; one more is 429 with Retry-After, and stopping answers all who wait', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const first = await occupy(tenant, id);
+  const send = (stream: boolean) => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello', stream });
+  const settled: number[] = [];
+  const waiting = Array.from({ length: 16 }, async (_, index) => {
+    const answer = await send(index % 2 === 0);
+    settled.push(answer.status);
+    return answer;
+  });
+  await untilAccepted(app, id, 17);
+  const refused = await send(false);
+  assert.equal(refused.status, 429);
+  assert.equal(typeof refused.body.detail, 'string');
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+  assert.deepEqual(settled, [], 'all sixteen wait');
+
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  const frames = await first.rest();
+  assert.equal(frames.at(-1)?.event, 'done');
+  assert.equal(frames.at(-1)?.data.data.stop_reason, 'interrupted');
+  for (const answer of await Promise.all(waiting)) assert.equal(answer.status, 200, answer.text);
+  assert.equal((await userTexts(tenant, id)).length, 17, 'what was accepted is kept');
+  const [listed] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
+  assert.equal(listed.message_count, 18, 'and the first words of the first answer');
+});
+
+test('what a stopped session ended does not run when it is resumed', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const first = await occupy(tenant, id);
+  const waiting = tenant.stream(`/v1/sessions/${id}/messages`, { text: '/say never said', stream: true });
+  const stream = await waiting;
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  const frames = await stream.rest();
+  assert.deepEqual(
+    frames.map((frame) => frame.event),
+    ['done'],
+  );
+  assert.equal(frames[0]?.data.data.stop_reason, 'interrupted');
+  await first.rest();
+  await tenant.post('/v1/sessions', { session_id: id });
+  assert.equal((await tenant.say(id, '/say said')).text, 'said');
+  const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.equal(
+    body.messages.some((message: { role: string; text: string }) => message.role === 'assistant' && message.text === 'never said'),
+    false,
+  );
+});
+
+test('the line moves up: a place is free again as soon as a turn has ended', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const first = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 400\n/say one two', stream: true });
+  await first.until('text');
+  const waiting = Array.from({ length: 16 }, (_, index) => tenant.say(id, `/say ${index}`));
+  await untilAccepted(app, id, 17);
+  assert.equal((await tenant.post(`/v1/sessions/${id}/messages`, { text: 'x' })).status, 429);
+  assert.equal(textOf(await first.rest()), 'two');
+  await Promise.all(waiting);
+  assert.equal((await tenant.say(id, '/say free')).text, 'free');
+});
+
+test('a failed turn lets the next one begin', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const failing = tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 20\n/fail unauthorized' });
+  const next = tenant.say(id, '/say next');
+  assert.equal((await failing).status, 422);
+  assert.equal((await next).text, 'next');
+});
+
+test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) => {
+  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '2' } });
+  const tenant = await createTenant(await small.listen());
+  const busy = [await tenant.session(), await tenant.session()];
+  const streams = await Promise.all(busy.map((id) => occupy(tenant, id)));
+  const refused = await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'hi' });
+  assert.equal(refused.status, 503);
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+  assert.equal(typeof refused.body.detail, 'string');
+  for (const id of busy) await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  for (const stream of streams) await stream.rest();
+  assert.equal((await tenant.say(await tenant.session(), '/say room again')).text, 'room again');
+});
