@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { request as rawRequest } from 'node:http';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant } from '../support/tenants.ts';
+import { connect } from '../support/wire.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+const unauthorized = [401, '{"detail":"Unauthorized"}'];
+const notFound = [404, '{"detail":"Not Found"}'];
+
+test('no credential, a wrong one and one of another kind are 401 on every native route', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const minted = await tenant.post('/api/agents/helper/session_tokens', { end_user_id: 'ann' });
+  assert.equal(minted.status, 200, minted.text);
+  const credentials = [
+    '',
+    'nonsense',
+    'svc_live_',
+    `svc_live_${'x'.repeat(32)}`,
+    `${tenant.key}x`,
+    minted.body.token,
+    "svc_live_' or 1=1 --",
+  ];
+  for (const credential of credentials) {
+    const stranger = connect(url, credential);
+    for (const base of ['', tenant.agentPath]) {
+      const answers = [
+        await stranger.post(`${base}/v1/sessions`, {}),
+        await stranger.get(`${base}/v1/sessions/${id}`),
+        await stranger.post(`${base}/v1/sessions/${id}/messages`, { text: 'hi' }),
+        await stranger.put(`${base}/v1/sessions/${id}/inputs/req_1`, { decision: 'deny' }),
+      ];
+      for (const answer of answers) assert.deepEqual([answer.status, answer.text], unauthorized);
+    }
+    for (const answer of [
+      await stranger.get(`${tenant.agentPath}/v1/sessions`),
+      await stranger.get(`${tenant.agentPath}/v1/sessions/${id}/messages`),
+      await stranger.delete(`${tenant.agentPath}/v1/sessions/${id}`),
+    ])
+      assert.deepEqual([answer.status, answer.text], unauthorized);
+  }
+  for (const authorization of [tenant.key, `Basic ${tenant.key}`, `Bearer ${tenant.key} extra`, 'Bearer']) {
+    const answer = await connect(url, '').get(`/v1/sessions/${id}`, { authorization });
+    assert.deepEqual([answer.status, answer.text], unauthorized, authorization);
+  }
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.status, 'active');
+});
+
+test('a revoked key is 401 at once', async () => {
+  const tenant = await createTenant(url);
+  const made = await tenant.post('/api/api_keys', { name: 'Short-lived', scopes: [] });
+  const key = connect(url, made.body.secret);
+  assert.equal((await key.post('/v1/sessions', {})).status, 200);
+  await tenant.delete(`/api/api_keys/${made.body.api_key.id}`);
+  assert.equal((await key.post('/v1/sessions', {})).status, 401);
+});
+
+test('every 404 is byte for byte the same, whatever was not there', async () => {
+  const tenant = await createTenant(url);
+  const { slug } = tenant;
+  const id = await tenant.session();
+  for (const path of [
+    '/v1/sessions/ses_nowhere',
+    `/v1/sessions/${'x'.repeat(129)}`,
+    `/v1/sessions/${'x'.repeat(600)}`,
+    '/v1/sessions/%00',
+    `/v1/sessions/${id}%00`,
+    '/v1/sessions/%F0%9F%99%82',
+    '/v1/sessions/..%2f..%2fetc',
+    `/${slug}/nobody/v1/sessions`,
+    `/${slug}/nobody/v1/sessions/${id}`,
+    `/nowhere/helper/v1/sessions/${id}`,
+    `/demo/assistant/v1/sessions`,
+    `/${slug}/helper/v1/sessions/ses_nowhere/messages`,
+    '/v1/nothing',
+    '/nothing/at/all',
+    `/v1/sessions/${id}/messages`,
+  ]) {
+    const answer = await tenant.get(path);
+    assert.deepEqual([answer.status, answer.text], notFound, path);
+    assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+    assert.match(answer.headers.get('x-request-id') ?? '', /^\S+$/);
+  }
+});
+
+test('the order of checks: 401, 404, 403, body, budget, release', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.operate({ total_tokens_cap: 0 });
+  const bad = { text: 7 };
+  const path = `/v1/sessions/${id}/messages`;
+  assert.equal((await connect(url, 'svc_live_wrong_wrong_wrong_wrong').post('/v1/sessions/ses_nowhere/messages', bad)).status, 401);
+  assert.equal((await tenant.post('/v1/sessions/ses_nowhere/messages', bad)).status, 404, 'the session before the body');
+  assert.equal((await tenant.post('/v1/sessions/ses_nowhere/messages', '{', {})).status, 404, 'also a body that is no JSON');
+  assert.equal((await tenant.post(path, bad)).status, 422, 'the body before the budget');
+  assert.equal((await tenant.post(path, { text: 'hi', agent: 'nobody' })).status, 422);
+  assert.equal((await tenant.post(path, { text: 'hi' })).status, 402);
+  await tenant.operate({ status: 'suspended' });
+  assert.equal((await tenant.post(path, bad)).status, 403, 'the org before the body');
+  assert.equal((await tenant.get('/v1/sessions/ses_nowhere')).status, 403);
+});
+
+test('a suspended org is 403 everywhere, and itself again when it is resumed', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.operate({ status: 'suspended' });
+  for (const answer of [
+    await tenant.get(`/v1/sessions/${id}`),
+    await tenant.post('/v1/sessions', {}),
+    await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' }),
+    await tenant.get(`${tenant.agentPath}/v1/sessions`),
+    await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`),
+    await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`),
+  ])
+    assert.deepEqual([answer.status, answer.text], [403, '{"detail":"Organization suspended"}']);
+  await tenant.operate({ status: 'active' });
+  assert.equal((await tenant.say(id, '/say back')).text, 'back');
+});
+
+test('a body that is not what it should be is 422 with a sentence, and stores nothing', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const path = `/v1/sessions/${id}/messages`;
+  const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const bodies: unknown[] = [
+    '{',
+    '{"text":"a"',
+    'null',
+    '[]',
+    '"text"',
+    '7',
+    '',
+    '{"text":}',
+    "{'text':'a'}",
+    '\u0000',
+    {},
+    { text: 7 },
+    { text: null },
+    { text: ['a'] },
+    { text: {} },
+    { text: 'a', stream: 'yes' },
+    { text: 'a', stream: 1 },
+    { text: 'a', thinking: 'no' },
+    { text: 'a', agent: 7 },
+    { text: 'a', agent: '' },
+    { text: 'a', participant_type: 'cat' },
+    { text: 'a', participant_name: 7 },
+    { text: 'a', participant_name: '' },
+    { text: 'a', participant_name: 'x'.repeat(10_000) },
+    '{"text":"a\\u0000b"}',
+    '{"text":"\\ud800"}',
+    '{"text":"\\udc00 x"}',
+    '{"text":"a","participant_name":"\\u0000"}',
+    '{"text":"a","__proto__":{"x":1}}',
+    '{"text":"a","more":{"__proto__":1}}',
+    `{"text":"a","more":${deep}}`,
+    deep,
+  ];
+  for (const body of bodies) {
+    const answer = await tenant.post(path, body);
+    assert.equal(answer.status, 422, `${JSON.stringify(body).slice(0, 80)}: ${answer.text}`);
+    assert.deepEqual(Object.keys(answer.body), ['detail']);
+    assert.equal(typeof answer.body.detail, 'string');
+  }
+  const transcript = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.deepEqual(transcript.body.messages, []);
+});
+
+test('metadata that cannot be stored or would set a prototype is 422', async () => {
+  const tenant = await createTenant(url);
+  for (const metadata of [
+    '{"a":"\\u0000"}',
+    '{"\\u0000":1}',
+    '{"a":"\\ud800"}',
+    '{"__proto__":{"admin":true}}',
+    '{"a":{"b":{"__proto__":1}}}',
+  ])
+    assert.equal((await tenant.post('/v1/sessions', `{"metadata":${metadata}}`)).status, 422, metadata);
+  const kept = {
+    constructor: 'c',
+    prototype: { a: 1 },
+    toString: 't',
+    hasOwnProperty: 1,
+    '': 'empty',
+    'a.b': [[]],
+    emoji: '🙂',
+    big: 1e300,
+  };
+  const made = await tenant.post('/v1/sessions', { metadata: kept });
+  assert.equal(made.status, 200, made.text);
+  assert.deepEqual((await tenant.get(`/v1/sessions/${made.body.id}`)).body.metadata, kept);
+});
+
+test('unknown keys of a body are ignored', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session({ surprise: true });
+  assert.equal((await tenant.say(id, '/say fine', { constructor: 1, surprise: { a: [] } })).text, 'fine');
+});
+
+test('a body of more than 1 MiB is 413, and another content type is 415', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const path = `/v1/sessions/${id}/messages`;
+  const large = await tenant.post(path, { text: 'x'.repeat(1024 * 1024) });
+  assert.equal(large.status, 413);
+  assert.equal(typeof large.body.detail, 'string');
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/xml', 'json']) {
+    const answer = await tenant.post(path, '{"text":"hi"}', { 'content-type': type });
+    assert.equal(answer.status, 415, type);
+    assert.equal(typeof answer.body.detail, 'string');
+  }
+  const charset = await tenant.post(path, '{"text":"/say ok"}', { 'content-type': 'application/json; charset=utf-8' });
+  assert.equal(charset.status, 200);
+});
+
+test('paths that no client library would send are answered, not crashed on', async () => {
+  const tenant = await createTenant(url);
+  const statuses = await Promise.all(
+    [
+      '/v1/sessions/%',
+      '/v1/sessions/%ff',
+      '/v1/sessions/%C0%80',
+      '//v1//sessions',
+      '/v1/sessions/a%2Fb/messages',
+      '/%2e%2e/v1',
+      `/v1/sessions/${'%41'.repeat(3000)}`,
+    ].map((path) => rawStatus(path, tenant.key)),
+  );
+  for (const status of statuses) assert.ok(status >= 400 && status < 500, String(status));
+});
+
+test('an identity that no model could mean is refused before anything is written', async () => {
+  const tenant = await createTenant(url);
+  for (const metadata of [{ end_user_id: { id: 1 } }, { user_id: ['a'] }, { agent_instance_id: 5 }, { end_user_id: 'x'.repeat(257) }])
+    assert.equal((await tenant.post('/v1/sessions', { metadata })).status, 422, JSON.stringify(metadata));
+  assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.total, 0);
+});
+
+test('more requests than the rate limit allows are 429 with Retry-After, and other orgs are not touched', async (context) => {
+  const small = await startApp(context, { settings: { PARLEY_RATE_LIMIT_RPS: '1', PARLEY_RATE_LIMIT_BURST: '20' } });
+  const origin = await small.listen();
+  const [one, two] = [await createTenant(origin), await createTenant(origin)];
+  const answers = await Promise.all(Array.from({ length: 30 }, () => one.get('/v1/sessions/ses_nowhere')));
+  const limited = answers.filter((answer) => answer.status === 429);
+  assert.ok(limited.length >= 5, String(limited.length));
+  for (const answer of limited) {
+    assert.equal(typeof answer.body.detail, 'string');
+    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+  }
+  assert.equal((await two.get('/v1/sessions/ses_nowhere')).status, 404);
+});
+
+/** fetch would mend the path. */
+function rawStatus(path: string, key: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const sent = rawRequest(url, { path, headers: { authorization: `Bearer ${key}` } }, (response) => {
+      response.resume();
+      response.on('end', () => resolve(response.statusCode ?? 0));
+    });
+    sent.on('error', reject);
+    sent.end();
+  });
+}

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { serveLocally } from '../support/local-server.ts';
+import { createTenant } from '../support/tenants.ts';
+
+const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
+const url = await app.listen();
+
+test('a provider that limits or is overloaded is 429 and 503 with Retry-After, a broken answer is 502', async () => {
+  const tenant = await createTenant(url);
+  const cases = [
+    { code: 'rate_limited', status: 429, waits: true },
+    { code: 'overloaded', status: 503, waits: true },
+    { code: 'broken_stream', status: 502, waits: false },
+  ];
+  await Promise.all(
+    cases.map(async ({ code, status, waits }) => {
+      const id = await tenant.session();
+      const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text: `/fail ${code}` });
+      assert.equal(answer.status, status);
+      assert.equal(answer.body.detail.error, code);
+      assert.equal(typeof answer.body.detail.message, 'string');
+      assert.equal(/^[1-9]\d*$/.test(answer.headers.get('retry-after') ?? ''), waits);
+      const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: `/fail ${code}`, stream: true })).rest();
+      assert.deepEqual(
+        frames.filter((frame) => frame.event === 'error').map((frame) => frame.data.data.code),
+        [code],
+      );
+      assert.equal(frames.at(-1)?.event, 'error');
+      assert.equal((await tenant.say(id, '/say on we go')).text, 'on we go');
+    }),
+  );
+});
+
+test("a customer's key that the provider rejects is 422 byok_key_rejected, and an error event in a stream", async (context) => {
+  const keys: (string | undefined)[] = [];
+  const provider = await serveLocally((incoming, outgoing) => {
+    keys.push(incoming.headers.authorization);
+    incoming.resume();
+    outgoing
+      .writeHead(401, { 'content-type': 'application/json' })
+      .end('{"error":{"message":"Incorrect API key","type":"invalid_request_error"}}');
+  });
+  context.after(() => provider.close());
+  const model = { provider: 'openai-compatible', name: 'm', base_url: `${provider.origin}/v1` };
+  const tenant = await createTenant(url);
+  const stored = await tenant.put('/api/model_credentials/openai-compatible', { api_key: 'sk-customer-secret-1234' });
+  assert.equal(stored.status, 200, stored.text);
+  await tenant.release({ model });
+  const id = await tenant.session();
+  const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' });
+  assert.equal(answer.status, 422, answer.text);
+  const { message, ...rest } = answer.body.detail;
+  assert.deepEqual(rest, { error: 'byok_key_rejected', provider: 'openai-compatible' });
+  assert.equal(typeof message, 'string');
+  const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'hi', stream: true })).rest();
+  const failure = frames.at(-1)?.data;
+  assert.deepEqual({ ...failure.data, message: '' }, { code: 'byok_key_rejected', provider: 'openai-compatible', message: '' });
+  assert.ok(keys.length > 0 && keys.every((key) => key === 'Bearer sk-customer-secret-1234'));
+  assert.ok(!answer.text.includes('sk-customer-secret'), 'the key is in no answer');
+  assert.ok(!JSON.stringify(frames).includes('sk-customer-secret'));
+});

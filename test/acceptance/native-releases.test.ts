@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant } from '../support/tenants.ts';
+import { until } from '../support/turns.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+const notFound = [404, '{"detail":"Not Found"}'];
+
+test('a session stays on the release it was created with; new sessions get the newer one', async () => {
+  const tenant = await createTenant(url, { main: 'old', agents: [{ name: 'old' }] });
+  const before = await tenant.session();
+  assert.equal((await tenant.say(before, 'hi')).agent, 'old');
+  assert.equal(await tenant.release({ main: 'new', agents: [{ name: 'new' }] }), 2);
+  const later = await tenant.session();
+  assert.equal((await tenant.say(before, 'hi')).agent, 'old');
+  assert.equal((await tenant.say(later, 'hi')).agent, 'new');
+  const versions = await Promise.all(
+    [before, later].map(async (id) => (await tenant.get(`${tenant.agentPath}/v1/sessions/${id}`)).body.agent.version),
+  );
+  assert.deepEqual(versions, [1, 2]);
+  assert.equal((await tenant.post('/v1/sessions', { session_id: before })).body.current_agent, 'old', 'resuming does not move it');
+  const routed = await tenant.post(`/v1/sessions/${before}/messages`, { text: 'hi', agent: 'new' });
+  assert.equal(routed.status, 422, 'sub-agents are those of its own release');
+});
+
+test('rolling back is activating an earlier version', async () => {
+  const tenant = await createTenant(url);
+  await tenant.release({});
+  assert.equal((await tenant.post('/api/agents/helper/releases/1/activate')).status, 200);
+  assert.equal((await tenant.post(`${tenant.agentPath}/v1/sessions`, {})).body.agent.version, 1);
+});
+
+test('an agent without an active release is 404 for new sessions', async () => {
+  const tenant = await createTenant(url);
+  await tenant.post('/api/agents', { slug: 'bare' });
+  const path = `/${tenant.slug}/bare/v1/sessions`;
+  const answer = await tenant.post(path, {});
+  assert.deepEqual([answer.status, answer.text], notFound);
+  assert.equal((await tenant.post(path, { metadata: { end_user_id: 7 } })).status, 422, 'the body is looked at before the release');
+  assert.deepEqual((await tenant.get(path)).body.sessions, []);
+});
+
+test('while the active release is not materialized new sessions are 409, and sessions of older releases go on', async () => {
+  const tenant = await createTenant(url);
+  const before = await tenant.session();
+  // Nobody listens there, and nobody may: the release cannot come to be.
+  await tenant.release({ mcp_servers: [{ name: 'crm', url: 'http://127.0.0.1:9/mcp' }] });
+  await until(async () => (await tenant.get('/api/agents/helper/releases/2')).body.release.state === 'failed');
+  for (const base of ['', tenant.agentPath]) {
+    const refused = await tenant.post(`${base}/v1/sessions`, {});
+    assert.equal(refused.status, 409);
+    assert.equal(typeof refused.body.detail, 'string');
+  }
+  assert.equal((await tenant.say(before, '/say still here')).text, 'still here');
+  assert.equal((await tenant.post('/v1/sessions', { session_id: before })).status, 200);
+});
+
+test('a turn of a session whose release is not materialized is 409, after the budget', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const { db } = app.context.database;
+  // No route takes a release back; a restore of the database may.
+  await db.updateTable('releases').set({ state: 'failed' }).where('org_id', '=', tenant.orgId).execute();
+  app.context.directory.invalidate(String(tenant.orgId));
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' });
+  const refused = await send();
+  assert.equal(refused.status, 409);
+  assert.equal(typeof refused.body.detail, 'string');
+  await tenant.operate({ total_tokens_cap: 0 });
+  assert.equal((await send()).status, 402);
+});
+
+test('a deleted agent takes its sessions with it: 404 like all that is not there', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.say(id, 'hi');
+  await tenant.delete('/api/agents/helper');
+  for (const answer of [
+    await tenant.get(`${tenant.agentPath}/v1/sessions/${id}`),
+    await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' }),
+    await tenant.post('/v1/sessions', {}),
+  ])
+    assert.deepEqual([answer.status, answer.text], notFound);
+});
