@@ -32,6 +32,11 @@ export async function createApp(context: Context): Promise<Server> {
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
+    // A path that cannot be read, or is longer than any name, names nothing.
+    frameworkErrors: (_error, request, reply) => {
+      reply.header('x-request-id', request.id);
+      sendError(reply, notFound());
+    },
     schemaController: { compilersFactory: { buildSerializer: serializeLate } },
   });
   server.setValidatorCompiler(validateLate);
