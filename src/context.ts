@@ -22,6 +22,7 @@ import { createMetrics, type Metrics } from './metrics.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
+import { dropLeftovers } from './session/sessions.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
@@ -135,6 +136,7 @@ async function assemble(
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
+  await dropLeftovers(database.db);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);
   const signingKeys = new SigningKeys(database, secrets);

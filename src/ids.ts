@@ -19,6 +19,13 @@ export function newId(prefix: IdPrefix, now: number = Date.now()): string {
   return prefix + text;
 }
 
+/** When an id was made, in milliseconds. */
+export function timeOfId(id: string): number {
+  let time = 0;
+  for (const letter of id.slice(-26, -16)) time = time * 32 + Math.max(0, alphabet.indexOf(letter));
+  return time;
+}
+
 function encode(value: number, length: number): string {
   let rest = value;
   let text = '';

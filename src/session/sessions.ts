@@ -55,13 +55,27 @@ export async function findSession(db: Db, orgId: number, sessionId: string): Pro
   return row === undefined ? undefined : toSession(row);
 }
 
-/** The session that a turn belongs to. */
-export async function findSessionOfTurn(db: Db, orgId: number, turnId: string): Promise<Session | undefined> {
+/** The session of a turn, unless the response that stands for that part of it was deleted. */
+export async function findSessionOfResponse(db: Db, orgId: number, turnId: string, responseId: string): Promise<Session | undefined> {
   const row = await db
     .selectFrom('sessions')
     .innerJoin('turns', 'turns.session_id', 'sessions.id')
+    .leftJoin('deleted_responses', (join) => join.on('deleted_responses.id', '=', responseId))
     .selectAll('sessions')
     .where('turns.id', '=', turnId)
+    .where('sessions.org_id', '=', orgId)
+    .where('deleted_responses.id', 'is', null)
+    .executeTakeFirst();
+  return row === undefined ? undefined : toSession(row);
+}
+
+/** The session in which an approval was asked for. */
+export async function findSessionOfApproval(db: Db, orgId: number, requestId: string): Promise<Session | undefined> {
+  const row = await db
+    .selectFrom('sessions')
+    .innerJoin('approvals', 'approvals.session_id', 'sessions.id')
+    .selectAll('sessions')
+    .where('approvals.request_id', '=', requestId)
     .where('sessions.org_id', '=', orgId)
     .executeTakeFirst();
   return row === undefined ? undefined : toSession(row);

@@ -15,10 +15,16 @@ export function budgetError(reason: string): ServiceError {
   return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
 }
 
-/** Throws when the org may not run another turn now. Reserves nothing. */
-export async function checkBudget(db: Db, of: { orgId: number; agentId: number; instanceKey: string }): Promise<void> {
+/** Throws when the org may not run another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
+export async function checkBudget(
+  db: Db,
+  of: { orgId: number; agentId: number; instanceKey: string },
+  ownKey: boolean = false,
+): Promise<void> {
   const { rows } = await sql<{ refusal: string | null }>`
-    select budget_refusal(${of.orgId}::integer, ${of.agentId}::integer, ${of.instanceKey}::text, 1, 1) as refusal`.execute(db);
+    select budget_refusal(${of.orgId}::integer, ${of.agentId}::integer, ${of.instanceKey}::text, ${ownKey ? 0 : 1}, 1) as refusal`.execute(
+    db,
+  );
   const refusal = rows[0]?.refusal;
   if (typeof refusal === 'string') throw budgetError(refusal);
 }

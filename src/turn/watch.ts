@@ -1,4 +1,4 @@
-import { isStored, type SessionUpdate } from '../session/events.ts';
+import { isStored, type SessionUpdate, type StoredEvent } from '../session/events.ts';
 import { type Feed, follow, type Subscription } from '../session/feed.ts';
 import type { SessionLog } from '../session/log.ts';
 
@@ -30,6 +30,17 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
   } finally {
     signal?.removeEventListener('abort', close);
     close();
+  }
+}
+
+/** What the turn has stored so far, up to its rest, without waiting for more. */
+export async function* readTurn(log: SessionLog, turn: WatchableTurn): AsyncGenerator<StoredEvent[]> {
+  turn.subscription.close();
+  for await (const events of log.readAll(turn.sessionId, turn.after)) {
+    const own = events.filter((event) => event.turnId === turn.turnId);
+    const rest = own.findIndex((event) => event.seq > (turn.restAfter ?? 0) && isRest(event.type));
+    yield rest < 0 ? own : own.slice(0, rest + 1);
+    if (rest >= 0) return;
   }
 }
 

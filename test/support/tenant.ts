@@ -10,6 +10,7 @@ export interface Tenant extends TestOrganization {
   /** May do nothing but converse. */
   bareKey: string;
   sessionId: string;
+  responseId: string;
   ids: Record<string, string>;
 }
 
@@ -36,11 +37,13 @@ export async function createTenant(parley: Parley, slug: string): Promise<Tenant
   assert.equal(joined.status, 201, joined.text);
   const session = await made(`/${slug}/desk/v1/sessions`, { metadata: { end_user_id: marker } });
   await made(`/${slug}/desk/v1/sessions/${session.id}/messages`, { text: marker });
+  const response = await made(`/${slug}/desk/v1/responses`, { input: marker });
   return {
     ...organization,
     marker,
     bareKey: await createKey(parley, key, []),
     sessionId: session.id,
+    responseId: response.id,
     ids: {
       api_keys: String(apiKey.api_key.id),
       invitations: String(invitation.invitation.id),
@@ -59,6 +62,8 @@ export function pathOf(operation: Operation, tenant: Tenant): string {
     agent: 'desk',
     session_id: tenant.sessionId,
     request_id: 'req_unknown',
+    response_id: tenant.responseId,
+    model: 'desk',
   };
   return operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = name === 'id' ? tenant.ids[operation.path.split('/')[2] ?? ''] : values[name];

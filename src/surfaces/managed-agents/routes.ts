@@ -12,9 +12,10 @@ import { principalOf, requireAgent, visibleSession } from '../shared/authenticat
 import { registerForBrowsers } from '../shared/cors.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
+import { identityOf, refuseOtherIdentity } from '../shared/identity.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { streamLog } from './event-stream.ts';
-import { assertTranscriptOf, identityOf, listFilter, refuseOtherIdentity } from './identity.ts';
+import { assertTranscriptOf, listFilter } from './identity.ts';
 import { sendLongArray } from './json-stream.ts';
 import { postEvent } from './post-event.ts';
 import { logEntry } from './project.ts';

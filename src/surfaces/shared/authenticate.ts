@@ -53,8 +53,13 @@ export function principalOf(request: FastifyRequest): Principal {
 
 /** The session that the path names, if the caller may see it: of its org, below its agent, and for a token of its end user. */
 export async function visibleSession(context: Context, request: FastifyRequest, sessionId: string): Promise<Session> {
+  const { organization } = principalOf(request);
+  return visible(request, sessionId.length > 128 ? undefined : await findSession(context.database.db, organization.id, sessionId));
+}
+
+/** The session, if it is there and the caller may see it; otherwise the one 404. */
+export function visible(request: FastifyRequest, session: Session | undefined): Session {
   const principal = principalOf(request);
-  const session = sessionId.length > 128 ? undefined : await findSession(context.database.db, principal.organization.id, sessionId);
   if (session === undefined || (request.agent !== undefined && session.agentId !== request.agent.id)) throw notFound();
   if (principal.type === 'token' && !isOwn(principal, session)) throw notFound();
   return session;

@@ -12,7 +12,7 @@ export function registerForBrowsers(server: Server, config: Config, prefix: stri
     async (scope: Server) => {
       await scope.register(cors, {
         origin: origins.includes('*') ? '*' : origins.length === 0 ? false : origins,
-        methods: ['GET', 'POST'],
+        methods: ['GET', 'POST', 'DELETE'],
         exposedHeaders: ['x-request-id', 'retry-after', 'x-svc-session', 'idempotent-replayed'],
         credentials: false,
         maxAge: 600,

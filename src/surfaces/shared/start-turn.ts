@@ -58,6 +58,14 @@ export function idempotencyKey(request: FastifyRequest): string | undefined {
   throw new ServiceError(request.routeOptions.config.badBody ?? 'invalid', 'Idempotency-Key: must be 1 to 255 characters');
 }
 
+/** The answer under this key is not kept: the same request may run again. */
+export async function forgetKey(context: Context, request: FastifyRequest): Promise<void> {
+  const key = idempotencyKey(request);
+  if (key === undefined) return;
+  const { db } = context.database;
+  await db.deleteFrom('idempotency_keys').where('org_id', '=', principalOf(request).organization.id).where('key', '=', key).execute();
+}
+
 export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
 }

@@ -1,0 +1,123 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import { newId } from '../../ids.ts';
+import { noUsage } from '../../session/usage.ts';
+import { collectTurn } from '../../turn/collect.ts';
+import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
+import { adapterFailureBody } from '../shared/adapter-errors.ts';
+import { type AdapterSession, agentOf, dropWhenEnded, forget, openForTurn, startTurnIn } from '../shared/adapter-session.ts';
+import { sendLongJson } from '../shared/long-json.ts';
+import { sendEvents } from '../shared/sse.ts';
+import { findEarlierTurn } from '../shared/start-turn.ts';
+import { ChatProjector, completionOf } from './project.ts';
+import { readMessages } from './read-messages.ts';
+import type { chatBody } from './schemas.ts';
+
+/** Runs the last user message and answers as the chat-completions wire does. Nobody can be asked on it: what would prompt is denied. */
+export async function complete(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Static<typeof chatBody>,
+): Promise<FastifyReply> {
+  const model = body.model ?? agentOf(request).slug;
+  const live = body.stream ?? false;
+  const { session_id: named, ...metadata } = body.metadata ?? {};
+  if (named !== undefined && named !== null && typeof named !== 'string')
+    throw new ServiceError('invalid', 'metadata.session_id: must be a string');
+  const sessionId = sessionNamed(request, body);
+  const said = readMessages(body.messages ?? [], sessionId === undefined);
+  const earlier = await findEarlierTurn(context, request, reply, live);
+  if (earlier !== undefined) {
+    reply.header('x-svc-session', earlier.sessionId);
+    return answer(context, reply, earlier, model, live, undefined);
+  }
+  const { orgId } = agentOf(request);
+  const goesOn = sessionId === undefined ? undefined : { id: sessionId, orgId, stored: true };
+  const opened = await openForTurn(context, request, reply, goesOn, { surface: 'chat', metadata, stored: body.store ?? true });
+  if (said === undefined) return answerNothing(context, reply, opened, model, live);
+  const { text, context: earlierMessages } = said;
+  const message = { text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }) };
+  const turn = await startTurnIn(context, request, reply, opened, { live, message });
+  const drop = opened.session.stored ? undefined : () => dropWhenEnded(context, request, opened.session, turn.turnId);
+  return answer(context, reply, turn, model, live, drop);
+}
+
+/** The session that the call goes on with. The body may not be validated yet. */
+export function sessionNamed(request: FastifyRequest, body: unknown): string | undefined {
+  const header = request.headers['x-svc-session'];
+  if (typeof header === 'string') return header;
+  const metadata = fieldOf(body, 'metadata');
+  const named = fieldOf(metadata, 'session_id');
+  return typeof named === 'string' ? named : undefined;
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+async function answer(
+  context: Context,
+  reply: FastifyReply,
+  turn: WatchableTurn,
+  model: string,
+  live: boolean,
+  drop: (() => Promise<void>) | undefined,
+): Promise<FastifyReply> {
+  if (live) {
+    const abort = new AbortController();
+    await sendEvents(reply, chunks(context, turn, model, abort.signal, drop), abort);
+    return reply;
+  }
+  const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
+    await drop?.();
+    return completionOf(turn.turnId, model, outcome);
+  });
+  return sendLongJson(reply, completion, adapterFailureBody);
+}
+
+async function* chunks(
+  context: Context,
+  turn: WatchableTurn,
+  model: string,
+  signal: AbortSignal,
+  drop: (() => Promise<void>) | undefined,
+): AsyncGenerator<string> {
+  const projector = new ChatProjector(turn.turnId, model);
+  let isDropped = drop === undefined;
+  try {
+    for await (const updates of watchTurn(context.log, turn, signal)) {
+      let text = '';
+      for (const update of updates) text += projector.project(update);
+      if (projector.ended && !isDropped) {
+        await drop?.();
+        isDropped = true;
+      }
+      yield text;
+    }
+  } finally {
+    // The client left; the turn goes on, and what was not to be kept goes with its end.
+    if (!isDropped) void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'unstored session left to be dropped'));
+  }
+}
+
+/** Spec 4.10: without a message nothing runs, and the answer is empty. */
+async function answerNothing(
+  context: Context,
+  reply: FastifyReply,
+  { session }: AdapterSession,
+  model: string,
+  live: boolean,
+): Promise<FastifyReply> {
+  if (!session.stored) await forget(context, session);
+  const turnId = newId('turn_');
+  if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));
+  await sendEvents(reply, emptyStream(turnId, model), new AbortController());
+  return reply;
+}
+
+async function* emptyStream(turnId: string, model: string): AsyncGenerator<string> {
+  yield new ChatProjector(turnId, model).empty();
+}

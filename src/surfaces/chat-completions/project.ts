@@ -1,0 +1,105 @@
+import { timeOfId } from '../../ids.ts';
+import { isStored, type SessionUpdate, type StoredEvent, type TurnEnded } from '../../session/events.ts';
+import type { Usage } from '../../session/usage.ts';
+import type { TurnOutcome } from '../../turn/collect.ts';
+import { turnFailure } from '../../turn/failure.ts';
+import { adapterError } from '../shared/adapter-errors.ts';
+import { toWireError } from '../shared/errors.ts';
+import { ShownText } from '../shared/shown-text.ts';
+
+export const endOfStream = 'data: [DONE]\n\n';
+
+/** Turns what a turn adds into the chunks of spec 4.10, as text: nothing is built for a token but its line. */
+export class ChatProjector {
+  /** Whether the last chunk was given. */
+  ended = false;
+  private readonly head: string;
+  private readonly shown = new ShownText();
+  private hasBegun = false;
+
+  constructor(turnId: string, model: string) {
+    const about = { id: completionId(turnId), object: 'chat.completion.chunk', created: createdOf(turnId), model };
+    this.head = `data: ${JSON.stringify(about).slice(0, -1)},"choices":[`;
+  }
+
+  project(update: SessionUpdate): string {
+    if (isStored(update)) return this.projectStored(update);
+    return update.type === 'text-delta' ? this.content(this.shown.addLive(update)) : '';
+  }
+
+  private projectStored(event: StoredEvent): string {
+    switch (event.type) {
+      case 'message-produced':
+        return this.content(this.shown.restOf(event.data.messageId, event.data.text));
+      case 'turn-ended':
+        this.ended = true;
+        return this.finish(finishReason(event.data), event.data.usage);
+      case 'turn-failed': {
+        this.ended = true;
+        const { message, type, code } = adapterError(toWireError(turnFailure(event.data)));
+        return `data: ${JSON.stringify({ error: { message, type, code, provider: event.data.provider ?? null } })}\n\n`;
+      }
+      default:
+        return '';
+    }
+  }
+
+  /** The whole of a stream in which nothing was said. */
+  empty(): string {
+    return this.finish('stop', { input: 0, output: 0, cachedInput: 0 });
+  }
+
+  private content(text: string): string {
+    if (text === '') return '';
+    return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(text)}},"finish_reason":null}]}\n\n`;
+  }
+
+  private finish(reason: string, usage: Usage): string {
+    return (
+      `${this.begin()}${this.head}{"index":0,"delta":{},"finish_reason":"${reason}"}]}\n\n` +
+      `${this.head}],"usage":${JSON.stringify(chatUsage(usage))}}\n\n${endOfStream}`
+    );
+  }
+
+  private begin(): string {
+    if (this.hasBegun) return '';
+    this.hasBegun = true;
+    return `${this.head}{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}\n\n`;
+  }
+}
+
+/** The unary answer of spec 4.10. Throws what the turn failed with. */
+export function completionOf(turnId: string, model: string, outcome: Pick<TurnOutcome, 'text' | 'usage' | 'ended' | 'failed'>) {
+  if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
+  return {
+    id: completionId(turnId),
+    object: 'chat.completion' as const,
+    created: createdOf(turnId),
+    model,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant' as const, content: outcome.text },
+        finish_reason: outcome.ended === undefined ? 'stop' : finishReason(outcome.ended),
+      },
+    ],
+    usage: chatUsage(outcome.usage),
+  };
+}
+
+function finishReason(ended: TurnEnded): string {
+  return ended.stopReason === 'max_steps' ? 'length' : 'stop';
+}
+
+function chatUsage(usage: Usage) {
+  return { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.input + usage.output };
+}
+
+/** Made of the turn's id, so that a repeated answer is the same answer. */
+function completionId(turnId: string): string {
+  return turnId.replace('turn_', 'chatcmpl-');
+}
+
+function createdOf(turnId: string): number {
+  return Math.floor(timeOfId(turnId) / 1000);
+}

@@ -1,0 +1,46 @@
+import type { Static } from 'typebox';
+import { ServiceError } from '../../errors.ts';
+import type { MessageReceived } from '../../session/events.ts';
+import type { chatMessage } from './schemas.ts';
+
+type ChatMessage = Static<typeof chatMessage>;
+type Context = NonNullable<MessageReceived['context']>;
+
+const maxText = 200_000;
+
+/**
+ * What of the messages runs, and what the model is shown before it: in a new session all earlier messages, in one that
+ * goes on only those since the last answer, since it has the others. Undefined when nobody says anything.
+ */
+export function readMessages(messages: readonly ChatMessage[], isNew: boolean): { text: string; context: Context } | undefined {
+  const texts = messages.map(textOf);
+  const last = messages.findLastIndex((message) => message.role === 'user');
+  const text = texts[last] ?? '';
+  if (text === '') return undefined;
+  if (text.length > maxText) throw new ServiceError('invalid', `messages.${last}.content: at most ${maxText} characters`);
+  const first = isNew ? 0 : messages.findLastIndex((message, index) => index < last && message.role === 'assistant') + 1;
+  const context: Context = [];
+  messages.forEach((message, index) => {
+    const role = contextRole(message.role);
+    const isEarlier = index >= first && index < last;
+    if ((isEarlier || (index > last && role === 'system')) && texts[index] !== '') context.push({ role, text: texts[index] ?? '' });
+  });
+  return { text, context };
+}
+
+function contextRole(role: ChatMessage['role']): Context[number]['role'] {
+  if (role === 'assistant') return 'assistant';
+  return role === 'system' || role === 'developer' ? 'system' : 'user';
+}
+
+function textOf(message: ChatMessage, index: number): string {
+  const { content } = message;
+  if (typeof content === 'string') return content;
+  let text = '';
+  for (const [number, part] of (content ?? []).entries()) {
+    const piece = part.text ?? part.refusal;
+    if (piece === undefined) throw new ServiceError('invalid', `messages.${index}.content.${number}: only text is taken here`);
+    text += piece;
+  }
+  return text;
+}

@@ -1,0 +1,75 @@
+import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookHandler } from 'fastify';
+import type { Agent } from '../../accounts/agents.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { adapterErrorBody } from '../shared/adapter-errors.ts';
+import { agentOf } from '../shared/adapter-session.ts';
+import { answered } from '../shared/answers.ts';
+import { assertSessionVisible, principalOf, requireAgent } from '../shared/authenticate.ts';
+import { registerForBrowsers } from '../shared/cors.ts';
+import type { Server } from '../shared/fastify.ts';
+import { refuseOtherIdentity } from '../shared/identity.ts';
+import { complete, sessionNamed } from './complete.ts';
+import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
+
+const config = { family: 'agent' as const, errorBody: adapterErrorBody };
+const tags = ['Chat completions'];
+
+/** The chat-completions adapter: an agent behind the wire that existing client libraries speak (spec 4.10). */
+export function chatCompletionsRoutes(server: Server, context: Context): void {
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => completionRoute(scope, context));
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/models', (scope) => modelRoutes(scope, context));
+}
+
+function completionRoute(server: Server, context: Context): void {
+  const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
+    const named = request.headers['x-svc-session'];
+    if (typeof named === 'string') await assertSessionVisible(context, request, named);
+  };
+  // Before the body is validated: what is not visible is 404, whatever else is wrong.
+  const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
+    const named = sessionNamed(request, request.body);
+    if (named !== undefined) await assertSessionVisible(context, request, named);
+  };
+
+  server.post(
+    '/completions',
+    {
+      config,
+      onRequest: [requireAgent(context, 'key-or-token'), seesHeaderSession],
+      preValidation: [seesNamedSession, refuseOtherIdentity],
+      schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answered(200, chatCompletion) },
+    },
+    (request, reply) => complete(context, request, reply, request.body),
+  );
+}
+
+/** Client libraries and chat front ends ask which models there are: the agent is the only one. */
+function modelRoutes(server: Server, context: Context): void {
+  const onRequest = [requireAgent(context, 'key-or-token')];
+
+  server.get(
+    '',
+    { config, onRequest, schema: { tags, summary: 'List the agent as a model', response: answered(200, modelList) } },
+    async (request) => ({ object: 'list' as const, data: [modelOf(request, agentOf(request))] }),
+  );
+
+  server.get(
+    '/:model',
+    { config, onRequest, schema: { tags, summary: 'Fetch the agent as a model', response: answered(200, modelObject) } },
+    async (request) => {
+      const agent = agentOf(request);
+      if ((request.params as { model: string }).model !== agent.slug) throw notFound();
+      return modelOf(request, agent);
+    },
+  );
+}
+
+function modelOf(request: FastifyRequest, agent: Agent) {
+  return {
+    id: agent.slug,
+    object: 'model' as const,
+    created: Math.floor(agent.createdAt.getTime() / 1000),
+    owned_by: principalOf(request).organization.slug,
+  };
+}

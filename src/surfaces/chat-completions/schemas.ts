@@ -1,0 +1,59 @@
+import { Type } from 'typebox';
+
+/** The chat-completions adapter's bodies (spec 4.10). What client libraries send besides is ignored. */
+const textPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
+
+export const chatMessage = Type.Object({
+  role: Type.Union([
+    Type.Literal('user'),
+    Type.Literal('assistant'),
+    Type.Literal('system'),
+    Type.Literal('developer'),
+    Type.Literal('tool'),
+    Type.Literal('function'),
+  ]),
+  content: Type.Optional(Type.Union([Type.String(), Type.Array(textPart), Type.Null()])),
+});
+
+export const chatBody = Type.Object(
+  {
+    messages: Type.Optional(
+      Type.Array(chatMessage, { description: 'The last user message is what runs; in a new session the ones before it are context.' }),
+    ),
+    model: Type.Optional(Type.String({ maxLength: 256, description: 'Echoed; the agent decides which model runs.' })),
+    stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    store: Type.Optional(Type.Union([Type.Boolean(), Type.Null()], { description: 'false: the new session is dropped after the turn.' })),
+    metadata: Type.Optional(
+      Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+        description: 'Of the session; `session_id` names the session to go on with, `end_user_id` the acting user.',
+      }),
+    ),
+  },
+  { title: 'ChatCompletionRequest' },
+);
+
+export const chatCompletion = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal('chat.completion'),
+    created: Type.Integer(),
+    model: Type.String(),
+    choices: Type.Array(
+      Type.Object({
+        index: Type.Integer(),
+        message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
+        finish_reason: Type.String(),
+      }),
+    ),
+    usage: Type.Object({ prompt_tokens: Type.Integer(), completion_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+  },
+  { title: 'ChatCompletion' },
+);
+
+const model = Type.Object(
+  { id: Type.String(), object: Type.Literal('model'), created: Type.Integer(), owned_by: Type.String() },
+  { title: 'Model' },
+);
+
+export const modelObject = model;
+export const modelList = Type.Object({ object: Type.Literal('list'), data: Type.Array(model) }, { title: 'ModelList' });

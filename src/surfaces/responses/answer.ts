@@ -1,0 +1,140 @@
+import { timeOfId } from '../../ids.ts';
+import { type ApprovalRequested, isStored, type MessageReceived, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
+import { addUsage, noUsage, type Usage, wireUsage } from '../../session/usage.ts';
+import { turnFailure } from '../../turn/failure.ts';
+import { itemId, type ResponsePlace } from './response-ids.ts';
+
+export type OutputItem =
+  | { id: string; type: 'message'; status: 'completed' | 'incomplete'; role: 'assistant'; content: OutputText[] }
+  | { id: string; type: 'mcp_approval_request'; server_label: string; name: string; arguments: string };
+
+export interface OutputText {
+  type: 'output_text';
+  text: string;
+  annotations: never[];
+}
+
+export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed';
+
+/** Tools are the agent's own: on this wire they all belong to one server. */
+const serverLabel = 'parley';
+
+/** What the stored events of a response add up to: its object at any time. The stream, the unary answer and a later fetch share it. */
+export class ResponseAnswer {
+  readonly place: ResponsePlace;
+  readonly items: OutputItem[] = [];
+  status: ResponseStatus = 'in_progress';
+  failure: { code: string; message: string } | undefined;
+  private readonly echo: NonNullable<MessageReceived['echo']>;
+  private readonly model: string;
+  private usage: Usage = noUsage;
+  /** Of the stretches of the turn before this one. */
+  private usageBefore: Usage = noUsage;
+  private incompleteReason: string | undefined;
+
+  constructor(place: ResponsePlace, model: string, echo: NonNullable<MessageReceived['echo']>) {
+    this.place = place;
+    this.model = model;
+    this.echo = echo;
+  }
+
+  apply(event: StoredEvent): void {
+    if (event.seq <= this.place.after) {
+      if (event.type === 'tool-called' && event.data.stepUsage !== undefined)
+        this.usageBefore = addUsage(this.usageBefore, event.data.stepUsage);
+      return;
+    }
+    switch (event.type) {
+      case 'message-produced':
+        if (event.data.text !== '') this.addMessage(event.data.text, event.data.partial ?? false);
+        return;
+      case 'tool-called':
+        if (event.data.stepUsage !== undefined) this.usage = addUsage(this.usage, event.data.stepUsage);
+        return;
+      case 'approval-requested':
+        this.items.push(approvalItem(event.data));
+        this.status = 'completed';
+        return;
+      case 'turn-ended': {
+        // Clients wait for an item: a turn without words answers with none.
+        if (this.items.length === 0) this.addMessage('', false);
+        this.usage = difference(event.data.usage, this.usageBefore);
+        this.status = event.data.stopReason === 'end_turn' ? 'completed' : 'incomplete';
+        if (event.data.stopReason !== 'end_turn') this.incompleteReason = event.data.stopReason;
+        return;
+      }
+      case 'turn-failed':
+        this.usage = difference(event.data.usage, this.usageBefore);
+        this.status = 'failed';
+        this.failure = { code: event.data.code, message: event.data.message };
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** The response object of spec 4.11, as far as it has come. */
+  body() {
+    const { previousResponseId, metadata } = this.echo;
+    return {
+      id: this.place.responseId,
+      object: 'response' as const,
+      created_at: Math.floor(timeOfId(this.place.turnId) / 1000),
+      status: this.status,
+      model: this.echo.model ?? this.model,
+      output: this.items,
+      output_text: this.text(),
+      usage: this.status === 'in_progress' ? null : wireUsage(this.usage),
+      error: this.failure ?? null,
+      incomplete_details: this.incompleteReason === undefined ? null : { reason: this.incompleteReason },
+      tools: [],
+      tool_choice: 'auto',
+      parallel_tool_calls: false,
+      metadata: metadata ?? {},
+      ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
+    };
+  }
+
+  private text(): string {
+    let text = '';
+    for (const item of this.items) if (item.type === 'message') for (const part of item.content) text += part.text;
+    return text;
+  }
+
+  private addMessage(text: string, partial: boolean): void {
+    this.items.push(messageItem(itemId(this.place.responseId, this.items.length), text, partial ? 'incomplete' : 'completed'));
+  }
+}
+
+/** The unary answer. Throws what the turn failed with. */
+export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>) {
+  for await (const batch of updates) {
+    for (const update of batch) {
+      if (isStored(update)) answer.apply(update);
+      if (update.type === 'turn-failed') throw turnFailure(update.data);
+    }
+  }
+  return answer.body();
+}
+
+export function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): Extract<OutputItem, { type: 'message' }> {
+  return { id, type: 'message', status, role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] };
+}
+
+function approvalItem(request: ApprovalRequested): OutputItem {
+  return {
+    id: request.requestId,
+    type: 'mcp_approval_request',
+    server_label: serverLabel,
+    name: request.tool,
+    arguments: JSON.stringify(request.input ?? {}),
+  };
+}
+
+function difference(whole: Usage, before: Usage): Usage {
+  return {
+    input: whole.input - before.input,
+    output: whole.output - before.output,
+    cachedInput: whole.cachedInput - before.cachedInput,
+  };
+}

@@ -1,0 +1,68 @@
+import type { FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
+import { principalOf, visible, visibleSession } from '../shared/authenticate.ts';
+import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
+
+/** A long history is not looked up item by item. */
+const maxLookups = 8;
+
+/**
+ * The session that a body goes on with: that of `previous_response_id`, else `conversation`, else that of the newest item
+ * of ours that the input echoes. Undefined: a new one. The body is not validated yet.
+ */
+export async function findNamedSession(context: Context, request: FastifyRequest, body: unknown): Promise<Session | undefined> {
+  const previous = fieldOf(body, 'previous_response_id');
+  if (typeof previous === 'string') return (await findResponse(context, request, previous)).session;
+  const conversation = fieldOf(body, 'conversation');
+  const sessionId = typeof conversation === 'object' ? fieldOf(conversation, 'id') : conversation;
+  if (typeof sessionId === 'string') return visibleSession(context, request, sessionId);
+  return findEchoed(context, request, fieldOf(body, 'input'));
+}
+
+/** A response and its session, or the one 404: unknown, deleted, dropped and another's look alike. */
+export async function findResponse(
+  context: Context,
+  request: FastifyRequest,
+  responseId: string,
+): Promise<{ place: ResponsePlace; session: Session }> {
+  const place = placeOfResponse(responseId);
+  if (place === undefined) throw notFound();
+  const orgId = principalOf(request).organization.id;
+  const session = visible(request, await findSessionOfResponse(context.database.db, orgId, place.turnId, responseId));
+  if (place.after > 0) {
+    const [start] = await context.log.read(session.id, place.after - 1, 1);
+    if (start?.type !== 'approval-resolved' || start.turnId !== place.turnId) throw notFound();
+  }
+  return { place, session };
+}
+
+async function findEchoed(context: Context, request: FastifyRequest, input: unknown): Promise<Session | undefined> {
+  const orgId = principalOf(request).organization.id;
+  const { db } = context.database;
+  const seen = new Set<string>();
+  let isReferred = false;
+  for (const item of Array.isArray(input) ? input.toReversed() : []) {
+    const id = fieldOf(item, 'id');
+    const requestId = fieldOf(item, 'approval_request_id') ?? id;
+    const place = typeof id === 'string' ? placeOfItem(id) : undefined;
+    const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
+    if (fieldOf(item, 'type') === 'item_reference' || isRequest) isReferred = true;
+    const key = isRequest ? requestId : place?.responseId;
+    if (key === undefined || seen.has(key) || seen.size >= maxLookups) continue;
+    seen.add(key);
+    const session =
+      place === undefined
+        ? await findSessionOfApproval(db, orgId, key)
+        : await findSessionOfResponse(db, orgId, place.turnId, place.responseId);
+    if (session !== undefined) return visible(request, session);
+  }
+  // What was only named, not said again, cannot be gone on without.
+  if (isReferred) throw notFound();
+  return undefined;
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}

@@ -1,0 +1,119 @@
+import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
+import { turnFailure } from '../../turn/failure.ts';
+import { adapterError } from '../shared/adapter-errors.ts';
+import { toWireError } from '../shared/errors.ts';
+import { ShownText } from '../shared/shown-text.ts';
+import type { OutputItem, ResponseAnswer } from './answer.ts';
+import { itemId } from './response-ids.ts';
+import { TextSplitter } from './split-text.ts';
+
+/**
+ * Turns what a turn adds into the events of spec 4.11, as text. The same turn always gives the same events under the same
+ * `sequence_number`, live or read again, so that a client goes on from the last number it has.
+ */
+export class ResponseProjector {
+  /** Whether the terminal event was given. */
+  ended = false;
+  private readonly answer: ResponseAnswer;
+  private readonly startingAfter: number;
+  private readonly shown = new ShownText();
+  private readonly splitter = new TextSplitter();
+  private sequence = 0;
+  /** The message that is being written: its id, place, and what a delta of it begins with. */
+  private open: { id: string; index: number; deltaHead: string } | undefined;
+
+  constructor(answer: ResponseAnswer, startingAfter = -1) {
+    this.answer = answer;
+    this.startingAfter = startingAfter;
+  }
+
+  /** The first two events, which need nothing of the turn. */
+  begin(): string {
+    return this.lifeCycle('response.created') + this.lifeCycle('response.in_progress');
+  }
+
+  project(update: SessionUpdate): string {
+    if (!isStored(update)) return this.projectLive(update);
+    const known = this.answer.items.length;
+    this.answer.apply(update);
+    if (update.seq <= this.answer.place.after) return '';
+    let text = '';
+    for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, update);
+    return text + this.finish(update);
+  }
+
+  private projectLive(fragment: LiveFragment): string {
+    if (fragment.type !== 'text-delta') return '';
+    const text = this.shown.addLive(fragment);
+    if (text === '') return '';
+    return this.openItem(this.answer.items.length) + this.deltas(this.splitter.add(text));
+  }
+
+  private addItem(index: number, event: StoredEvent): string {
+    const item = this.answer.items[index];
+    if (item === undefined) return '';
+    if (item.type !== 'message') {
+      const place = { output_index: index, item };
+      return this.frame('response.output_item.added', place) + this.frame('response.output_item.done', place);
+    }
+    const whole = item.content[0]?.text ?? '';
+    const rest = event.type === 'message-produced' ? this.shown.restOf(event.data.messageId, whole) : whole;
+    const opening = this.openItem(index);
+    return opening + this.deltas(this.splitter.add(rest)) + this.deltas(this.splitter.end()) + this.closeItem(index, item, whole);
+  }
+
+  private openItem(index: number): string {
+    if (this.open !== undefined) return '';
+    const { responseId } = this.answer.place;
+    const id = itemId(responseId, index);
+    const place = JSON.stringify({ response_id: responseId, item_id: id, output_index: index, content_index: 0 });
+    this.open = { id, index, deltaHead: `${place.slice(1, -1)},"delta":` };
+    const item = { id, type: 'message', status: 'in_progress', role: 'assistant', content: [] };
+    const part = { type: 'output_text', text: '', annotations: [] };
+    return (
+      this.frame('response.output_item.added', { output_index: index, item }) +
+      this.frame('response.content_part.added', { item_id: id, output_index: index, content_index: 0, part })
+    );
+  }
+
+  private deltas(pieces: string[]): string {
+    const head = this.open?.deltaHead ?? '';
+    let text = '';
+    for (const piece of pieces) {
+      const number = this.sequence++;
+      if (number <= this.startingAfter) continue;
+      text += `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":${number},${head}${JSON.stringify(piece)},"logprobs":[]}\n\n`;
+    }
+    return text;
+  }
+
+  private closeItem(index: number, item: Extract<OutputItem, { type: 'message' }>, whole: string): string {
+    this.open = undefined;
+    const place = { item_id: item.id, output_index: index, content_index: 0 };
+    return (
+      this.frame('response.output_text.done', { ...place, text: whole, logprobs: [] }) +
+      this.frame('response.content_part.done', { ...place, part: item.content[0] }) +
+      this.frame('response.output_item.done', { output_index: index, item })
+    );
+  }
+
+  private finish(event: StoredEvent): string {
+    if (this.answer.status === 'in_progress') return '';
+    this.ended = true;
+    if (event.type !== 'turn-failed')
+      return this.lifeCycle(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
+    const error = adapterError(toWireError(turnFailure(event.data)));
+    const { code, message, param } = error;
+    return this.lifeCycle('response.failed') + this.frame('error', { code, message, param, error });
+  }
+
+  private lifeCycle(type: string): string {
+    return this.frame(type, { response: this.answer.body() });
+  }
+
+  private frame(type: string, data: Record<string, unknown>): string {
+    const number = this.sequence++;
+    if (number <= this.startingAfter) return '';
+    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...data })}\n\n`;
+  }
+}

@@ -1,0 +1,73 @@
+import type { Static } from 'typebox';
+import { ServiceError } from '../../errors.ts';
+import type { MessageReceived } from '../../session/events.ts';
+import type { inputItem } from './schemas.ts';
+
+type InputItem = Static<typeof inputItem>;
+type Context = NonNullable<MessageReceived['context']>;
+
+/** What the input asks for: a message to run, or the answer to an approval request. */
+export type ResponseInput = { type: 'message'; text: string; context: Context } | { type: 'approval'; requestId: string; approve: boolean };
+
+const maxText = 200_000;
+
+/**
+ * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
+ * after the newest item of ours, since clients repeat the whole conversation. Throws when there is nothing to run.
+ */
+export function readInput(input: string | readonly InputItem[], isNew: boolean, pendingRequestId: string | undefined): ResponseInput {
+  const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
+  const first = isNew ? 0 : items.findLastIndex(isAnswer) + 1;
+  const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
+  const approvals = items.filter((item, index) => index >= first && item.type === 'mcp_approval_response');
+  if (approvals.length > 0) return readApproval(approvals, last >= 0, pendingRequestId);
+  const text = last < 0 ? '' : textOf(items[last], last);
+  if (text === '') throw new ServiceError('invalid', 'input: holds no user message to run');
+  if (text.length > maxText) throw new ServiceError('invalid', `input: at most ${maxText} characters in a message`);
+  const context: Context = [];
+  for (const [index, item] of items.entries()) {
+    if (index < first || index === last || !isMessage(item)) continue;
+    const role = contextRole(item.role, index);
+    const earlier = index < last || role === 'system' ? textOf(item, index) : '';
+    if (earlier !== '') context.push({ role, text: earlier });
+  }
+  return { type: 'message', text, context };
+}
+
+/** Requests are asked one at a time: of several answers the one to the pending request counts. */
+function readApproval(approvals: InputItem[], hasMessage: boolean, pendingRequestId: string | undefined): ResponseInput {
+  if (hasMessage) throw new ServiceError('invalid', 'input: answer the approval request first, then send the message');
+  const chosen = approvals.find((item) => item.approval_request_id === pendingRequestId) ?? approvals.at(-1);
+  if (chosen?.approval_request_id === undefined) throw new ServiceError('invalid', 'input: approval_request_id is required');
+  if (chosen.approve === undefined) throw new ServiceError('invalid', 'input: approve is required');
+  return { type: 'approval', requestId: chosen.approval_request_id, approve: chosen.approve };
+}
+
+/** An item that we answered with, or a mention of one. */
+function isAnswer(item: InputItem): boolean {
+  if (isMessage(item)) return item.role === 'assistant';
+  return item.type !== 'mcp_approval_response';
+}
+
+function isMessage(item: InputItem): boolean {
+  return item.role !== undefined && (item.type === undefined || item.type === 'message');
+}
+
+function contextRole(role: string | undefined, index: number): Context[number]['role'] {
+  if (role === 'user' || role === 'assistant' || role === 'system') return role;
+  if (role === 'developer') return 'system';
+  if (role === 'tool') return 'user';
+  throw new ServiceError('invalid', `input.${index}.role: must be user, assistant, system or developer`);
+}
+
+function textOf(item: InputItem | undefined, index: number): string {
+  const content = item?.content ?? '';
+  if (typeof content === 'string') return content;
+  let text = '';
+  for (const [number, part] of content.entries()) {
+    const piece = part.text ?? part.refusal;
+    if (piece === undefined) throw new ServiceError('invalid', `input.${index}.content.${number}: only text is taken here`);
+    text += piece;
+  }
+  return text;
+}

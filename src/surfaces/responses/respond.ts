@@ -1,0 +1,125 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import type { MessageReceived } from '../../session/events.ts';
+import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
+import { adapterFailureBody } from '../shared/adapter-errors.ts';
+import { agentOf, dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapter-session.ts';
+import { sendLongJson } from '../shared/long-json.ts';
+import { sendEvents } from '../shared/sse.ts';
+import { findEarlierTurn } from '../shared/start-turn.ts';
+import { collectResponse, ResponseAnswer } from './answer.ts';
+import { ResponseProjector } from './project.ts';
+import { type ResponseInput, readInput } from './read-input.ts';
+import { responsePlace } from './response-ids.ts';
+import type { responseRequest } from './schemas.ts';
+
+type Body = Static<typeof responseRequest>;
+type Drop = (() => Promise<void>) | undefined;
+
+/** Runs the input's message, or goes on with the turn whose approval it answers, and answers as the responses wire does. */
+export async function respond(context: Context, request: FastifyRequest, reply: FastifyReply, body: Body): Promise<FastifyReply> {
+  const live = body.stream ?? false;
+  const named = request.session;
+  const input = readInput(body.input, named === undefined, named?.pendingInput?.request_id);
+  const { turn, after, drop } =
+    input.type === 'approval' ? await goOn(context, request, reply, input, live) : await begin(context, request, reply, body, input, live);
+  const answer = new ResponseAnswer(responsePlace(turn.turnId, after), agentOf(request).slug, echoOf(body));
+  if (live) {
+    const abort = new AbortController();
+    await sendEvents(reply, responseEvents(context, turn, new ResponseProjector(answer), abort.signal, drop), abort);
+    return reply;
+  }
+  const collected = collectResponse(answer, watchTurn(context.log, turn)).finally(() => drop?.());
+  return sendLongJson(reply, collected, adapterFailureBody);
+}
+
+/** The events of a response as text; a client that leaves only stops the watching. */
+export async function* responseEvents(
+  context: Context,
+  turn: WatchableTurn,
+  projector: ResponseProjector,
+  signal: AbortSignal,
+  drop?: Drop,
+): AsyncGenerator<string> {
+  let isDropped = drop === undefined;
+  try {
+    yield projector.begin();
+    for await (const updates of watchTurn(context.log, turn, signal)) {
+      let text = '';
+      for (const update of updates) text += projector.project(update);
+      if (projector.ended && !isDropped) {
+        await drop?.();
+        isDropped = true;
+      }
+      yield text;
+    }
+  } finally {
+    // The client left; the turn goes on, and what was not to be kept goes with its end.
+    if (!isDropped) void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'unstored session left to be dropped'));
+    turn.subscription.close();
+  }
+}
+
+interface Running {
+  turn: WatchableTurn;
+  /** Where in the turn this response begins. */
+  after: number;
+  drop: Drop;
+}
+
+async function begin(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Body,
+  input: Extract<ResponseInput, { type: 'message' }>,
+  live: boolean,
+): Promise<Running> {
+  const earlier = await findEarlierTurn(context, request, reply, live);
+  if (earlier !== undefined) {
+    reply.header('x-svc-session', earlier.sessionId);
+    return { turn: earlier, after: 0, drop: undefined };
+  }
+  const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true };
+  const opened = await openForTurn(context, request, reply, request.session, wanted);
+  const told = opened.fresh && typeof body.instructions === 'string' && body.instructions !== '' ? [body.instructions] : [];
+  const earlierMessages = [...told.map((text) => ({ role: 'system' as const, text })), ...input.context];
+  const echo = echoOf(body);
+  const message = {
+    text: input.text,
+    ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }),
+    ...(Object.keys(echo).length === 0 ? {} : { echo }),
+  };
+  const turn = await startTurnIn(context, request, reply, opened, { live, message });
+  return { turn, after: 0, drop: dropOf(context, request, opened.session, turn.turnId) };
+}
+
+async function goOn(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  input: Extract<ResponseInput, { type: 'approval' }>,
+  live: boolean,
+): Promise<Running> {
+  const session = request.session;
+  if (session === undefined) throw notFound();
+  reply.header('x-svc-session', session.id);
+  const decision = input.approve ? 'approve_once' : 'deny';
+  const turn = await context.turns.resolve(session.orgId, session.id, input.requestId, decision, live);
+  return { turn, after: turn.resolvedSeq, drop: dropOf(context, request, session, turn.turnId) };
+}
+
+function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string): Drop {
+  return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId);
+}
+
+function echoOf(body: Body): NonNullable<MessageReceived['echo']> {
+  const { model, previous_response_id: previousResponseId, metadata } = body;
+  return {
+    ...(typeof model === 'string' ? { model } : {}),
+    ...(typeof previousResponseId === 'string' ? { previousResponseId } : {}),
+    ...(metadata === undefined || metadata === null ? {} : { metadata }),
+  };
+}

@@ -1,0 +1,62 @@
+import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
+import type { Context } from '../../context.ts';
+import { adapterErrorBody } from '../shared/adapter-errors.ts';
+import { answered } from '../shared/answers.ts';
+import { requireAgent } from '../shared/authenticate.ts';
+import { registerForBrowsers } from '../shared/cors.ts';
+import type { Server } from '../shared/fastify.ts';
+import { refuseOtherIdentity } from '../shared/identity.ts';
+import { findNamedSession } from './named-session.ts';
+import { respond } from './respond.ts';
+import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
+import { fetchResponse, removeResponse } from './stored-response.ts';
+
+/** The responses adapter: an agent behind the wire that existing client libraries speak (spec 4.11). */
+export function responsesRoutes(server: Server, context: Context): void {
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => addRoutes(scope, context));
+}
+
+function addRoutes(server: Server, context: Context): void {
+  const config = { family: 'agent' as const, errorBody: adapterErrorBody };
+  const tags = ['Responses'];
+  const guard = requireAgent(context, 'key-or-token');
+
+  // Before the body is validated: what is not visible is 404, whatever else is wrong.
+  const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
+    request.session = await findNamedSession(context, request, request.body);
+  };
+
+  server.post(
+    '',
+    {
+      config,
+      onRequest: [guard],
+      preValidation: [seesNamedSession, refuseOtherIdentity],
+      schema: { tags, summary: 'Create a response', body: responseRequest, response: answered(200, responseObject) },
+    },
+    (request, reply) => respond(context, request, reply, request.body),
+  );
+
+  server.get(
+    '/:response_id',
+    {
+      config,
+      onRequest: [guard],
+      schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answered(200, responseObject) },
+    },
+    (request, reply) => {
+      const { stream = false, starting_after: startingAfter = -1 } = request.query;
+      return fetchResponse(context, request, reply, responseIdOf(request), stream ? { startingAfter } : undefined);
+    },
+  );
+
+  server.delete(
+    '/:response_id',
+    { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answered(200, deletedResponse) } },
+    (request) => removeResponse(context, request, responseIdOf(request)),
+  );
+}
+
+function responseIdOf(request: FastifyRequest): string {
+  return (request.params as { response_id: string }).response_id;
+}

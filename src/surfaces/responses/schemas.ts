@@ -1,0 +1,69 @@
+import { Type } from 'typebox';
+
+/** The responses adapter's bodies (spec 4.11). What client libraries send besides is ignored. */
+const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
+
+/** A message, an echo of an earlier item, or the answer to an approval request; other kinds are passed over. */
+export const inputItem = Type.Object({
+  type: Type.Optional(Type.String()),
+  id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  role: Type.Optional(Type.String()),
+  content: Type.Optional(Type.Union([Type.String(), Type.Array(contentPart), Type.Null()])),
+  approval_request_id: Type.Optional(Type.String()),
+  approve: Type.Optional(Type.Boolean()),
+});
+
+const sessionId = Type.String({ minLength: 1, maxLength: 128 });
+
+export const responseRequest = Type.Object(
+  {
+    input: Type.Union([Type.String(), Type.Array(inputItem)]),
+    model: Type.Optional(
+      Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; the agent decides which runs.' }),
+    ),
+    stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    previous_response_id: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], { description: 'Goes on with the session of this response.' }),
+    ),
+    conversation: Type.Optional(
+      Type.Union([sessionId, Type.Object({ id: sessionId }), Type.Null()], { description: 'Goes on with the session of this id.' }),
+    ),
+    store: Type.Optional(Type.Union([Type.Boolean(), Type.Null()], { description: 'false: the new session is dropped after the turn.' })),
+    instructions: Type.Optional(Type.Unknown({ description: 'A string is context of a new session, beside what the agent was told.' })),
+    metadata: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
+  },
+  { title: 'ResponseRequest' },
+);
+
+const usage = Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer(), total_tokens: Type.Integer() });
+
+export const responseObject = Type.Object(
+  {
+    id: Type.String(),
+    object: Type.Literal('response'),
+    created_at: Type.Integer(),
+    status: Type.String(),
+    model: Type.String(),
+    output: Type.Array(Type.Unknown()),
+    output_text: Type.String(),
+    usage: Type.Union([usage, Type.Null()]),
+    error: Type.Union([Type.Object({ code: Type.String(), message: Type.String() }), Type.Null()]),
+    incomplete_details: Type.Union([Type.Object({ reason: Type.String() }), Type.Null()]),
+    tools: Type.Array(Type.Unknown()),
+    tool_choice: Type.String(),
+    parallel_tool_calls: Type.Boolean(),
+    metadata: Type.Record(Type.String(), Type.Unknown()),
+    previous_response_id: Type.Optional(Type.String()),
+  },
+  { title: 'Response' },
+);
+
+export const deletedResponse = Type.Object(
+  { id: Type.String(), object: Type.Literal('response'), deleted: Type.Literal(true) },
+  { title: 'DeletedResponse' },
+);
+
+export const fetchQuery = Type.Object({
+  stream: Type.Optional(Type.Boolean({ default: false, description: 'Replays the stream, and goes on with it while the turn runs.' })),
+  starting_after: Type.Optional(Type.Integer({ minimum: 0, description: 'Only events after this `sequence_number`.' })),
+});

@@ -1,0 +1,53 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Context } from '../../context.ts';
+import { deleteResponse } from '../../session/deleted-responses.ts';
+import type { MessageReceived } from '../../session/events.ts';
+import { readTurn, type WatchableTurn } from '../../turn/watch.ts';
+import { agentOf, forget } from '../shared/adapter-session.ts';
+import { sendEvents } from '../shared/sse.ts';
+import { ResponseAnswer } from './answer.ts';
+import { findResponse } from './named-session.ts';
+import { ResponseProjector } from './project.ts';
+import { responseEvents } from './respond.ts';
+
+/** A response that was given earlier, read from the log: as far as it has come, or as its stream from any event on. */
+export async function fetchResponse(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  responseId: string,
+  stream: { startingAfter: number } | undefined,
+): Promise<FastifyReply> {
+  const { place, session } = await findResponse(context, request, responseId);
+  reply.header('x-svc-session', session.id);
+  const turn: WatchableTurn = { ...(await context.turns.watchTurn(place.turnId, stream !== undefined)), restAfter: place.after };
+  try {
+    const answer = new ResponseAnswer(place, agentOf(request).slug, await readEcho(context, turn, place.after));
+    if (stream === undefined) {
+      for await (const events of readTurn(context.log, turn)) for (const event of events) answer.apply(event);
+      return reply.send(answer.body());
+    }
+    const abort = new AbortController();
+    const projector = new ResponseProjector(answer, stream.startingAfter);
+    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal), abort);
+    return reply;
+  } finally {
+    turn.subscription.close();
+  }
+}
+
+/** Takes the response away. The conversation keeps what was said, unless nothing else is left of it. */
+export async function removeResponse(context: Context, request: FastifyRequest, responseId: string) {
+  const { place, session } = await findResponse(context, request, responseId);
+  const isLast = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
+  if (isLast) await forget(context, session);
+  return { id: responseId, object: 'response' as const, deleted: true as const };
+}
+
+/** What the request that began the turn said; one that answered an approval left no words of its own. */
+async function readEcho(context: Context, turn: WatchableTurn, after: number): Promise<NonNullable<MessageReceived['echo']>> {
+  const [first] = await context.log.read(turn.sessionId, turn.after, 1);
+  if (first?.type !== 'message-received' || first.turnId !== turn.turnId) return {};
+  const { model, ...rest } = first.data.echo ?? {};
+  return { ...(model === undefined ? {} : { model }), ...(after === 0 ? rest : {}) };
+}

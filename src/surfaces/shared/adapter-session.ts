@@ -1,0 +1,111 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Agent } from '../../accounts/agents.ts';
+import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
+import { instanceKey } from '../../instances/instance-key.ts';
+import type { ReleaseConfig } from '../../release-config.ts';
+import { dropSession, type Session } from '../../session/sessions.ts';
+import { checkBudget } from '../../turn/budget.ts';
+import { assertMetadata, endUserOf, openSession } from '../../turn/open-session.ts';
+import type { Admission } from '../../turn/turns.ts';
+import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
+import { principalOf } from './authenticate.ts';
+import { actingUserOf, identityOf } from './identity.ts';
+import { forgetKey, startTurn } from './start-turn.ts';
+
+/** What the two adapters need to know of a session. */
+export type TurnSession = Pick<Session, 'id' | 'orgId' | 'stored'>;
+
+/** A session that a call runs its turn in; `fresh` when the call itself opened it. */
+export interface AdapterSession {
+  session: TurnSession;
+  fresh: boolean;
+  endUserId: string | undefined;
+}
+
+/** The session that the call names, or a new one. Its id is on every answer. */
+export async function openForTurn(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  named: TurnSession | undefined,
+  wanted: { surface: 'chat' | 'responses'; metadata: Record<string, unknown>; stored: boolean },
+): Promise<AdapterSession> {
+  assertMetadata(wanted.metadata, 'invalid');
+  const session = named ?? (await openNew(context, request, wanted));
+  reply.header('x-svc-session', session.id);
+  return { session, fresh: named === undefined, endUserId: actingUserOf(principalOf(request), wanted.metadata) };
+}
+
+/** Starts the turn. A session that was opened for it and did not come to run it is dropped again. */
+export async function startTurnIn(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  opened: AdapterSession,
+  admission: Pick<Admission, 'message' | 'live'>,
+): Promise<WatchableTurn> {
+  const { session, fresh, endUserId } = opened;
+  try {
+    const turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
+    if (fresh && turn.sessionId !== session.id) await forget(context, session);
+    reply.header('x-svc-session', turn.sessionId);
+    return turn;
+  } catch (error) {
+    if (fresh) {
+      reply.removeHeader('x-svc-session');
+      await forget(context, session);
+    }
+    throw error;
+  }
+}
+
+/** Drops a session that its caller did not want kept, once its turn has ended; while an approval is pending it stays. */
+export async function dropWhenEnded(context: Context, request: FastifyRequest, session: TurnSession, turnId: string): Promise<void> {
+  let ended = false;
+  const turn = await context.turns.watchTurn(turnId, false);
+  for await (const updates of watchTurn(context.log, turn)) {
+    const last = updates.at(-1)?.type;
+    ended = last === 'turn-ended' || last === 'turn-failed';
+  }
+  if (!ended) return;
+  await forgetKey(context, request);
+  await forget(context, session);
+}
+
+export async function forget(context: Context, session: TurnSession): Promise<void> {
+  await dropSession(context.database.db, session.orgId, session.id);
+  context.settings.forget(session.id);
+}
+
+export function agentOf(request: FastifyRequest): Agent {
+  if (request.agent === undefined) throw notFound();
+  return request.agent;
+}
+
+/** The budget is asked before anything is written, and before the release, as the order of checks has it. */
+async function openNew(
+  context: Context,
+  request: FastifyRequest,
+  wanted: { surface: 'chat' | 'responses'; metadata: Record<string, unknown>; stored: boolean },
+): Promise<Session> {
+  const agent = agentOf(request);
+  const { directory, database } = context;
+  const identity = identityOf(principalOf(request), wanted.metadata);
+  assertMetadata(identity.metadata, 'invalid');
+  const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
+  const key = instanceKey(release?.config.instance.scope ?? 'session', {
+    sessionId: '',
+    endUserId: identity.endUserId ?? endUserOf(identity.metadata) ?? null,
+    isVisitor: identity.isVisitor ?? false,
+    agentInstanceId: identity.agentInstanceId ?? null,
+  });
+  const paidByCustomer = release !== undefined && (await hasOwnKey(context, agent.orgId, release.config));
+  await checkBudget(database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, paidByCustomer);
+  return openSession(database.db, directory, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
+}
+
+async function hasOwnKey(context: Context, orgId: number, config: ReleaseConfig): Promise<boolean> {
+  const { provider } = config.agents.find(({ name }) => name === config.main)?.model ?? config.model;
+  return provider !== 'offline' && (await context.credentialFor(orgId, provider)) !== undefined;
+}
