@@ -20,8 +20,9 @@ export interface Peers {
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due, said by any commit), `watch <session> …` (someone here watches it live) and
- * `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look after it.
+ * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `watch
+ * <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One lost while a connection
+ * was down costs nothing but the look after it.
  */
 export async function joinPeers(
   bus: Bus,

@@ -1,17 +1,14 @@
 // What an endpoint is sent, and how (spec 2.8, 3.5, 6.3).
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import Stripe from 'stripe';
 import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
-import { type Parley, startParley } from '../../support/parley.ts';
+import { startParley } from '../../support/parley.ts';
 import { type Received, type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
 
-let parley: Parley;
-before(async () => {
-  parley = await startParley({ PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '3' });
-});
-after(() => parley.close());
+const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '3' };
+const parley = await startParley({ after }, { settings });
 
 interface Endpoint {
   id: number;

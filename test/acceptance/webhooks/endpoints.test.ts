@@ -1,8 +1,8 @@
 // Webhook endpoints over the management API (spec 2.8, 3.4, 4.14).
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { auditActions, createKey, createOrganization } from '../../support/accounts.ts';
-import { type Parley, startParley } from '../../support/parley.ts';
+import { startParley } from '../../support/parley.ts';
 
 /** A literal, which no name server is asked about; nothing is sent there. */
 const url = 'https://93.184.216.34/parley';
@@ -25,11 +25,7 @@ const eventTypes = [
   'api_key.revoked',
 ];
 
-let parley: Parley;
-before(async () => {
-  parley = await startParley();
-});
-after(() => parley.close());
+const parley = await startParley({ after });
 
 async function create(key: string, body: Record<string, unknown> = { name: 'Hooks', url }) {
   const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body });
