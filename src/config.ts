@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { parsePrices } from './harness/models/prices.ts';
 
@@ -38,7 +38,7 @@ const settings = {
   PARLEY_SECRET_KEY: setting(
     '32 bytes, Base64 or hex: encrypts stored credentials; generated into the data directory when absent',
     '',
-    optional(secretKey),
+    optional(parseSecretKey),
   ),
   PARLEY_PUBLIC_URL: setting(
     'address under which clients reach this server; issuer of session tokens',
@@ -103,6 +103,28 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
     }
   });
   return Object.fromEntries(entries) as Config;
+}
+
+/** Where the command line finds a server and what it signs in with: the environment, else what the first start wrote down. */
+export function loadClientSettings(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): {
+  url: string;
+  apiKey: string | undefined;
+  operatorKey: string | undefined;
+} {
+  const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
+  return {
+    url: (environment.PARLEY_URL || `http://127.0.0.1:${environment.PORT || '8080'}`).replace(/\/+$/, ''),
+    apiKey: environment.PARLEY_API_KEY || kept.api_key,
+    operatorKey: environment.PARLEY_OPERATOR_KEY || kept.operator_key,
+  };
+}
+
+function readCredentials(dataDirectory: string): { api_key?: string; operator_key?: string } {
+  try {
+    return JSON.parse(readFileSync(join(dataDirectory, 'credentials.json'), 'utf8'));
+  } catch {
+    return {};
+  }
 }
 
 export function describeSettings(): { name: string; fallback: string; description: string }[] {
@@ -196,7 +218,7 @@ function stringMap(value: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-function secretKey(value: string): Buffer {
+export function parseSecretKey(value: string): Buffer {
   const bytes = /^[0-9a-fA-F]{64}$/.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
   if (bytes.length !== 32) throw new Error('must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them');
   return bytes;

@@ -1,0 +1,60 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { loadClientSettings } from '../config.ts';
+
+type Body = Record<string, unknown>;
+
+/** One request to the server; a refusal is thrown with what a person can do about it. */
+export async function call<Answer = Body>(method: string, path: string, body?: unknown, as: 'key' | 'operator' = 'key'): Promise<Answer> {
+  const response = await request(method, path, body, as);
+  const text = await response.text();
+  return (text === '' ? {} : JSON.parse(text)) as Answer;
+}
+
+/** The events of a stream, as they come. */
+export async function* stream(method: string, path: string, body?: unknown): AsyncGenerator<EventSourceMessage> {
+  const response = await request(method, path, body, 'key');
+  const events: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (event) => events.push(event) });
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    parser.feed(decoder.decode(chunk, { stream: true }));
+    yield* events.splice(0);
+  }
+}
+
+export async function download(path: string): Promise<ReadableStream<Uint8Array>> {
+  const response = await request('GET', path, undefined, 'key');
+  return response.body ?? new ReadableStream();
+}
+
+/** The org that the key belongs to: agent routes are below its slug. */
+export async function organizationSlug(): Promise<string> {
+  const { organization } = await call<{ organization: { slug: string } }>('GET', '/api/organization');
+  return organization.slug;
+}
+
+async function request(method: string, path: string, body: unknown, as: 'key' | 'operator'): Promise<Response> {
+  const { url, apiKey, operatorKey } = loadClientSettings();
+  const secret = as === 'key' ? apiKey : operatorKey;
+  if (secret === undefined)
+    throw new Error(`set ${as === 'key' ? 'PARLEY_API_KEY' : 'PARLEY_OPERATOR_KEY'}; the first \`npm start\` printed it`);
+  const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
+  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  const response = await fetch(url + path, init).catch((error: unknown) => {
+    throw new Error(`no Parley server answers at ${url} (set PARLEY_URL, or start one with npm start)`, { cause: error });
+  });
+  if (response.ok) return response;
+  throw new Error(await describeRefusal(response, as));
+}
+
+async function describeRefusal(response: Response, as: 'key' | 'operator'): Promise<string> {
+  const text = await response.text();
+  if (response.status === 401) return `the server does not know this ${as === 'key' ? 'PARLEY_API_KEY' : 'PARLEY_OPERATOR_KEY'}`;
+  if (response.status === 404) return 'not found';
+  try {
+    const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };
+    return (typeof detail === 'string' ? detail : detail?.message) ?? message ?? `HTTP ${response.status}`;
+  } catch {
+    return `HTTP ${response.status} ${text.slice(0, 200)}`;
+  }
+}

@@ -1,0 +1,34 @@
+import { createWriteStream } from 'node:fs';
+import { Writable } from 'node:stream';
+import type { Command } from 'commander';
+import { call, download } from '../api.ts';
+import { print } from '../print.ts';
+
+export function auditCommands(program: Command): void {
+  const audit = program.command('audit').description('the record of what was changed');
+  audit
+    .command('export')
+    .description('all of it, as CSV')
+    .option('--out <file>', 'write there instead of to the terminal')
+    .option('--action <action>')
+    .option('--from <date>', 'YYYY-MM-DD')
+    .option('--to <date>', 'YYYY-MM-DD')
+    .action(async (options: { out?: string; action?: string; from?: string; to?: string }) => {
+      const query = new URLSearchParams();
+      if (options.action !== undefined) query.set('event_action', options.action);
+      if (options.from !== undefined) query.set('from', options.from);
+      if (options.to !== undefined) query.set('to', options.to);
+      const target = options.out === undefined ? process.stdout : createWriteStream(options.out);
+      await (await download(`/api/audit_events.csv?${query}`)).pipeTo(Writable.toWeb(target) as WritableStream<Uint8Array>);
+    });
+  audit
+    .command('verify')
+    .description('check that no row was changed or removed')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ valid: boolean; checked: number; broken?: unknown }>('GET', '/api/audit_events/verification');
+      print(command, answer, () =>
+        answer.valid ? `The chain holds: ${answer.checked} events.` : `The chain is broken: ${JSON.stringify(answer.broken)}`,
+      );
+      if (!answer.valid) process.exitCode = 1;
+    });
+}

@@ -1,0 +1,82 @@
+import { createInterface } from 'node:readline';
+import type { Command } from 'commander';
+import { call, stream } from '../api.ts';
+
+interface Frame {
+  type: string;
+  data: { part?: { text?: string; tool?: string; state?: string }; request_id?: string; message?: string; code?: string };
+}
+
+export function chatCommand(program: Command): void {
+  program
+    .command('chat')
+    .description('talk to an agent; approvals are asked as y (once), a (for the session), n')
+    .option('--session <id>', 'go on with this session, or create it under this id')
+    .option('--agent <name>', 'sub-agent that answers')
+    .option('--thinking', 'show the reasoning')
+    .action(async (options: { session?: string; agent?: string; thinking?: boolean }) => {
+      const session = await call<{ id: string }>(
+        'POST',
+        '/v1/sessions',
+        options.session === undefined ? {} : { session_id: options.session },
+      );
+      process.stdout.write(`Session ${session.id}. Ctrl-D ends.\n`);
+      const terminal = createInterface({ input: process.stdin });
+      // One reader for messages and answers, so that lines typed ahead are not lost.
+      const lines = terminal[Symbol.asyncIterator]();
+      for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
+        if (line.trim() !== '') await talk(lines, session.id, { text: line, ...options });
+      }
+      process.stdout.write('\n');
+      terminal.close();
+    });
+}
+
+async function ask(lines: AsyncIterator<string>, question: string): Promise<string | undefined> {
+  process.stdout.write(question);
+  const { value, done } = await lines.next();
+  return done ? undefined : value;
+}
+
+async function talk(
+  lines: AsyncIterator<string>,
+  sessionId: string,
+  message: { text: string; agent?: string; thinking?: boolean },
+): Promise<void> {
+  const { text, agent, thinking = false } = message;
+  const body = { text, thinking, stream: true, ...(agent === undefined ? {} : { agent }) };
+  let request: string | undefined;
+  try {
+    for await (const event of stream('POST', `/v1/sessions/${sessionId}/messages`, body))
+      request = show(JSON.parse(event.data) as Frame) ?? request;
+    while (request !== undefined) request = await resolve(lines, sessionId, request);
+  } catch (error) {
+    process.stdout.write(`\n! ${error instanceof Error ? error.message : String(error)}\n`);
+  }
+}
+
+/** Asks until the answer is one, or the input ends and the request stays pending; returns the next question, if the turn has another. */
+async function resolve(lines: AsyncIterator<string>, sessionId: string, requestId: string): Promise<string | undefined> {
+  const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
+  let decision: string | undefined;
+  while (decision === undefined) {
+    const answer = await ask(lines, 'Allow? [y/a/n] ');
+    if (answer === undefined) return undefined;
+    decision = decisions[answer.trim().toLowerCase()];
+  }
+  const { events } = await call<{ events: Frame[] }>('PUT', `/v1/sessions/${sessionId}/inputs/${requestId}`, { decision });
+  let next: string | undefined;
+  for (const event of events) next = show(event) ?? next;
+  return next;
+}
+
+/** Writes a frame; returns the request that it asks about. */
+function show({ type, data }: Frame): string | undefined {
+  if (type === 'text' || type === 'reasoning') process.stdout.write(data.part?.text ?? '');
+  if (type === 'tool_use' && data.part?.state !== 'running') process.stdout.write(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
+  if (type === 'error') process.stdout.write(`\n! ${data.code}: ${data.message}\n`);
+  if (type === 'done') process.stdout.write('\n');
+  if (type !== 'input_required') return undefined;
+  process.stdout.write(`\n${data.message}\n`);
+  return data.request_id;
+}

@@ -1,0 +1,45 @@
+import type { Command } from 'commander';
+import { rotateSecretKey } from '../../accounts/rotate-secret-key.ts';
+import { createSecretBox, loadSecretKey } from '../../accounts/secret-box.ts';
+import { loadConfig, parseSecretKey } from '../../config.ts';
+import { backup, restore } from '../../database/backup.ts';
+import { openDatabase } from '../../database/database.ts';
+import { print } from '../print.ts';
+
+/** What works on the data itself, with the server's own settings rather than over HTTP. */
+export function dataCommands(program: Command): void {
+  program
+    .command('backup <folder>')
+    .description('write the database and its secret key into a folder (stop the server first when the database is embedded)')
+    .action(async (folder: string, _options, command: Command) => {
+      await backup(loadConfig(), folder);
+      print(command, { folder }, () => `Backed up into ${folder}. Keep it as safe as the server.`);
+    });
+  program
+    .command('restore <folder>')
+    .description('bring a backup back, into an empty data directory or database')
+    .action(async (folder: string, _options, command: Command) => {
+      await restore(loadConfig(), folder);
+      print(command, { folder }, () => 'Restored. Start the server.');
+    });
+  program
+    .command('rotate-secret-key')
+    .description('encrypt what is stored with another key; stop every server first')
+    .requiredOption('--to <key>', '32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them')
+    .action(async (options: { to: string }, command: Command) => {
+      const config = loadConfig();
+      const next = createSecretBox(parseSecretKey(options.to));
+      const { box } = await loadSecretKey(config);
+      const database = await openDatabase(config);
+      try {
+        const answer = await rotateSecretKey(database, box, next);
+        print(
+          command,
+          answer,
+          () => `Encrypted ${answer.resealed} secrets anew. Set PARLEY_SECRET_KEY to the new key and start the server.`,
+        );
+      } finally {
+        await database.close();
+      }
+    });
+}

@@ -1,0 +1,86 @@
+import { constants } from 'node:fs';
+import { access, statfs } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { loadClientSettings, loadConfig } from '../../config.ts';
+import { errorMessage } from '../../errors.ts';
+import { print } from '../print.ts';
+
+interface Finding {
+  check: string;
+  ok: boolean;
+  says: string;
+}
+
+/** Looks at the installation and says what to mend. */
+export function doctorCommand(program: Command): void {
+  program
+    .command('doctor')
+    .description('check the installation and say what to mend')
+    .action(async (_options, command: Command) => {
+      const findings = [
+        await check('Node', nodeVersion),
+        await check('settings', settings),
+        await check('data directory', dataDirectory),
+        ...(await server()),
+      ];
+      print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'MEND'}  ${name}: ${says}`).join('\n'));
+      if (findings.some((finding) => !finding.ok)) process.exitCode = 1;
+    });
+}
+
+async function check(name: string, look: () => string | Promise<string>): Promise<Finding> {
+  try {
+    return { check: name, ok: true, says: await look() };
+  } catch (error) {
+    return { check: name, ok: false, says: errorMessage(error) };
+  }
+}
+
+function nodeVersion(): string {
+  const major = Number(process.versions.node.split('.')[0]);
+  if (major < 24) throw new Error(`the server needs Node 24 and this is ${process.version}; run npm install, which brings it`);
+  return process.version;
+}
+
+function settings(): string {
+  const config = loadConfig();
+  const database = config.DATABASE_URL === undefined ? 'the embedded database' : 'PostgreSQL';
+  return config.PARLEY_SECRET_KEY === undefined
+    ? `readable; ${database}; PARLEY_SECRET_KEY is not set, so back up secret.key`
+    : `readable; ${database}`;
+}
+
+async function dataDirectory(): Promise<string> {
+  const { PARLEY_DATA_DIR: directory } = loadConfig();
+  await access(directory, constants.R_OK | constants.W_OK).catch((error: unknown) => {
+    throw new Error(`${directory} cannot be written; it is made by the first start, or set PARLEY_DATA_DIR`, { cause: error });
+  });
+  const { bavail, bsize } = await statfs(directory);
+  const freeMiB = Math.round((bavail * bsize) / 2 ** 20);
+  if (freeMiB < 512) throw new Error(`only ${freeMiB} MiB are free in ${directory}`);
+  return `${directory}, ${freeMiB} MiB free`;
+}
+
+/** The server as a client sees it. */
+async function server(): Promise<Finding[]> {
+  const { url, apiKey } = loadClientSettings();
+  const get = async (path: string, headers: Record<string, string> = {}) => {
+    const response = await fetch(url + path, { headers, signal: AbortSignal.timeout(5_000) }).catch((error: unknown) => {
+      throw new Error(`nothing answers at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
+    });
+    return { status: response.status, text: await response.text() };
+  };
+  return [
+    await check('server', async () => {
+      const { status, text } = await get('/readyz');
+      if (status !== 200) throw new Error(`not ready: ${text}`);
+      return `ready at ${url}`;
+    }),
+    await check('API key', async () => {
+      if (apiKey === undefined) throw new Error('PARLEY_API_KEY is not set');
+      const { status } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
+      if (status === 401) throw new Error('the server does not know this PARLEY_API_KEY');
+      return status === 403 ? 'known, without the scope organization:read' : 'known';
+    }),
+  ];
+}

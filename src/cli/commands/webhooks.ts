@@ -1,0 +1,101 @@
+import { createServer, type IncomingMessage } from 'node:http';
+import type { Command } from 'commander';
+import { call } from '../api.ts';
+import { print, table } from '../print.ts';
+
+type Row = Record<string, unknown>;
+interface Endpoint {
+  id: number;
+  name: string;
+  url: string;
+}
+
+export function webhookCommands(program: Command): void {
+  const webhooks = program.command('webhooks').description('endpoints that are told of events');
+  webhooks.command('list').action(async (_options, command: Command) => {
+    const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
+    const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
+    print(command, answer, () => table(answer.webhook_endpoints, columns, 'No endpoints. Make one with: parley webhooks create <url>'));
+  });
+  webhooks
+    .command('create <url>')
+    .option('--name <name>')
+    .option('--events <types>', 'separated by commas; all when left out')
+    .action(async (url: string, options: { name?: string; events?: string }, command: Command) => {
+      const answer = await createEndpoint(url, options.name ?? new URL(url).host, options.events?.split(',') ?? []);
+      print(command, answer, () => `Endpoint ${answer.webhook_endpoint.id}. Its signing secret, shown once: ${answer.secret}`);
+    });
+  for (const verb of ['enable', 'disable', 'test'] as const) {
+    webhooks.command(`${verb} <endpoint-id>`).action(async (id: string, _options, command: Command) => {
+      const answer = await call('POST', `/api/webhook_endpoints/${encodeURIComponent(id)}/${verb}`);
+      print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'a test event is on its way' : `${verb}d`}.`);
+    });
+  }
+  webhooks.command('delete <endpoint-id>').action(async (id: string, _options, command: Command) => {
+    const answer = await call('DELETE', `/api/webhook_endpoints/${encodeURIComponent(id)}`);
+    print(command, answer, () => `Deleted endpoint ${id}.`);
+  });
+  webhooks.command('deliveries <endpoint-id>').action(async (id: string, _options, command: Command) => {
+    const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
+    print(command, answer, () =>
+      table(answer.data, ['id', 'type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
+    );
+  });
+  webhooks.command('resend <delivery-id>').action(async (id: string, _options, command: Command) => {
+    const answer = await call('POST', `/api/webhook_deliveries/${encodeURIComponent(id)}/resend`);
+    print(command, answer, () => `Delivery ${id} is on its way again.`);
+  });
+  webhooks
+    .command('listen')
+    .description('receive events on this machine and pass them on to a local port (the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1)')
+    .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
+    .option('--events <types>', 'separated by commas; all when left out')
+    .action(async (options: { forward: string; events?: string }) => listen(options.forward, options.events?.split(',') ?? []));
+}
+
+/** An endpoint that lives as long as this command: removed when it ends. */
+async function listen(forward: string, events: string[]): Promise<void> {
+  const server = createServer(async (incoming, answer) => {
+    const body = await readBody(incoming);
+    const status = await passOn(forward, incoming, body);
+    process.stdout.write(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`);
+    answer.writeHead(status).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : undefined;
+  const { webhook_endpoint: endpoint, secret } = await createEndpoint(`http://127.0.0.1:${port}/`, 'parley webhooks listen', events).catch(
+    (error: unknown) => {
+      server.close();
+      throw error;
+    },
+  );
+  process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nCtrl-C ends.\n`);
+  process.once('SIGINT', async () => {
+    await call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).catch(() => {});
+    server.close();
+    process.exit(0);
+  });
+}
+
+function createEndpoint(url: string, name: string, events: string[]): Promise<{ webhook_endpoint: Endpoint; secret: string }> {
+  return call('POST', '/api/webhook_endpoints', { name, url, event_types: events });
+}
+
+/** The raw bytes and the signature headers, so that the receiver can verify what it gets. */
+async function passOn(forward: string, incoming: IncomingMessage, body: Buffer): Promise<number> {
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
+  for (const [name, value] of Object.entries(incoming.headers))
+    if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
+  try {
+    return (await fetch(forward, { method: 'POST', headers, body: new Uint8Array(body) })).status;
+  } catch {
+    return 502;
+  }
+}
+
+async function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

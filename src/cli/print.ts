@@ -1,0 +1,29 @@
+import type { Command } from 'commander';
+
+type Row = Record<string, unknown>;
+
+/** Prints data as JSON with `--json`, else as the given words. */
+export function print(command: Command, data: unknown, words: () => string): void {
+  const { json } = command.optsWithGlobals<{ json?: boolean }>();
+  process.stdout.write(`${json ? JSON.stringify(data, null, 2) : words()}\n`);
+}
+
+/** Columns as wide as their widest cell; an empty list says what would fill it. */
+export function table(rows: readonly Row[], columns: string[], empty: string): string {
+  if (rows.length === 0) return empty;
+  const cells = [columns.map((name) => name.toUpperCase()), ...rows.map((row) => columns.map((name) => cell(row[name])))];
+  const widths = columns.map((_name, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)));
+  return cells
+    .map((line) =>
+      line
+        .map((text, index) => text.padEnd(widths[index] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '-';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,64 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openAsBlob } from 'node:fs';
+import { access, copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+
+/**
+ * Writes everything into a folder: the database, and for an embedded one the key that opens its secrets. The embedded
+ * database is one process's own, so that the server must be stopped; PostgreSQL is dumped while it serves.
+ */
+export async function backup(config: Config, folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (config.DATABASE_URL !== undefined) {
+    await run('pg_dump', ['--format=custom', `--file=${join(folder, 'database.dump')}`, config.DATABASE_URL]);
+  } else {
+    const { lockDirectory } = await import('./directory-lock.ts');
+    const { PGlite } = await import('@electric-sql/pglite');
+    const release = await lockDirectory(config.PARLEY_DATA_DIR);
+    try {
+      const pglite = await PGlite.create({ dataDir: join(config.PARLEY_DATA_DIR, 'db') });
+      const dump = await pglite.dumpDataDir('gzip');
+      await writeFile(join(folder, 'database.tar.gz'), Buffer.from(await dump.arrayBuffer()), { mode: 0o600 });
+      await pglite.close();
+    } finally {
+      await release();
+    }
+  }
+  await copyIfThere(join(config.PARLEY_DATA_DIR, 'secret.key'), join(folder, 'secret.key'));
+}
+
+/** The way back, into an empty data directory or an empty PostgreSQL database. */
+export async function restore(config: Config, folder: string): Promise<void> {
+  if (config.DATABASE_URL !== undefined) {
+    await run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${config.DATABASE_URL}`, join(folder, 'database.dump')]);
+  } else {
+    const database = join(config.PARLEY_DATA_DIR, 'db');
+    if (await isThere(database)) throw new Error(`${database} exists already; restore into an empty PARLEY_DATA_DIR`);
+    const { PGlite } = await import('@electric-sql/pglite');
+    await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
+    const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(join(folder, 'database.tar.gz')) });
+    await pglite.close();
+  }
+  await copyIfThere(join(folder, 'secret.key'), join(config.PARLEY_DATA_DIR, 'secret.key'));
+}
+
+async function copyIfThere(from: string, to: string): Promise<void> {
+  if (await isThere(from)) await copyFile(from, to);
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function run(program: string, args: string[]): Promise<void> {
+  const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] });
+  const [code] = await once(child, 'exit').catch((error: unknown) => {
+    throw new Error(`${program} is not installed; it comes with the PostgreSQL client`, { cause: error });
+  });
+  if (code !== 0) throw new Error(`${program} failed`);
+}
