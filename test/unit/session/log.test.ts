@@ -1,0 +1,213 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import fc from 'fast-check';
+import { newId } from '../../../src/ids.ts';
+import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
+import { isStored } from '../../../src/session/events.ts';
+import { Feed, follow } from '../../../src/session/feed.ts';
+import { numberEvents, SessionLog } from '../../../src/session/log.ts';
+import { startApp } from '../../support/app.ts';
+
+const app = await startApp({ after });
+const { database } = app.context;
+
+const openLog = (processId = 'proc_test') => new SessionLog(database, processId, 5_000, false);
+
+async function newSession(): Promise<string> {
+  const answer = await app.request('POST', '/v1/sessions', {});
+  return JSON.parse(answer.text).id;
+}
+
+const said = (text: string): NewEvent => ({ type: 'message-received', data: { messageId: newId('msg_'), text, silent: true } });
+
+/** Writes as a surface does: append, and publish once it is durable. */
+async function write(log: SessionLog, feed: Feed, session: string, events: NewEvent[]): Promise<StoredEvent[]> {
+  const turn = newId('turn_');
+  const { result, at } = await log.apply({ kind: 'note', org: 1, session, turn, events });
+  assert.equal(result.status, 'done');
+  const stored = numberEvents(events, turn, result.seq ?? 0, at);
+  feed.publish(session, stored);
+  return stored;
+}
+
+async function readAll(log: SessionLog, session: string): Promise<StoredEvent[]> {
+  const events: StoredEvent[] = [];
+  for await (const page of log.readAll(session, 0, 100)) events.push(...page);
+  return events;
+}
+
+const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+
+test('two hundred writers at once leave no gap and no duplicate, and each is told where its events are', async () => {
+  const log = openLog();
+  const feed = new Feed();
+  const session = await newSession();
+  const written = await Promise.all(
+    upTo(200).map((writer) => write(log, feed, session, [said(`${writer} first`), said(`${writer} second`)])),
+  );
+  const events = await readAll(log, session);
+  assert.deepEqual(
+    events.map((event) => event.seq),
+    upTo(400),
+  );
+  for (const own of written)
+    for (const event of own) {
+      const stored = events[event.seq - 1];
+      assert.deepEqual([stored?.turnId, stored?.data], [event.turnId, event.data]);
+      assert.equal(stored?.createdAt.getTime(), event.createdAt.getTime());
+    }
+});
+
+test('writers of two logs, as of two processes, share one sequence', async () => {
+  const logs = [openLog('proc_a'), openLog('proc_b')];
+  const session = await newSession();
+  await Promise.all(upTo(100).flatMap((writer) => logs.map((log) => write(log, new Feed(), session, [said(String(writer))]))));
+  const [log] = logs;
+  assert.ok(log);
+  assert.deepEqual(
+    (await readAll(log, session)).map((event) => event.seq),
+    upTo(200),
+  );
+});
+
+test('events of one write stand together and in order, whatever sizes the batches have', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(fc.string({ unit: 'grapheme' }), { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 12 }),
+      async (batches) => {
+        const log = openLog();
+        const session = await newSession();
+        const clean = batches.map((texts) => texts.map((text) => text.replaceAll('\0', '').toWellFormed()));
+        const written = await Promise.all(clean.map((texts) => write(log, new Feed(), session, texts.map(said))));
+        const events = await readAll(log, session);
+        assert.deepEqual(
+          events.map((event) => event.seq),
+          upTo(clean.flat().length),
+        );
+        written.forEach((own, index) => {
+          const texts = own.map(({ seq }) => {
+            const event = events[seq - 1];
+            return event?.type === 'message-received' ? event.data.text : undefined;
+          });
+          assert.deepEqual(texts, clean[index]);
+        });
+      },
+    ),
+    { numRuns: 15 },
+  );
+});
+
+test('followers that join at any moment see every event once and in order', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 30 }),
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer({ min: 0, max: 20 }),
+      async (joinsAfter, width, skip) => {
+        const log = openLog();
+        const feed = new Feed();
+        const session = await newSession();
+        const total = 40 * width;
+        const followers: { after: number; seen: Promise<number[]> }[] = [];
+        const join = (after: number) => followers.push({ after, seen: seqs(log, feed, session, after, total) });
+        join(0);
+        const writers = upTo(40).map(async (writer) => {
+          if (writer === joinsAfter) join(skip);
+          await write(
+            log,
+            feed,
+            session,
+            upTo(width).map((index) => said(`${writer} ${index}`)),
+          );
+          if (writer === joinsAfter + 5) join(0);
+        });
+        await Promise.all(writers);
+        for (const { after, seen } of followers) assert.deepEqual(await seen, upTo(total).slice(after));
+      },
+    ),
+    { numRuns: 15 },
+  );
+});
+
+test('a follower whose inbox overflowed reads the rest from the log', async () => {
+  const log = openLog();
+  const feed = new Feed();
+  const session = await newSession();
+  const subscription = feed.subscribe(session, true);
+  for (let index = 0; index < 30; index += 1)
+    await write(
+      log,
+      feed,
+      session,
+      upTo(100).map((number) => said(String(number))),
+    );
+  const seen: number[] = [];
+  for await (const updates of follow(log, subscription, session, 0, false)) {
+    for (const update of updates) if (isStored(update)) seen.push(update.seq);
+    if (seen.length >= 3_000) subscription.close();
+  }
+  assert.deepEqual(seen, upTo(3_000));
+});
+
+test('a follower that is only told to look again finds what another process wrote', async () => {
+  const log = openLog('proc_here');
+  const feed = new Feed();
+  const session = await newSession();
+  const following = seqs(log, feed, session, 0, 3);
+  const elsewhere = openLog('proc_there');
+  for (let index = 1; index <= 3; index += 1) {
+    await write(elsewhere, new Feed(), session, [said('from there')]);
+    feed.lookAgain(session, index);
+  }
+  assert.deepEqual(await following, [1, 2, 3]);
+});
+
+test('live text is shown from its first word and without a gap, or not at all', async () => {
+  const log = openLog();
+  const feed = new Feed();
+  const session = await newSession();
+  const early = feed.subscribe(session, true);
+  const fragment = (messageId: string, offset: number, text: string) =>
+    ({ type: 'text-delta', turnId: 'turn_1', messageId, step: 1, agent: 'main', offset, text }) as const;
+  const lost = feed.subscribe(session, true);
+  feed.publish(session, [fragment('msg_a', 0, 'one ')]);
+  await lost.take(0);
+  feed.publish(session, [fragment('msg_a', 4, 'two '), fragment('msg_a', 8, 'three')]);
+  const texts = async (subscription: typeof early) => {
+    const shown: string[] = [];
+    for await (const updates of follow(log, subscription, session, 0, false)) {
+      for (const update of updates) {
+        if (!isStored(update)) shown.push(update.text);
+        else subscription.close();
+      }
+    }
+    return shown;
+  };
+  const stored: NewEvent = { type: 'message-produced', data: { messageId: 'msg_a', text: 'one two three', step: 1, agent: 'main' } };
+  await write(log, feed, session, [stored]);
+  assert.equal((await texts(early)).join(''), 'one two three');
+  assert.deepEqual(await texts(lost), [], 'whoever missed the first piece waits for the message');
+});
+
+test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
+  const log = openLog();
+  const session = await newSession();
+  const apply = (text: string) => log.apply({ kind: 'note', org: 1, session, turn: newId('turn_'), events: [said(text)] });
+  const outcomes = await Promise.allSettled([apply('good'), apply('bad \0'), apply('also good')]);
+  assert.deepEqual(
+    outcomes.map((outcome) => outcome.status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  assert.equal((await readAll(log, session)).length, 2);
+});
+
+/** What a follower sees until it has seen the last. */
+async function seqs(log: SessionLog, feed: Feed, session: string, after: number, last: number): Promise<number[]> {
+  const subscription = feed.subscribe(session, true);
+  const seen: number[] = [];
+  for await (const updates of follow(log, subscription, session, after, true)) {
+    for (const update of updates) if (isStored(update)) seen.push(update.seq);
+    if (seen.at(-1) === last) subscription.close();
+  }
+  return seen;
+}
