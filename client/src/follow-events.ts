@@ -1,6 +1,6 @@
 import { sleep } from './backoff.ts';
 import { ApiError, type ConnectionError } from './errors.ts';
-import type { ManagedEvent } from './managed-types.ts';
+import type { ManagedEvent, MessageDelta } from './managed-types.ts';
 import { readFrames } from './read-events.ts';
 import { bodyOf } from './stream-turn.ts';
 import { disconnected, isRetryable, type Transport, waitMs } from './transport.ts';
@@ -26,6 +26,7 @@ export async function* followEvents(transport: Transport, path: string, options:
   const { deltas, until, signal, onConnection } = options;
   let after = options.after ?? 0;
   let lost = false;
+  const drafts = new Drafts();
   for (let attempt = 0; ; attempt += 1) {
     let failure: unknown;
     try {
@@ -34,15 +35,19 @@ export async function* followEvents(transport: Transport, path: string, options:
       const response = await transport.open('GET', path, call);
       if (lost) onConnection?.('open');
       lost = false;
+      drafts.restart();
       for await (const { data } of readFrames(bodyOf(response))) {
         attempt = 0;
         const event: ManagedEvent | StreamClosed = JSON.parse(data);
         // The server says why it hangs up; where that matters, the next attempt is told the same with its status.
         if (event.type === 'stream.closed') continue;
-        if (event.type !== 'agent.message_delta') {
-          if (event.seq <= after) continue;
-          after = event.seq;
+        if (event.type === 'agent.message_delta') {
+          const rest = drafts.rest(event);
+          if (rest !== undefined) yield rest;
+          continue;
         }
+        if (event.seq <= after) continue;
+        after = event.seq;
         yield event;
         if (until === 'idle' && (event.type === 'session.status_idle' || event.type === 'session.error')) return;
       }
@@ -54,6 +59,29 @@ export async function* followEvents(transport: Transport, path: string, options:
     if (!lost) onConnection?.('lost');
     lost = true;
     await sleep(waitMs(problem, attempt), signal);
+  }
+}
+
+/** A new connection begins with the whole text so far: what the caller has of it is left out, so that the sum stays right. */
+class Drafts {
+  #id = '';
+  #given = 0;
+  #told = 0;
+
+  restart(): void {
+    this.#told = 0;
+  }
+
+  rest(delta: MessageDelta): MessageDelta | undefined {
+    if (delta.message_id !== this.#id) {
+      this.#id = delta.message_id;
+      this.#given = 0;
+      this.#told = 0;
+    }
+    const text = delta.text.slice(Math.max(0, this.#given - this.#told));
+    this.#told += delta.text.length;
+    this.#given = Math.max(this.#given, this.#told);
+    return text === '' ? undefined : { ...delta, text };
   }
 }
 

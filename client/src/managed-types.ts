@@ -67,10 +67,7 @@ export type LoggedEvent = Logged &
     | { type: 'session.context_condensed'; through_seq: number; summary: string | null }
   );
 
-/**
- * Text as it is written: a preview of the `agent.message` with the same `message_id`, never stored. Who joins in the middle
- * of a message gets none of it, only the whole message.
- */
+/** Text as it is written, never stored: the sum of a message's deltas is the `agent.message` with the same `message_id`. */
 export interface MessageDelta {
   type: 'agent.message_delta';
   session_id: string;

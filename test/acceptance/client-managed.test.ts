@@ -95,6 +95,29 @@ test('a log is followed across cut connections: every entry once, in order', asy
   assert.deepEqual(connection.slice(0, 2), ['lost', 'open']);
 });
 
+test('deltas add up across cut connections too', async () => {
+  let streams = 0;
+  const proxy = await startBreakingProxy(baseUrl, ({ path }) => {
+    if (!path.includes('/events/stream')) return undefined;
+    streams += 1;
+    return streams > 3 ? undefined : { cutAfterBytes: 1_000 + 300 * streams };
+  });
+  after(proxy.close);
+  const { managed } = new ParleyClient({ baseUrl: proxy.origin, apiKey: app.apiKey, agent: 'demo/assistant' });
+  const { id } = await managed.create();
+  await managed.send(id, '/delay 15\n/words 80');
+  let draft = '';
+  let whole = '';
+  for await (const event of managed.events(id, { deltas: true, until: 'idle' })) {
+    if (event.type === 'agent.message_delta') draft += event.text;
+    if (event.type === 'agent.message') whole = event.text;
+  }
+  assert.ok(streams > 2);
+  assert.equal(whole.split(' ').length, 80);
+  assert.equal(whole.startsWith(draft), true);
+  assert.ok(draft.length > 0);
+});
+
 test('a log is followed across a kill of the server', async (context) => {
   const server = await startServer({ after: (work) => context.after(work) }, { settings: { PARLEY_LEASE_MS: '1000' } });
   const { managed } = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant' });

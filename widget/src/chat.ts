@@ -48,9 +48,12 @@ export class Chat {
     this.outgoing.push(entry);
     this.#changed();
     try {
-      const sessionId = this.#sessionId ?? (await this.#begin());
-      for (const file of files) await this.#managed.upload(sessionId, file.name, file);
-      await this.#managed.send(sessionId, text);
+      await this.#deliver(text, files).catch((error: unknown) => {
+        // The remembered conversation is gone, or somebody else's: this message begins a new one.
+        if (!(error instanceof NotFoundError) || this.state === 'empty') throw error;
+        this.#leave();
+        return this.#deliver(text, files);
+      });
       this.failure = undefined;
     } catch (error) {
       this.outgoing = this.outgoing.filter((other) => other !== entry);
@@ -78,19 +81,29 @@ export class Chat {
 
   /** Leaves this conversation; the next message begins another. */
   startOver(): void {
+    this.outgoing = [];
+    this.#leave();
+  }
+
+  close(): void {
+    this.#following.abort();
+  }
+
+  #leave(): void {
     this.close();
     this.#following = new AbortController();
     this.#remembered.forget();
     this.#sessionId = undefined;
     this.conversation = emptyConversation();
-    this.outgoing = [];
     this.failure = undefined;
     this.state = 'empty';
     this.#changed();
   }
 
-  close(): void {
-    this.#following.abort();
+  async #deliver(text: string, files: File[]): Promise<void> {
+    const sessionId = this.#sessionId ?? (await this.#begin());
+    for (const file of files) await this.#managed.upload(sessionId, file.name, file);
+    await this.#managed.send(sessionId, text);
   }
 
   async #begin(): Promise<string> {
@@ -119,7 +132,7 @@ export class Chat {
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof NotFoundError) return this.startOver();
+      if (error instanceof NotFoundError) return this.#leave();
       this.state = 'failed';
       this.failure = reasonOf(error);
       this.#changed();

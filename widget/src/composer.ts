@@ -23,7 +23,8 @@ export function composerView(composer: Composer): TemplateResult {
   const canSend = text.trim() !== '' || files.length > 0;
   const submit = (event: Event) => {
     event.preventDefault();
-    if (canSend) composer.onSend();
+    // Not `canSend`: who types fast presses Enter before the last letters are drawn.
+    composer.onSend();
   };
   const onKey = (event: KeyboardEvent) => {
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event);

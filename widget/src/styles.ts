@@ -62,6 +62,7 @@ export const styles = css`
   kbd { margin-inline-start: 0.5em; font: 0.8em ui-monospace, monospace; opacity: 0.75; }
   .decision { margin: 0; color: var(--muted); }
   form { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 0.4em; padding: 0.6em; border-top: 1px solid var(--border); }
+  form > button { padding: 0.5em; line-height: 0; }
   form .files { flex-basis: 100%; margin: 0; }
   textarea { flex: 1; min-width: 0; max-height: 9em; resize: none; field-sizing: content; padding: 0.4em 0.6em; background: var(--background); border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.6); }
   textarea::placeholder { color: var(--muted); }

@@ -1,0 +1,181 @@
+// <parley-chat> on a page of another origin, in a real browser, with a session token that the shop's backend minted.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import AxeBuilder from '@axe-core/playwright';
+import type { Page } from 'playwright-core';
+import { openBrowser } from '../support/browser.ts';
+import { buildWidget } from '../support/build-widget.ts';
+import { startServer } from '../support/server-process.ts';
+import { startShop } from '../support/shop.ts';
+
+buildWidget();
+const server = await startServer({ after }, { settings: { PARLEY_LEASE_MS: '1000' } });
+const shop = await startShop({ after }, server.url);
+const browser = await openBrowser({ after });
+
+async function visit(page?: Page): Promise<Page> {
+  const visited = page ?? (await (await browser.newContext({ viewport: { width: 900, height: 800 } })).newPage());
+  await visited.goto(shop);
+  await visited.getByLabel('Write a message').waitFor();
+  return visited;
+}
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel('Write a message').fill(text);
+  await page.keyboard.press('Enter');
+}
+
+const answers = (page: Page) => page.locator('parley-chat .agent .bubble:not(.draft)');
+
+test('a message is answered, written word by word', async () => {
+  const page = await visit();
+  await say(page, '/delay 300\n/say one **two** three four five');
+  const draft = page.locator('parley-chat .bubble.draft');
+  await draft.getByText('one two').waitFor();
+  await answers(page).getByText('one two three four five').waitFor();
+  assert.equal(await draft.count(), 0);
+  assert.equal(await answers(page).locator('strong').textContent(), 'two');
+  assert.equal(await page.locator('parley-chat .user .bubble').count(), 1);
+});
+
+test('an approval is given by a click', async () => {
+  const page = await visit();
+  await say(page, '/tool bash {"command":"echo clicked"}');
+  const card = page.getByRole('group', { name: /Approval needed: bash/ });
+  await card.getByText('Details').click();
+  await card.getByText('"command": "echo clicked"').waitFor();
+  await card.getByRole('button', { name: 'Approve once' }).click();
+  await card.getByText('Approved').waitFor();
+  await answers(page).getByText('clicked').waitFor();
+});
+
+test('an approval is given by the keyboard alone, and the focus goes to it and back', async () => {
+  const page = await visit();
+  await page.getByLabel('Write a message').focus();
+  await page.keyboard.type('/tool bash {"command":"echo keyed"}');
+  await page.keyboard.press('Enter');
+  const card = page.getByRole('group', { name: /Approval needed: bash/ });
+  await card.waitFor();
+  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.className === 'approval'");
+  await page.keyboard.press('3');
+  await card.getByText('Denied').waitFor();
+  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
+  await page.keyboard.type('/tool bash {"command":"echo again"}');
+  await page.keyboard.press('Enter');
+  const second = page.getByRole('group', { name: /Approval needed: bash/ }).nth(1);
+  await second.waitFor();
+  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.className === 'approval'");
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await second.getByText('Approved').waitFor();
+  await answers(page).getByText('again').waitFor();
+});
+
+test('a file is attached, uploaded with its message, and read by the agent', async () => {
+  const page = await visit();
+  const chooser = page.waitForEvent('filechooser');
+  await page.getByRole('button', { name: 'Attach a file' }).click();
+  const files = ['notes.txt', 'unwanted.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(`inside ${name}`) }));
+  await (await chooser).setFiles(files);
+  await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
+  await say(page, '/tool files {"operation":"read","path":"uploads/notes.txt"}');
+  await answers(page).getByText('inside notes.txt').waitFor();
+  assert.equal(await page.locator('parley-chat .user .file').textContent(), 'notes.txt');
+});
+
+test('a reload goes on with the conversation, also in the middle of a turn and with an open question', async () => {
+  const page = await visit();
+  await say(page, '/say before the reload');
+  await answers(page).getByText('before the reload').waitFor();
+  await say(page, '/delay 100\n/say this answer takes a little while to write');
+  await page.locator('parley-chat .bubble.draft').getByText('this answer').waitFor();
+  await visit(page);
+  await answers(page).getByText('before the reload').waitFor();
+  await answers(page).getByText('this answer takes a little while to write').waitFor();
+  await say(page, '/tool bash {"command":"echo later"}');
+  await page.getByRole('group', { name: /Approval needed/ }).waitFor();
+  await visit(page);
+  await page.getByRole('button', { name: 'Deny' }).click();
+  await page.getByText('Denied', { exact: true }).waitFor();
+  assert.equal(await page.locator('parley-chat .user .bubble').count(), 3);
+  await page.getByRole('button', { name: 'New conversation' }).click();
+  assert.equal(await page.locator('parley-chat .user .bubble').count(), 0);
+});
+
+test('another visitor of the same shop sees nothing of it', async () => {
+  const page = await visit();
+  await say(page, '/say a secret');
+  await answers(page).getByText('a secret').waitFor();
+  const stored = String(await page.evaluate('Object.values(localStorage)[0]'));
+  const other = await visit();
+  await other.evaluate(`localStorage.setItem(${JSON.stringify(await page.evaluate('Object.keys(localStorage)[0]'))}, '${stored}')`);
+  await visit(other);
+  await say(other, '/say mine');
+  await answers(other).getByText('mine').waitFor();
+  assert.equal(await other.locator('parley-chat .user .bubble').count(), 1);
+});
+
+test('a token that runs out is fetched anew', async () => {
+  const page = await visit();
+  let minted = 0;
+  await page.route('**/token', async (route) => {
+    minted += 1;
+    // The first one is no token at all, as one whose key was rotated away would be.
+    if (minted === 1) await route.fulfill({ json: { token: 'expired.expired.expired' } });
+    else await route.continue();
+  });
+  await say(page, '/say still here');
+  await answers(page).getByText('still here').waitFor();
+  assert.equal(minted, 2);
+});
+
+test('it can float over the page: opened by its button, closed by Escape', async () => {
+  const page = await visit();
+  await page.evaluate("document.querySelector('parley-chat').floating = true");
+  const button = page.getByRole('button', { name: 'Open the chat' });
+  await button.click();
+  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
+  await say(page, '/say floating');
+  await answers(page).getByText('floating').waitFor();
+  await page.keyboard.press('Escape');
+  await button.waitFor();
+  assert.equal(await page.getByLabel('Write a message').isVisible(), false);
+});
+
+test('a turn can be stopped', async () => {
+  const page = await visit();
+  await say(page, '/delay 500\n/words 100');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.locator('parley-chat .notice', { hasText: 'Stopped' }).waitFor();
+});
+
+test('a restart of the server in the middle of a turn shows a banner, and then the answer', async () => {
+  const page = await visit();
+  await say(page, '/delay 100\n/words 25');
+  await page.locator('parley-chat .bubble.draft').getByText('a slow').waitFor();
+  await server.kill();
+  await page.getByText('The connection was lost').waitFor();
+  await server.start();
+  await answers(page).getByText('a slow river').waitFor();
+  await page.getByText('The connection was lost').waitFor({ state: 'hidden' });
+  assert.equal(await answers(page).count(), 2);
+});
+
+test('it passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const context = await browser.newContext({ colorScheme, viewport: { width: 375, height: 700 } });
+    const page = await visit(await context.newPage());
+    await say(page, 'Show me `code`, please\n/tool bash {"command":"ls"}');
+    await page.getByRole('button', { name: 'Approve once' }).waitFor();
+    const { violations } = await new AxeBuilder({ page }).include('parley-chat').analyze();
+    assert.deepEqual(
+      violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
+      [],
+    );
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth <= 375'), true);
+    await page.addStyleTag({ content: 'parley-chat { --parley-user-background: rgb(1, 2, 3) }' });
+    const bubble = "document.querySelector('parley-chat').shadowRoot.querySelector('.user .bubble')";
+    assert.equal(await page.evaluate(`getComputedStyle(${bubble}).backgroundColor`), 'rgb(1, 2, 3)');
+  }
+});

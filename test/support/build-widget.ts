@@ -1,0 +1,11 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+
+/** Builds the widget as `npm run build` does, and gives its file as it is served. */
+export function buildWidget(): Buffer {
+  execFileSync(process.execPath, [join(root, 'scripts/build-widget.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] });
+  return readFileSync(join(root, 'widget/dist/parley-chat.js'));
+}
