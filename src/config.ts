@@ -57,6 +57,7 @@ const settings = {
   PARLEY_GATEWAY_PEERS: setting('JSON map of gateway URL to the API key to sign in there with', '{}', stringMap),
   PARLEY_WEBHOOK_ALLOW_PRIVATE: setting('1 lets webhooks and gateways use plain HTTP and private addresses (development)', '0', flag),
   PARLEY_WEBHOOK_MAX_FAILURES: setting('consecutive failures after which a webhook endpoint is disabled', '25', integer(1, 10_000)),
+  PARLEY_WEBHOOK_RETENTION_DAYS: setting('days that webhook events and deliveries are kept', '30', integer(1, 3_650)),
   PARLEY_ALLOW_PRIVATE_UPSTREAMS: setting('1 lets models and MCP servers use plain HTTP and private addresses', '0', flag),
   PARLEY_RATE_LIMIT_RPS: setting('requests a second per organization; 0 turns the limit off', '1000', integer(0, 10_000_000)),
   PARLEY_RATE_LIMIT_BURST: setting('requests an organization may send at once; 0 turns the limit off', '2000', integer(0, 10_000_000)),

@@ -19,6 +19,7 @@ import type { McpConnections } from './instances/mcp-connections.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import { Courier } from './outbox/courier.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
@@ -57,6 +58,7 @@ export interface Context {
   signIn: SignIn;
   runner: Runner;
   turns: Turns;
+  courier: Courier;
   /** What the first start made, to be shown once. */
   seeded: SeedResult;
   warnings: string[];
@@ -130,7 +132,19 @@ async function assemble(
   const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
-  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory });
+  const courier = new Courier({
+    database,
+    processId,
+    clock,
+    logger,
+    secrets,
+    fetch: destinations.deliveries.fetch,
+    peers: config.PARLEY_GATEWAY_PEERS,
+    maxFailures: config.PARLEY_WEBHOOK_MAX_FAILURES,
+    leaseMs: config.PARLEY_LEASE_MS,
+    retentionDays: config.PARLEY_WEBHOOK_RETENTION_DAYS,
+  });
+  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier });
   runner.onLive = peers.showLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
@@ -139,6 +153,7 @@ async function assemble(
   await dropLeftovers(database.db);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);
+  await courier.start();
   const signingKeys = new SigningKeys(database, secrets);
   return {
     config,
@@ -164,6 +179,7 @@ async function assemble(
     signIn: new SignIn(config, database, directory, secrets),
     runner,
     turns,
+    courier,
     seeded,
     warnings,
     async drain(seconds) {
@@ -181,6 +197,7 @@ async function assemble(
       turns.draining = true;
       await runner.release();
       await leases.release();
+      await courier.stop();
       await materializer.close();
       await sweeper.stop();
       mcp.close();

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify, SignJWT } from 'jose';
+import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
 import type { Agent } from './agents.ts';
@@ -30,7 +30,10 @@ const audience = 'parley:agent';
 const scope = 'agent:converse';
 const skewSeconds = 30;
 
-/** Signed tokens for an end user's browser (spec 5.2): minted by the customer's backend, verified without a round trip. */
+/**
+ * Signed tokens for an end user's browser (spec 5.2): minted by the customer's backend, verified without a round trip.
+ * The library is loaded with the first token: 12 MB that an installation without browsers does not need.
+ */
 export class SessionTokens {
   readonly #keys: SigningKeys;
   readonly #directory: Directory;
@@ -51,6 +54,7 @@ export class SessionTokens {
     agent: Agent,
     request: TokenRequest,
   ): Promise<{ token: string; tokenId: string; expiresAt: Date }> {
+    const { SignJWT } = await import('jose');
     const { kid, privateKey } = await this.#keys.current();
     const issuedAt = Math.floor(this.#clock.now().getTime() / 1_000);
     const tokenId = randomUUID();
@@ -98,6 +102,7 @@ export class SessionTokens {
   }
 
   async #check(token: string): Promise<Claims | undefined> {
+    const { decodeProtectedHeader, errors, jwtVerify } = await import('jose');
     try {
       // Only EdDSA, and only with a key of ours: the header of the token chooses nothing else.
       const { kid } = decodeProtectedHeader(token);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { type CryptoKey, exportJWK, generateKeyPair, importJWK, type JWK } from 'jose';
+import type { CryptoKey, JWK } from 'jose';
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
 import type { SecretBox } from './secret-box.ts';
@@ -115,6 +115,7 @@ export async function resealSigningKeys(transaction: Db, from: SecretBox, to: Se
 }
 
 async function makeKey(box: SecretBox): Promise<StoredKey> {
+  const { exportJWK, generateKeyPair } = await import('jose');
   const pair = await generateKeyPair('EdDSA', { crv: 'Ed25519', extractable: true });
   const kid = `key_${randomBytes(8).toString('hex')}`;
   return {
@@ -127,6 +128,7 @@ async function makeKey(box: SecretBox): Promise<StoredKey> {
 }
 
 async function keyFrom(jwk: JWK): Promise<CryptoKey> {
+  const { importJWK } = await import('jose');
   const key = await importJWK(jwk, 'EdDSA');
   if (key instanceof Uint8Array) throw new Error('a signing key is not an Ed25519 key');
   return key;

@@ -1,6 +1,6 @@
 import { stringify } from 'csv-stringify/sync';
 import { timestamp } from '../clock.ts';
-import type { AuditRow } from './read.ts';
+import type { AuditLine } from './read.ts';
 
 const columns = [
   'created_at',
@@ -15,13 +15,13 @@ const columns = [
 ] as const;
 
 /** The export as RFC 4180 text, one chunk a page. */
-export async function* auditCsv(pages: AsyncIterable<AuditRow[]>): AsyncGenerator<string> {
+export async function* auditCsv(pages: AsyncIterable<AuditLine[]>): AsyncGenerator<string> {
   yield `${columns.join(',')}\r\n`;
   for await (const rows of pages) yield stringify(rows.map(cells), { record_delimiter: 'windows', quoted_match: /[\r\n]/ });
 }
 
-function cells(row: AuditRow): string[] {
-  const values = { ...row, created_at: timestamp(row.created_at), metadata: JSON.stringify(row.metadata) };
+function cells(row: AuditLine): string[] {
+  const values = { ...row, created_at: timestamp(row.created_at) };
   return columns.map((column) => inert(values[column] ?? ''));
 }
 

@@ -1,12 +1,8 @@
 import type { ColumnType, Generated } from 'kysely';
 import type { PinnedTool, ReleaseConfig } from '../release-config.ts';
 import type { ApprovalRequested } from '../session/events.ts';
-
-/** JSON is written as text (`JSON.stringify`) and read parsed, alike on both engines. */
-type Json<Value> = ColumnType<Value, string, string>;
-type JsonWithDefault<Value> = ColumnType<Value, string | undefined, string>;
-type Nullable<Value> = ColumnType<Value | null, Value | null | undefined, Value | null>;
-type CreatedAt = ColumnType<Date, Date | undefined, Date>;
+import type { CreatedAt, Json, JsonWithDefault, Nullable } from './columns.ts';
+import type { DeliveriesTable, DeliveryAttemptsTable, WebhookEndpointsTable } from './outbox-tables.ts';
 
 export interface Schema {
   organizations: OrganizationsTable;
@@ -70,6 +66,8 @@ export interface Schema {
     created_at: CreatedAt;
     fanned_out: Generated<boolean>;
   };
+  deliveries: DeliveriesTable;
+  delivery_attempts: DeliveryAttemptsTable;
 }
 
 interface OrganizationsTable {
@@ -267,20 +265,4 @@ interface ApprovalsTable {
   resolved_seq: Nullable<number>;
   created_at: CreatedAt;
   resolved_at: Nullable<Date>;
-}
-
-interface WebhookEndpointsTable {
-  id: Generated<number>;
-  org_id: number;
-  name: string;
-  url: string;
-  event_types: JsonWithDefault<string[]>;
-  secret_ciphertext: string;
-  previous_secret_ciphertext: Nullable<string>;
-  previous_secret_until: Nullable<Date>;
-  enabled: Generated<boolean>;
-  disabled_reason: Nullable<string>;
-  consecutive_failures: Generated<number>;
-  created_at: CreatedAt;
-  updated_at: CreatedAt;
 }

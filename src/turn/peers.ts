@@ -20,15 +20,16 @@ export interface Peers {
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `changed <org id>` (forget what you hold of it), `watch <session> …` (someone here watches it live) and
- * `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look after it.
+ * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `watch
+ * <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One lost while a connection
+ * was down costs nothing but the look after it.
  */
 export async function joinPeers(
   bus: Bus,
   processId: string,
-  parts: { db: Db; feed: Feed; runner: Runner; directory: Directory },
+  parts: { db: Db; feed: Feed; runner: Runner; directory: Directory; courier: { wake(): void } },
 ): Promise<Peers> {
-  const { db, feed, runner, directory } = parts;
+  const { db, feed, runner, directory, courier } = parts;
   /** Sessions that other processes watch live, and until when their word holds. */
   const watchedElsewhere = new Map<string, number>();
   const gathered = new Map<string, LiveFragment[]>();
@@ -53,6 +54,9 @@ export async function joinPeers(
       case 'changed':
         directory.invalidate(rest[0] ?? '*');
         return;
+      case 'deliveries':
+        courier.wake();
+        return;
       case 'watch':
         for (const sessionId of rest) watched(sessionId);
         return;
@@ -62,6 +66,7 @@ export async function joinPeers(
       case 'reconnected':
         directory.invalidate('*');
         feed.lookAgainEverywhere();
+        courier.wake();
     }
   });
 

@@ -57,6 +57,11 @@ export class Settings {
     return this.refreshed(setting);
   }
 
+  /** A model outside of any session, to try a credential with. */
+  modelFor(orgId: number, config: ModelConfig): Promise<Model> {
+    return this.parts.modelFor(orgId, config);
+  }
+
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
   }

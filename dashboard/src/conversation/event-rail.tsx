@@ -65,7 +65,7 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
               </button>
               {isOpen && (
                 <div className="relative bg-sunken px-3 py-2">
-                  <Json value={event} className="pr-8" />
+                  <Json value={event} className="!text-[1em] pr-8" />
                   <div className="absolute top-1 right-1">
                     <CopyButton value={JSON.stringify(event, null, 2)} label="Copy JSON" />
                   </div>

@@ -148,3 +148,79 @@ export interface Credential {
   last_four: string;
   updated_at: string;
 }
+
+export interface WebhookEndpoint {
+  id: number;
+  name: string;
+  url: string;
+  event_types: string[];
+  enabled: boolean;
+  disabled_reason: string | null;
+  consecutive_failures: number;
+  previous_secret_expires_at: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface WebhookList {
+  event_types: string[];
+  webhook_endpoints: WebhookEndpoint[];
+}
+
+export interface Delivery {
+  id: string;
+  event_type: string;
+  test: boolean;
+  state: 'pending' | 'delivered' | 'failed';
+  payload: unknown;
+  next_attempt_at: string | null;
+  created_at: string;
+  delivered_at: string | null;
+  attempts: {
+    number: number;
+    manual: boolean;
+    started_at: string;
+    duration_ms: number;
+    status: number | null;
+    error: string | null;
+    response_excerpt: string;
+  }[];
+}
+
+export interface Overview {
+  now: string;
+  turns: {
+    count: number;
+    failed: number;
+    sampled: number;
+    median_ms: number | null;
+    p95_ms: number | null;
+    minutes: { minute: string; turns: number; failed: number }[];
+  };
+  budget: {
+    state: 'ok' | 'exhausted';
+    reason: string | null;
+    percent_used: number;
+    spent_micros: number;
+    credits_micros: number | null;
+    tokens_used: number;
+    total_tokens_cap: number | null;
+  };
+  pending_approvals: number;
+}
+
+export interface SystemInformation {
+  version: string;
+  node: string;
+  database: string;
+  platform: string;
+  started_at: string;
+  process_id: string;
+  memory_bytes: number;
+  gateway: boolean;
+  rate_limit_rps: number;
+  max_turns: number;
+  webhook_max_failures: number;
+  private_upstreams: boolean;
+  public_url: string | null;
+}

@@ -6,6 +6,7 @@ import { requireOwnAddress } from './own-address.ts';
 import { dashboardPages } from './pages.ts';
 import { dashboardSessionRoutes } from './sessions.ts';
 import { systemRoute } from './system.ts';
+import { tryModelRoute } from './try-model.ts';
 
 /** The dashboard: its pages, and the few reads that the management API has no place for. */
 export async function dashboardRoutes(server: Server, context: Context): Promise<void> {
@@ -19,5 +20,6 @@ export async function dashboardRoutes(server: Server, context: Context): Promise
     dashboardSessionRoutes(scope, context);
     dashboardAuditRoutes(scope, context);
     systemRoute(scope, context);
+    tryModelRoute(scope, context);
   });
 }

@@ -12,6 +12,8 @@ import { releaseRoutes } from './releases.ts';
 import { sessionTokenRoutes } from './session-tokens.ts';
 import { signInRoutes } from './sign-in.ts';
 import { usageRoutes } from './usage.ts';
+import { webhookDeliveryRoutes } from './webhook-deliveries.ts';
+import { webhookRoutes } from './webhooks.ts';
 
 /** The management API: what an org's owner sets up, and what it shows them. */
 export function managementRoutes(server: Server, context: Context): void {
@@ -25,6 +27,8 @@ export function managementRoutes(server: Server, context: Context): void {
   memberRoutes(server, context);
   invitationRoutes(server, context);
   modelCredentialRoutes(server, context);
+  webhookRoutes(server, context);
+  webhookDeliveryRoutes(server, context);
   auditRoutes(server, context);
   signInRoutes(server, context);
 }

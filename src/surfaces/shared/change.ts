@@ -22,7 +22,7 @@ export async function changeOnce<Body>(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  status: 200 | 201,
+  status: 200 | 201 | 202,
   work: Work<Body>,
 ): Promise<Body> {
   const key = idempotencyKey(request);

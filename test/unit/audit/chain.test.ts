@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { auditCsv } from '../../../src/audit/csv.ts';
-import { type AuditRow, estimateAuditRows, newestAuditId, readAllAudit, readAuditPage, validDay } from '../../../src/audit/read.ts';
+import { type AuditLine, estimateAuditRows, newestAuditId, readAllAudit, readAuditPage, validDay } from '../../../src/audit/read.ts';
 import { recordAudit } from '../../../src/audit/record.ts';
 import { verifyAuditChain } from '../../../src/audit/verify.ts';
 import type { Database } from '../../../src/database/database.ts';
@@ -66,7 +66,7 @@ test('days are inclusive and in UTC, and what is no day is none', async () => {
     assert.equal(validDay(text), undefined);
 });
 
-async function* pagesOf(rows: AuditRow[]): AsyncGenerator<AuditRow[]> {
+async function* pagesOf(rows: AuditLine[]): AsyncGenerator<AuditLine[]> {
   yield rows;
 }
 
@@ -88,7 +88,7 @@ test('cells that a spreadsheet would run are inert, and the text is RFC 4180', a
   const [row] = await readAuditPage(database.db, 5, {}, { limit: 1, before: undefined });
   assert.ok(row);
   let text = '';
-  for await (const chunk of auditCsv(pagesOf(cells.map((cell) => ({ ...row, subject_id: cell }))))) text += chunk;
+  for await (const chunk of auditCsv(pagesOf(cells.map((cell) => ({ ...row, metadata: '{}', subject_id: cell }))))) text += chunk;
   const [header] = text.split('\r\n');
   assert.equal(header, 'created_at,action,actor_email,api_key_prefix,subject_type,subject_id,ip_address,user_agent,metadata');
   assert.match(text, /^2026-03-01T12:00:00\.123\+00:00,agent\.created,,svc_live_abc,agent,/m);

@@ -1,8 +1,90 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { TerminalSquare } from 'lucide-react';
+import { useParams } from 'wouter';
+import { LinkButton } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
+import { More, usePages } from '../../parts/more.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState } from '../../parts/query-state.ts';
+import { Tabs } from '../../parts/tabs.tsx';
+import { useAgents, useMay, useRead, useSignedIn } from '../../server/queries.ts';
+import type { Agent, Release } from '../../server/types.ts';
+import { ConfigEditor } from './config-editor.tsx';
+import { ConfigDiff } from './diff.tsx';
+import { ReleaseList } from './release-list.tsx';
+
+export default function AgentPage() {
+  const { slug = '' } = useParams<{ slug: string }>();
+  const agents = useAgents();
+  if (agents === undefined) return <Waiting />;
+  const agent = agents.find((each) => each.slug === slug);
+  if (agent === undefined)
+    return (
+      <Page title="Agent">
+        <Empty title="There is no agent of this name." />
+      </Page>
+    );
+  return <AgentReleases agent={agent} />;
+}
+
+function AgentReleases({ agent }: { agent: Agent }) {
+  const { organization } = useSignedIn();
+  const mayWrite = useMay('releases:write');
+  const query = useQueryState();
+  const tab = query.read('tab') || 'releases';
+  const unfinished = (release: Release) => release.state === 'pending' || release.state === 'materializing';
+  const pages = usePages<Release>(`/api/agents/${agent.slug}/releases?limit=50`, 5_000);
+  const pins = useRead<{ data: { version: number; sessions: number }[] }>(`/dashboard/api/agents/${agent.slug}/pins`, {
+    refetchInterval: 10_000,
+  });
+  const releases = pages.items;
+  const active = releases.find((release) => release.active);
+  const source = releases.find((release) => String(release.version) === query.read('from')) ?? active ?? releases[0];
+  const tabs = [
+    { value: 'releases', label: 'Releases' },
+    ...(mayWrite ? [{ value: 'edit', label: 'New release' }] : []),
+    ...(releases.length > 1 ? [{ value: 'diff', label: 'Compare' }] : []),
+  ];
   return (
-    <Page title="agent">
-      <Waiting />
+    <Page
+      title={agent.name}
+      aside={<CopyId value={`${organization.slug}/${agent.slug}`} />}
+      actions={
+        <LinkButton to={`/playground/${agent.slug}`}>
+          <TerminalSquare size={15} /> Playground
+        </LinkButton>
+      }
+    >
+      {agent.description !== '' && <p className="-mt-3 mb-4 text-dim">{agent.description}</p>}
+      <div className="mb-4 border-b border-line pb-2">
+        <Tabs
+          label="Releases"
+          value={tab}
+          onChange={(next) => query.write({ tab: next === 'releases' ? '' : next, from: '', a: '', b: '' })}
+          tabs={tabs}
+        />
+      </div>
+      {pages.error !== null && <Failure error={pages.error} />}
+      {pages.isPending ? (
+        <Waiting />
+      ) : tab === 'edit' && mayWrite ? (
+        <ConfigEditor key={source?.version ?? 0} agent={agent} source={source} onMade={() => query.write({ tab: '', from: '' })} />
+      ) : tab === 'diff' ? (
+        <ConfigDiff releases={releases} />
+      ) : releases.length === 0 ? (
+        <Empty
+          title="No release yet."
+          text="A release says what the agent is: instructions, model, tools and rules. Make one under New release, or:"
+          command={`curl -s -X POST ${window.location.origin}/api/agents/${agent.slug}/releases -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"instructions":"Answer briefly.","model":{"provider":"offline"},"activate":true}'`}
+        />
+      ) : (
+        <>
+          <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
+          {releases.some(unfinished) && (
+            <p className="mt-2 text-dim">Materializing: connecting to its MCP servers and pinning their tools.</p>
+          )}
+          <More pages={pages} />
+        </>
+      )}
     </Page>
   );
 }

@@ -1,8 +1,122 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useMutation } from '@tanstack/react-query';
+import { Plus } from 'lucide-react';
+import { type FormEvent, useState } from 'react';
+import { Link } from 'wouter';
+import { Badge } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { Field } from '../../parts/field.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState } from '../../parts/query-state.ts';
+import { Time } from '../../parts/time.tsx';
+import { forget, useAgents, useGo, useMay } from '../../server/queries.ts';
+import { post } from '../../server/request.ts';
+import type { Agent } from '../../server/types.ts';
+import { textOf } from '../../sign-in/form.ts';
+
+export default function AgentsPage() {
+  const agents = useAgents();
+  const may = useMay('agents:write');
+  const query = useQueryState();
   return (
-    <Page title="agents">
-      <Waiting />
+    <Page
+      title="Agents"
+      actions={
+        may && (
+          <Button kind="primary" onClick={() => query.write({ new: '1' })}>
+            <Plus size={15} /> New agent
+          </Button>
+        )
+      }
+    >
+      {agents === undefined && <Waiting />}
+      {agents?.length === 0 && (
+        <Empty
+          title="No agents yet."
+          text="From a terminal:"
+          command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"support","name":"Support"}'`}
+        />
+      )}
+      {agents !== undefined && agents.length > 0 && (
+        <div className="panel overflow-hidden">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th>Agent</th>
+                <th className="max-md:hidden">Description</th>
+                <th>Active release</th>
+                <th className="number max-sm:hidden">Changed</th>
+              </tr>
+            </thead>
+            <tbody>
+              {agents.map((agent) => (
+                <tr key={agent.id}>
+                  <td>
+                    <Link to={`/agents/${agent.slug}`} className="font-medium hover:text-accent">
+                      {agent.name}
+                    </Link>{' '}
+                    <code className="text-dim">{agent.slug}</code> {agent.default && <Badge>default</Badge>}
+                  </td>
+                  <td className="text-dim max-md:hidden">{agent.description}</td>
+                  <td>{agent.active_version === null ? <span className="text-warn">none</span> : `Release ${agent.active_version}`}</td>
+                  <td className="number text-dim max-sm:hidden">
+                    <Time at={agent.updated_at} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {query.read('new') !== '' && <NewAgent onClose={() => query.write({ new: '' })} />}
     </Page>
+  );
+}
+
+function NewAgent({ onClose }: { onClose(): void }) {
+  const go = useGo();
+  const [slug, setSlug] = useState('');
+  const create = useMutation({
+    mutationFn: (form: FormData) => {
+      const name = textOf(form, 'name').trim();
+      const description = textOf(form, 'description');
+      return post<{ agent: Agent }>('/api/agents', { slug, description, ...(name === '' ? {} : { name }) });
+    },
+    onSuccess: async ({ agent }) => {
+      await forget('/api/agents');
+      go(`/agents/${agent.slug}?tab=edit`);
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    create.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Dialog title="New agent" onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="Slug" hint="Part of its address: a-z, 0-9, _ and -. It cannot be changed later.">
+          {(props) => (
+            <input
+              {...props}
+              className="input font-mono"
+              required
+              maxLength={63}
+              pattern="[a-z0-9][a-z0-9_\-]*"
+              value={slug}
+              onChange={(event) => setSlug(event.target.value)}
+            />
+          )}
+        </Field>
+        <Field label="Name">{(props) => <input {...props} name="name" className="input" maxLength={200} placeholder={slug} />}</Field>
+        <Field label="Description">{(props) => <input {...props} name="description" className="input" maxLength={2000} />}</Field>
+        {create.error !== null && <Failure error={create.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={create.isPending}>
+            Create agent
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   );
 }

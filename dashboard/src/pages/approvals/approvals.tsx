@@ -1,8 +1,50 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { Link } from 'wouter';
+import { ApprovalCard } from '../../conversation/approval-card.tsx';
+import { managedPath } from '../../conversation/use-conversation.ts';
+import { plural } from '../../parts/format.ts';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { Time } from '../../parts/time.tsx';
+import { useRead, useSignedIn } from '../../server/queries.ts';
+import type { Approval, List } from '../../server/types.ts';
+
+/** Everything that waits for a person, the longest wait first. 1, 2 and 3 answer the first one. */
+export default function ApprovalsPage() {
+  const { organization } = useSignedIn();
+  const { data, error } = useRead<List<Approval>>('/dashboard/api/approvals', { refetchInterval: 2_000 });
+  const waiting = data?.data ?? [];
   return (
-    <Page title="approvals">
-      <Waiting />
+    <Page title="Approvals" {...(waiting.length === 0 ? {} : { aside: plural(waiting.length, 'request') })}>
+      {error !== null && <Failure error={error} />}
+      {data === undefined && error === null && <Waiting />}
+      {data !== undefined && waiting.length === 0 && (
+        <Empty
+          title="Nothing waits for an answer."
+          text="A session pauses here when its agent wants to use a guarded tool. To see one, say this in the playground:"
+          command={'/tool bash {"command":"date"}'}
+        />
+      )}
+      <ol className="flex max-w-3xl flex-col gap-4">
+        {waiting.map((approval, index) => (
+          <li key={approval.request_id}>
+            <ApprovalCard
+              base={managedPath(organization.slug, approval.agent, approval.session_id)}
+              request={{
+                requestId: approval.request_id,
+                tool: approval.tool,
+                message: approval.message,
+                options: approval.options,
+                input: approval.input,
+              }}
+              keys={index === 0}
+            >
+              <Link to={`/sessions/${approval.session_id}`} className="text-accent hover:underline">
+                {approval.agent}
+              </Link>
+              {approval.end_user_id !== null && <> for {approval.end_user_id}</>}, <Time at={approval.created_at} />
+            </ApprovalCard>
+          </li>
+        ))}
+      </ol>
     </Page>
   );
 }

@@ -1,8 +1,168 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { Download, ShieldCheck, ShieldX } from 'lucide-react';
+import { Fragment, useState } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { Select } from '../../parts/field.tsx';
+import { count, plural } from '../../parts/format.ts';
+import { Json } from '../../parts/json.tsx';
+import { More, usePages } from '../../parts/more.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState, withQuery } from '../../parts/query-state.ts';
+import { Time } from '../../parts/time.tsx';
+import { useMay, useRead } from '../../server/queries.ts';
+import type { AuditEvent, List, Member } from '../../server/types.ts';
+import { auditActions } from './actions.ts';
+
+interface AuditPageAnswer extends List<AuditEvent> {
+  row_estimate?: number;
+}
+
+export default function AuditPage() {
+  const may = useMay('audit_log:export');
+  if (!may)
+    return (
+      <Page title="Audit log">
+        <Empty title="The audit log is for owners and admins." text="Ask one of them for that role; members can see everything else." />
+      </Page>
+    );
+  return <AuditLog />;
+}
+
+function AuditLog() {
+  const query = useQueryState();
+  const [open, setOpen] = useState<number>();
+  const filters = { action: query.read('action'), user_id: query.read('user'), from: query.read('from'), to: query.read('to') };
+  const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }));
+  const members = useRead<List<Member>>('/api/members?limit=200').data?.data ?? [];
+  const total = pages.data?.pages[0]?.row_estimate;
+  const csv = withQuery('/api/audit_events.csv', {
+    event_action: filters.action,
+    user_id: filters.user_id,
+    from: filters.from,
+    to: filters.to,
+  });
   return (
-    <Page title="audit">
-      <Waiting />
+    <Page
+      title="Audit log"
+      {...(total === undefined ? {} : { aside: plural(total, 'event') })}
+      actions={
+        <>
+          <Verification />
+          <Button onClick={() => window.location.assign(csv)}>
+            <Download size={15} /> Export CSV
+          </Button>
+        </>
+      }
+    >
+      <div className="mb-3 flex flex-wrap gap-2">
+        <Select
+          label="Action"
+          value={filters.action}
+          onChange={(action) => query.write({ action })}
+          options={[{ value: '', label: 'Any action' }, ...auditActions.map((value) => ({ value, label: value }))]}
+        />
+        <Select
+          label="Person"
+          value={filters.user_id}
+          onChange={(user) => query.write({ user })}
+          options={[{ value: '', label: 'Anyone' }, ...members.map(({ id, email }) => ({ value: id, label: email }))]}
+        />
+        <label className="flex items-center gap-1.5 text-dim">
+          From
+          <input
+            type="date"
+            className="input !w-auto"
+            value={filters.from}
+            onChange={(event) => query.write({ from: event.target.value })}
+          />
+        </label>
+        <label className="flex items-center gap-1.5 text-dim">
+          to
+          <input type="date" className="input !w-auto" value={filters.to} onChange={(event) => query.write({ to: event.target.value })} />
+        </label>
+      </div>
+      {pages.error !== null && <Failure error={pages.error} />}
+      {pages.isPending && <Waiting />}
+      {pages.isSuccess && pages.items.length === 0 && <Empty title="No event matches." text="Days are in UTC, both included." />}
+      {pages.items.length > 0 && (
+        <div className="panel overflow-hidden">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th>Action</th>
+                <th className="max-sm:hidden">By</th>
+                <th className="max-md:hidden">Subject</th>
+                <th className="number">When</th>
+              </tr>
+            </thead>
+            <tbody>
+              {pages.items.map((event) => (
+                <Fragment key={event.id}>
+                  <tr>
+                    <td>
+                      <button
+                        type="button"
+                        aria-expanded={open === event.id}
+                        className="font-mono text-[0.92em] hover:text-accent"
+                        onClick={() => setOpen(open === event.id ? undefined : event.id)}
+                      >
+                        {event.action}
+                      </button>
+                    </td>
+                    <td className="max-w-56 truncate text-dim max-sm:hidden">{actorOf(event)}</td>
+                    <td className="text-dim max-md:hidden">
+                      {event.subject_type} {event.subject_id}
+                    </td>
+                    <td className="number text-dim">
+                      <Time at={event.created_at} />
+                    </td>
+                  </tr>
+                  {open === event.id && (
+                    <tr>
+                      <td colSpan={4} className="!bg-sunken">
+                        <Json value={event} />
+                      </td>
+                    </tr>
+                  )}
+                </Fragment>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <More pages={pages} />
     </Page>
   );
+}
+
+/** Whether nobody changed what was recorded: every event holds a hash of the one before it. */
+function Verification() {
+  const { data, isFetching, refetch } = useRead<{
+    valid: boolean;
+    checked: number;
+    head: string;
+    broken: { id: number; reason: string } | null;
+  }>('/dashboard/api/audit/verification');
+  if (data === undefined) return <span className="text-faint">Checking the chain…</span>;
+  return (
+    <Button
+      kind="quiet"
+      disabled={isFetching}
+      title={data.valid ? `Newest hash: ${data.head}` : data.broken?.reason}
+      onClick={() => void refetch()}
+    >
+      {data.valid ? (
+        <>
+          <ShieldCheck size={15} className="text-accent" /> Chain verified, {count(data.checked)} events
+        </>
+      ) : (
+        <span className="inline-flex items-center gap-1.5 text-bad">
+          <ShieldX size={15} /> Chain broken at event {data.broken?.id}: {data.broken?.reason}
+        </span>
+      )}
+    </Button>
+  );
+}
+
+function actorOf(event: AuditEvent): string {
+  return event.actor_email ?? event.api_key_prefix ?? 'operator';
 }

@@ -1,8 +1,153 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useMemo } from 'react';
+import { Link } from 'wouter';
+import { State } from '../../parts/badge.tsx';
+import { Chart } from '../../parts/chart.tsx';
+import { compact, count, duration, money, plural } from '../../parts/format.ts';
+import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { useRead, useSignedIn } from '../../server/queries.ts';
+import type { List, Overview, SessionRow, WebhookList } from '../../server/types.ts';
+import { SessionTable } from '../sessions/session-table.tsx';
+import { Figure } from './figure.tsx';
+
+export default function OverviewPage() {
+  const { organization } = useSignedIn();
+  const overview = useRead<Overview>('/dashboard/api/overview', { refetchInterval: 5_000 });
+  const sessions = useRead<List<SessionRow>>('/dashboard/api/sessions?limit=8', { refetchInterval: 5_000 });
+  if (overview.error !== null && overview.data === undefined) return <Failure error={overview.error} />;
+  if (overview.data === undefined)
+    return (
+      <Page title="Overview">
+        <Waiting />
+      </Page>
+    );
+  const { turns, budget, pending_approvals: pending } = overview.data;
+  const rate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
   return (
-    <Page title="overview">
-      <Waiting />
+    <Page title="Overview" aside="the last hour">
+      <div className="mb-8 grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-5">
+        <Figure label="Turns per minute" value={perMinute(turns.count)} note={plural(turns.count, 'turn')} />
+        <Figure
+          label="Errors"
+          value={count(turns.failed)}
+          note={turns.sampled === 0 ? 'no turns' : `${(rate * 100).toFixed(rate > 0 && rate < 0.1 ? 1 : 0)} % of turns`}
+          tone={turns.failed > 0 ? 'bad' : 'plain'}
+        />
+        <Figure
+          label="Turn time, p95"
+          value={turns.p95_ms === null ? '–' : duration(turns.p95_ms)}
+          note={turns.median_ms === null ? 'no turns' : `median ${duration(turns.median_ms)}`}
+        />
+        <Figure
+          label="Spend"
+          value={money(budget.spent_micros)}
+          note={capNote(budget)}
+          share={share(budget)}
+          tone={budget.state === 'exhausted' ? 'bad' : 'plain'}
+        />
+        <Figure
+          label="Waiting for approval"
+          value={count(pending)}
+          note={
+            pending === 0 ? (
+              'nothing waits'
+            ) : (
+              <Link to="/approvals" className="text-accent underline underline-offset-2">
+                Answer them
+              </Link>
+            )
+          }
+          tone={pending > 0 ? 'warn' : 'plain'}
+        />
+      </div>
+      <Section title="Turns">
+        <TurnChart overview={overview.data} />
+      </Section>
+      <FailingEndpoints />
+      <Section
+        title="Latest sessions"
+        actions={
+          <Link to="/sessions" className="text-accent hover:underline">
+            All sessions
+          </Link>
+        }
+      >
+        {sessions.data !== undefined && sessions.data.data.length === 0 ? (
+          <Empty
+            title="No conversations yet."
+            text="Start one in the playground, or from a terminal:"
+            command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
+          />
+        ) : (
+          <SessionTable sessions={sessions.data?.data ?? []} />
+        )}
+      </Section>
     </Page>
   );
+}
+
+function TurnChart({ overview }: { overview: Overview }) {
+  const { now, turns } = overview;
+  const { times, series } = useMemo(() => {
+    const last = Math.floor(Date.parse(now) / 60_000) * 60;
+    const minutes = Array.from({ length: 60 }, (_, index) => last - (59 - index) * 60);
+    const known = new Map(turns.minutes.map((each) => [Date.parse(each.minute) / 1000, each]));
+    const failed = minutes.map((minute) => known.get(minute)?.failed ?? 0);
+    return {
+      times: minutes,
+      series: [
+        { label: 'Failed', colour: '--color-bad', values: failed },
+        {
+          label: 'Answered',
+          colour: '--color-accent',
+          values: minutes.map((minute, index) => (known.get(minute)?.turns ?? 0) - (failed[index] ?? 0)),
+        },
+      ],
+    };
+  }, [now, turns]);
+  return (
+    <Chart
+      label={`Turns of each minute: ${count(turns.count)} in the last hour, ${turns.failed} failed`}
+      times={times}
+      series={series}
+      step={60}
+      format={compact}
+    />
+  );
+}
+
+function FailingEndpoints() {
+  const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
+  const failing = data?.webhook_endpoints.filter(({ enabled, consecutive_failures: failures }) => !enabled || failures > 0) ?? [];
+  if (failing.length === 0) return null;
+  return (
+    <Section title="Webhook endpoints with trouble">
+      <ul className="panel divide-y divide-line">
+        {failing.map(({ id, name, url, enabled, consecutive_failures: failures }) => (
+          <li key={id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
+            <State name={enabled ? 'failing' : 'disabled'} />
+            <Link to={`/webhooks/${id}`} className="font-medium hover:text-accent">
+              {name}
+            </Link>
+            <span className="min-w-0 truncate text-dim">{url}</span>
+            <span className="ml-auto text-dim">{plural(failures, 'failure')} in a row</span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function perMinute(turns: number): string {
+  const rate = turns / 60;
+  return rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : compact(rate);
+}
+
+function share(budget: Overview['budget']): number | undefined {
+  return budget.credits_micros === null && budget.total_tokens_cap === null ? undefined : budget.percent_used;
+}
+
+function capNote(budget: Overview['budget']): string {
+  if (budget.credits_micros !== null) return `${budget.percent_used} % of ${money(budget.credits_micros)}`;
+  if (budget.total_tokens_cap !== null) return `${compact(budget.tokens_used)} of ${compact(budget.total_tokens_cap)} tokens`;
+  return 'no cap is set';
 }

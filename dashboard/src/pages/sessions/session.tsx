@@ -1,8 +1,156 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useMutation } from '@tanstack/react-query';
+import { CircleStop, TerminalSquare } from 'lucide-react';
+import { useEffect, useState } from 'react';
+import { Link, useParams } from 'wouter';
+import { ApprovalCard } from '../../conversation/approval-card.tsx';
+import { EventRail } from '../../conversation/event-rail.tsx';
+import { Timeline } from '../../conversation/timeline.tsx';
+import { Transcript } from '../../conversation/transcript.tsx';
+import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
+import { State } from '../../parts/badge.tsx';
+import { Button, LinkButton } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
+import { notifyError } from '../../parts/notice.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState } from '../../parts/query-state.ts';
+import { Tabs } from '../../parts/tabs.tsx';
+import { forget, useRead, useSignedIn } from '../../server/queries.ts';
+import { RequestError, request } from '../../server/request.ts';
+import type { SessionHead } from '../../server/types.ts';
+import { Facts } from './facts.tsx';
+
+export default function SessionPage() {
+  const { id = '' } = useParams<{ id: string }>();
+  const { data, error } = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(id)}`);
+  if (error instanceof RequestError && error.status === 404)
+    return (
+      <Page title="Session">
+        <Empty
+          title="There is no session of this id."
+          text={
+            <Link to="/sessions" className="text-accent underline">
+              All sessions
+            </Link>
+          }
+        />
+      </Page>
+    );
+  if (error !== null) return <Failure error={error} />;
+  if (data === undefined) return <Waiting />;
+  return <Session key={id} session={data.session} />;
+}
+
+function Session({ session }: { session: SessionHead }) {
+  const { organization } = useSignedIn();
+  const query = useQueryState();
+  const view = query.read('view') || 'transcript';
+  const base = managedPath(organization.slug, session.agent, session.id);
+  const { conversation, events, preview, phase, refusal } = useConversation(base);
+  const head = `/dashboard/api/sessions/${encodeURIComponent(session.id)}`;
+  const seen = events.length;
+  // The head follows the log: what the stream brings may have changed the session's state.
+  useEffect(() => {
+    if (phase !== 'live' || seen <= session.event_count) return;
+    const timer = setTimeout(() => void forget(head), 300);
+    return () => clearTimeout(timer);
+  }, [phase, seen, session.event_count, head]);
+  const state =
+    session.status === 'stopped' ? 'stopped' : conversation.pending !== undefined ? 'waiting' : conversation.running ? 'running' : 'idle';
+  const seq = Number(query.read('seq'));
   return (
-    <Page title="session">
-      <Waiting />
+    <Page
+      full
+      title="Session"
+      aside={
+        <span className="flex min-w-0 flex-wrap items-center gap-x-3">
+          <CopyId value={session.id} /> <State name={state} />
+        </span>
+      }
+      actions={
+        <>
+          <LinkButton kind="quiet" to={`/playground/${session.agent}?session=${session.id}`}>
+            <TerminalSquare size={15} /> Open in playground
+          </LinkButton>
+          <StopButton
+            base={`/${organization.slug}/${session.agent}/v1/sessions/${encodeURIComponent(session.id)}`}
+            head={head}
+            stopped={session.status === 'stopped'}
+          />
+        </>
+      }
+    >
+      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
+        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
+          <div className="border-b border-line px-4 py-1.5 sm:px-6">
+            <Tabs
+              label="View"
+              value={view}
+              onChange={(next) => query.write({ view: next === 'transcript' ? '' : next, seq: '' })}
+              tabs={[
+                { value: 'transcript', label: 'Transcript' },
+                { value: 'timeline', label: 'Timeline' },
+                { value: 'log', label: 'Raw log', note: String(seen) },
+                { value: 'facts', label: 'Details' },
+              ]}
+            />
+          </div>
+          {refusal !== undefined && (
+            <div className="p-4">
+              <Failure error={refusal} />
+            </div>
+          )}
+          {view === 'log' ? (
+            <EventRail
+              events={events}
+              follow={Number.isNaN(seq) || seq === 0}
+              {...(seq > 0 ? { opened: seq } : {})}
+              onOpen={(opened) => query.write({ seq: String(opened) })}
+            />
+          ) : view === 'timeline' ? (
+            <Timeline events={events} onOpen={(opened) => query.write({ view: 'log', seq: String(opened) })} />
+          ) : view === 'facts' ? (
+            <Facts session={session} />
+          ) : seen === 0 && phase === 'live' ? (
+            <Empty title="Nothing was said in this session yet." text="Messages appear here as they are sent." />
+          ) : (
+            <Transcript conversation={conversation} preview={preview} thinking>
+              {conversation.pending !== undefined && (
+                <ApprovalCard key={conversation.pending.requestId} base={base} request={conversation.pending} keys />
+              )}
+            </Transcript>
+          )}
+        </div>
+      </div>
     </Page>
+  );
+}
+
+function StopButton({ base, head, stopped }: { base: string; head: string; stopped: boolean }) {
+  const [asking, setAsking] = useState(false);
+  const stop = useMutation({
+    mutationFn: () => request('DELETE', base),
+    onSuccess: async () => {
+      setAsking(false);
+      await forget(head, '/dashboard/api/sessions');
+    },
+    onError: notifyError,
+  });
+  return (
+    <>
+      <Button kind="danger" disabled={stopped} onClick={() => setAsking(true)}>
+        <CircleStop size={15} /> {stopped ? 'Stopped' : 'Stop'}
+      </Button>
+      {asking && (
+        <Confirm
+          title="Stop this session?"
+          text="A running turn is interrupted and new messages are refused. What was said stays readable, and creating the session again with its id makes it active."
+          action="Stop session"
+          busy={stop.isPending}
+          onConfirm={() => stop.mutate()}
+          onClose={() => setAsking(false)}
+        />
+      )}
+    </>
   );
 }

@@ -1,8 +1,100 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useEffect, useState } from 'react';
+import { Select, Toggle } from '../../parts/field.tsx';
+import { More, usePages } from '../../parts/more.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { useQueryState, withQuery } from '../../parts/query-state.ts';
+import { useAgents, useSignedIn } from '../../server/queries.ts';
+import type { SessionRow } from '../../server/types.ts';
+import { SessionTable } from './session-table.tsx';
+
+const states = ['running', 'waiting', 'idle', 'stopped'];
+const surfaces = ['native', 'managed', 'chat', 'responses', 'gateway'];
+
+export default function SessionsPage() {
+  const query = useQueryState();
+  const agents = useAgents() ?? [];
+  const { organization } = useSignedIn();
+  const live = query.read('live') !== 'off';
+  const filters = {
+    agent: query.read('agent'),
+    state: query.read('state'),
+    surface: query.read('surface'),
+    release: query.read('release'),
+    q: query.read('q'),
+  };
+  const pages = usePages<SessionRow>(withQuery('/dashboard/api/sessions', { ...filters, limit: 50 }), live ? 2_000 : false);
+  const filtered = Object.values(filters).some((value) => value !== '');
   return (
-    <Page title="sessions">
-      <Waiting />
+    <Page title="Sessions" actions={<Toggle label="Live" checked={live} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}>
+      <div className="mb-3 flex flex-wrap gap-2">
+        <SearchField value={filters.q} onChange={(q) => query.write({ q })} />
+        <Select
+          label="Agent"
+          value={filters.agent}
+          onChange={(agent) => query.write({ agent, release: '' })}
+          options={[{ value: '', label: 'Any agent' }, ...agents.map(({ slug, name }) => ({ value: slug, label: name }))]}
+        />
+        <Select
+          label="State"
+          value={filters.state}
+          onChange={(state) => query.write({ state })}
+          options={[{ value: '', label: 'Any state' }, ...states.map((value) => ({ value, label: value }))]}
+        />
+        <Select
+          label="Surface"
+          value={filters.surface}
+          onChange={(surface) => query.write({ surface })}
+          options={[{ value: '', label: 'Any surface' }, ...surfaces.map((value) => ({ value, label: value }))]}
+        />
+        {filtered && (
+          <button
+            type="button"
+            className="px-1 text-accent hover:underline"
+            onClick={() => query.write({ agent: '', state: '', surface: '', release: '', q: '' })}
+          >
+            {filters.release === '' ? 'Clear' : `Release ${filters.release} only. Clear`}
+          </button>
+        )}
+      </div>
+      {pages.error !== null && <Failure error={pages.error} />}
+      {pages.isPending ? (
+        <Waiting />
+      ) : pages.items.length > 0 ? (
+        <>
+          <SessionTable sessions={pages.items} />
+          <More pages={pages} />
+        </>
+      ) : filtered ? (
+        <Empty title="No session matches." text="The search takes a whole session id or end user id." />
+      ) : (
+        <Empty
+          title="No sessions yet."
+          text="One is made by the first message, from any surface. From a terminal:"
+          command={`curl -s -X POST ${window.location.origin}/${organization.slug}/${agents[0]?.slug ?? 'assistant'}/v1/sessions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{}'`}
+        />
+      )}
     </Page>
+  );
+}
+
+/** Searches when typing stops, so that the address and the list follow words and not letters. */
+function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  useEffect(() => {
+    if (text === value) return;
+    const timer = setTimeout(() => onChange(text.trim()), 250);
+    return () => clearTimeout(timer);
+  }, [text, value, onChange]);
+  return (
+    <input
+      data-search
+      type="search"
+      aria-label="Session or end user id"
+      placeholder="Session or end user id"
+      value={text}
+      onChange={(event) => setText(event.target.value)}
+      className="input min-w-48 flex-1 sm:max-w-xs"
+    />
   );
 }

@@ -1,8 +1,30 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useParams } from 'wouter';
+import { Page } from '../../parts/page.tsx';
+import { Tabs } from '../../parts/tabs.tsx';
+import { useGo } from '../../server/queries.ts';
+import { Access } from './access.tsx';
+import { Credentials } from './credentials.tsx';
+import { Members } from './members.tsx';
+import { SystemFacts } from './system.tsx';
+
+const sections = [
+  { value: 'models', label: 'Models', component: Credentials },
+  { value: 'members', label: 'Members', component: Members },
+  { value: 'organization', label: 'Organization', component: Access },
+  { value: 'system', label: 'System', component: SystemFacts },
+] as const;
+
+export default function SettingsPage() {
+  const go = useGo();
+  const { section } = useParams<{ section?: string }>();
+  const current = sections.find(({ value }) => value === section) ?? sections[0];
+  const Current = current.component;
   return (
-    <Page title="settings">
-      <Waiting />
+    <Page title="Settings">
+      <div className="mb-5 border-b border-line pb-2">
+        <Tabs label="Settings" value={current.value} onChange={(next) => go(`/settings/${next}`)} tabs={sections} />
+      </div>
+      <Current />
     </Page>
   );
 }

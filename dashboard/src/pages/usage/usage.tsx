@@ -1,8 +1,122 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import { Chart } from '../../parts/chart.tsx';
+import { Select } from '../../parts/field.tsx';
+import { compact, count, money } from '../../parts/format.ts';
+import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { useQueryState } from '../../parts/query-state.ts';
+import { Tabs } from '../../parts/tabs.tsx';
+import { Budget } from './budget.tsx';
+import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage } from './read-usage.ts';
+
+const measures: readonly { value: Measure; label: string }[] = [
+  { value: 'total_tokens', label: 'Tokens' },
+  { value: 'turns', label: 'Turns' },
+  { value: 'cost_micros', label: 'Cost' },
+];
+const dimensions: readonly { value: Dimension; label: string; heading: string }[] = [
+  { value: 'agent', label: 'By agent', heading: 'Agent' },
+  { value: 'model', label: 'By model', heading: 'Model' },
+  { value: 'end_user', label: 'By end user', heading: 'End user' },
+];
+const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad', '--color-edge'];
+
+export default function UsagePage() {
+  const query = useQueryState();
+  const length = Number(query.read('days') || '30');
+  const dimension = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
+  const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
+  const to = dayOf(new Date());
+  const from = dayOf(new Date(Date.now() - (length - 1) * 86_400_000));
+  const by = dimension?.value ?? 'agent';
+  const shown = measure?.value ?? 'total_tokens';
+  const usage = useQuery({
+    queryKey: [`/api/usage ${from} ${to} ${by}`],
+    queryFn: ({ signal }) => readUsage(from, to, by, signal),
+    refetchInterval: 30_000,
+  });
+  const { times, series, table } = useMemo(() => {
+    const days = daysBetween(from, to);
+    const rows = usage.data ?? [];
+    const { groups } = breakDown(rows, days, by, shown, 4);
+    return {
+      times: days.map((day) => Date.parse(day) / 1000),
+      series: groups.map(({ name, values }, index) => ({
+        label: name,
+        values,
+        colour: colours[index % colours.length] ?? '--color-accent',
+      })),
+      table: breakDown(rows, days, by, shown, 100).groups,
+    };
+  }, [usage.data, from, to, by, shown]);
+  const format = shown === 'cost_micros' ? money : compact;
   return (
-    <Page title="usage">
-      <Waiting />
+    <Page
+      title="Usage"
+      actions={
+        <>
+          <Tabs
+            label="Measure"
+            value={shown}
+            onChange={(next) => query.write({ measure: next === 'total_tokens' ? '' : next })}
+            tabs={measures}
+          />
+          <Select label="Split" value={by} onChange={(next) => query.write({ by: next === 'agent' ? '' : next })} options={dimensions} />
+          <Select
+            label="Range"
+            value={String(length)}
+            onChange={(next) => query.write({ days: next === '30' ? '' : next })}
+            options={[7, 30, 90].map((days) => ({ value: String(days), label: `${days} days` }))}
+          />
+        </>
+      }
+    >
+      {usage.error !== null && <Failure error={usage.error} />}
+      {usage.isPending ? (
+        <Waiting />
+      ) : table.length === 0 ? (
+        <Empty title="Nothing was used in this time." text="Every turn counts its tokens here as it ends. Days are in UTC." />
+      ) : (
+        <>
+          <Section title={`${measure?.label ?? ''} by day`}>
+            <Chart
+              label={`${measure?.label} of each day, ${from} to ${to}`}
+              times={times}
+              series={series}
+              step={86_400}
+              format={format}
+              height={220}
+            />
+          </Section>
+          <Section title={dimension?.label ?? ''}>
+            <div className="panel overflow-hidden">
+              <table className="grid-table">
+                <thead>
+                  <tr>
+                    <th>{dimension?.heading}</th>
+                    <th className="number">Turns</th>
+                    <th className="number max-sm:hidden">Input tokens</th>
+                    <th className="number max-sm:hidden">Output tokens</th>
+                    <th className="number">Cost</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {table.map(({ name, turns, input, output, cost }) => (
+                    <tr key={name}>
+                      <td className="max-w-60 truncate font-medium">{name}</td>
+                      <td className="number">{count(turns)}</td>
+                      <td className="number text-dim max-sm:hidden">{count(input)}</td>
+                      <td className="number text-dim max-sm:hidden">{count(output)}</td>
+                      <td className="number">{money(cost)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          </Section>
+        </>
+      )}
+      <Budget />
     </Page>
   );
 }

@@ -1,8 +1,148 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useParams } from 'wouter';
+import { State } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
+import { Select } from '../../parts/field.tsx';
+import { More, usePages } from '../../parts/more.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { useQueryState, withQuery } from '../../parts/query-state.ts';
+import { Time } from '../../parts/time.tsx';
+import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
+import { Fact } from '../sessions/facts.tsx';
+import { DeliveryList } from './delivery-list.tsx';
+import { EndpointForm, ShowSecret } from './endpoint-form.tsx';
+import { stateOf } from './webhooks.tsx';
+
+export default function EndpointPage() {
+  const { id = '' } = useParams<{ id: string }>();
+  const { data, error } = useRead<{ webhook_endpoint: WebhookEndpoint }>(`/api/webhook_endpoints/${encodeURIComponent(id)}`, {
+    refetchInterval: 5_000,
+  });
+  if (error !== null && data === undefined)
+    return (
+      <Page title="Webhook endpoint">
+        <Failure error={error} />
+      </Page>
+    );
+  return data === undefined ? <Waiting /> : <Endpoint endpoint={data.webhook_endpoint} />;
+}
+
+type Question = 'rotate' | 'delete';
+
+function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
+  const go = useGo();
+  const query = useQueryState();
+  const may = useMay('webhooks:write');
+  const [editing, setEditing] = useState(false);
+  const [asking, setAsking] = useState<Question>();
+  const [secret, setSecret] = useState<string>();
+  const base = `/api/webhook_endpoints/${endpoint.id}`;
+  const types = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
+  const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
+  const state = query.read('state');
+  const deliveries = usePages<Delivery>(withQuery(`${base}/deliveries`, { state, limit: 50 }), 3_000);
+  const act = useMutation({
+    mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') =>
+      request<{ secret?: string }>('POST', `${base}/${action}`, { body: {} }),
+    onSuccess: async (answer, action) => {
+      setAsking(undefined);
+      if (answer.secret !== undefined) setSecret(answer.secret);
+      if (action === 'test') notify('A test delivery is on its way.');
+      await forget('/api/webhook_endpoints');
+    },
+    onError: notifyError,
+  });
+  const remove = useMutation({
+    mutationFn: () => request('DELETE', base),
+    onSuccess: async () => {
+      go('/webhooks');
+      await forget('/api/webhook_endpoints');
+    },
+    onError: notifyError,
+  });
   return (
-    <Page title="endpoint">
-      <Waiting />
+    <Page
+      title={endpoint.name}
+      aside={<State name={stateOf(endpoint)} />}
+      actions={
+        may && (
+          <>
+            <Button kind="primary" disabled={act.isPending} onClick={() => act.mutate('test')}>
+              Send a test
+            </Button>
+            <Button onClick={() => act.mutate(endpoint.enabled ? 'disable' : 'enable')}>{endpoint.enabled ? 'Disable' : 'Enable'}</Button>
+            <Button onClick={() => setEditing(true)}>Change</Button>
+            <Button onClick={() => setAsking('rotate')}>Rotate secret</Button>
+            <Button kind="danger" onClick={() => setAsking('delete')}>
+              Delete
+            </Button>
+          </>
+        )
+      }
+    >
+      <dl className="mb-8 grid max-w-3xl grid-cols-[auto_1fr] gap-x-6 gap-y-1.5">
+        <Fact label="URL">
+          <CopyId value={endpoint.url} />
+        </Fact>
+        <Fact label="Events">{endpoint.event_types.length === 0 ? 'every event' : endpoint.event_types.join(', ')}</Fact>
+        <Fact label="Failures in a row">
+          <span className={endpoint.consecutive_failures > 0 ? 'text-bad' : ''}>
+            {endpoint.consecutive_failures} of {limit}
+          </span>
+          {endpoint.disabled_reason !== null && <span className="text-bad">, {endpoint.disabled_reason}</span>}
+        </Fact>
+        {endpoint.previous_secret_expires_at !== null && (
+          <Fact label="Old secret">
+            also signs, until <Time at={endpoint.previous_secret_expires_at} />
+          </Fact>
+        )}
+      </dl>
+      <Section
+        title="Deliveries"
+        actions={
+          <Select
+            label="State"
+            value={state}
+            onChange={(next) => query.write({ state: next })}
+            options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
+          />
+        }
+      >
+        {deliveries.error !== null && <Failure error={deliveries.error} />}
+        {deliveries.isSuccess && deliveries.items.length === 0 ? (
+          <Empty title="Nothing was sent yet." text="Send a test, or finish a turn in the playground." />
+        ) : (
+          <DeliveryList deliveries={deliveries.items} may={may} />
+        )}
+        <More pages={deliveries} />
+      </Section>
+      {editing && <EndpointForm types={types} endpoint={endpoint} onClose={() => setEditing(false)} />}
+      {secret !== undefined && <ShowSecret secret={secret} onClose={() => setSecret(undefined)} />}
+      {asking === 'rotate' && (
+        <Confirm
+          title="Rotate the signing secret?"
+          text="You get a new secret. For 24 hours deliveries are signed with both, so that your backend can change over."
+          action="Rotate secret"
+          kind="primary"
+          onConfirm={() => act.mutate('rotate_secret')}
+          onClose={() => setAsking(undefined)}
+        />
+      )}
+      {asking === 'delete' && (
+        <Confirm
+          title={`Delete ${endpoint.name}?`}
+          text="Nothing is sent to it from now on."
+          action="Delete endpoint"
+          onConfirm={() => remove.mutate()}
+          onClose={() => setAsking(undefined)}
+        />
+      )}
     </Page>
   );
 }

@@ -1,8 +1,81 @@
-import { Page, Waiting } from '../../parts/page.tsx';
-export default function Placeholder() {
+import { Plus } from 'lucide-react';
+import { Link } from 'wouter';
+import { State } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { useQueryState } from '../../parts/query-state.ts';
+import { useMay, useRead } from '../../server/queries.ts';
+import type { SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
+import { EndpointForm } from './endpoint-form.tsx';
+import { SignatureChecker } from './signature-checker.tsx';
+
+export default function WebhooksPage() {
+  const query = useQueryState();
+  const may = useMay('webhooks:write');
+  const { data, error } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 5_000 });
+  const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
   return (
-    <Page title="webhooks">
-      <Waiting />
+    <Page
+      title="Webhooks"
+      actions={
+        may && (
+          <Button kind="primary" onClick={() => query.write({ new: '1' })}>
+            <Plus size={15} /> New endpoint
+          </Button>
+        )
+      }
+    >
+      {error !== null && <Failure error={error} />}
+      {data === undefined && error === null && <Waiting />}
+      {data?.webhook_endpoints.length === 0 && (
+        <Empty
+          title="No endpoints yet."
+          text="Parley can tell your backend when turns complete, fail or wait for approval. From a terminal:"
+          command={`curl -s -X POST ${window.location.origin}/api/webhook_endpoints -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"name":"Backend","url":"https://example.com/hooks"}'`}
+        />
+      )}
+      {data !== undefined && data.webhook_endpoints.length > 0 && (
+        <div className="panel mb-8 overflow-hidden">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th>Endpoint</th>
+                <th>State</th>
+                <th className="max-md:hidden">Events</th>
+                <th className="number">Failures</th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.webhook_endpoints.map((endpoint) => (
+                <tr key={endpoint.id}>
+                  <td className="max-w-0 w-1/2">
+                    <Link to={`/webhooks/${endpoint.id}`} className="font-medium hover:text-accent">
+                      {endpoint.name}
+                    </Link>
+                    <p className="truncate text-dim">{endpoint.url}</p>
+                  </td>
+                  <td>
+                    <State name={stateOf(endpoint)} />
+                  </td>
+                  <td className="text-dim max-md:hidden">{endpoint.event_types.length === 0 ? 'all' : endpoint.event_types.length}</td>
+                  <td className={`number ${endpoint.consecutive_failures > 0 ? 'text-bad' : 'text-dim'}`}>
+                    {endpoint.consecutive_failures} of {limit}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      <Section title="Check a signature" hint="Nothing you enter here leaves this page.">
+        <SignatureChecker />
+      </Section>
+      {query.read('new') !== '' && data !== undefined && <EndpointForm types={data.event_types} onClose={() => query.write({ new: '' })} />}
     </Page>
   );
+}
+
+export function stateOf({ enabled, consecutive_failures: failures }: WebhookEndpoint): string {
+  if (!enabled) return 'disabled';
+  return failures > 0 ? 'failing' : 'enabled';
 }

@@ -1,0 +1,132 @@
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { useMemo, useRef } from 'react';
+import { duration } from '../parts/format.ts';
+import { clockTime } from '../parts/time.tsx';
+import { type LogEvent, textOf } from './log-event.ts';
+
+interface Span {
+  seq: number;
+  label: string;
+  kind: 'turn' | 'model' | 'tool' | 'wait';
+  start: number;
+  end: number;
+  failed: boolean;
+  at: string;
+  /** The turn it belongs to: what its bar is drawn against. */
+  from: number;
+  to: number;
+}
+
+const colours: Record<Span['kind'], string> = { turn: 'bg-edge', model: 'bg-accent', tool: 'bg-dim', wait: 'bg-warn' };
+const words: Record<Span['kind'], string> = { turn: 'Whole turn', model: 'Model', tool: 'Tool', wait: 'Waiting for a person' };
+
+/** Where the time of each turn went: model, tools, people. */
+export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOpen(seq: number): void }) {
+  const spans = useMemo(() => spansOf(events), [events]);
+  const scroller = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({ count: spans.length, getScrollElement: () => scroller.current, estimateSize: () => 30, overscan: 12 });
+  return (
+    <div className="flex min-h-0 flex-1 flex-col">
+      <p className="flex flex-wrap gap-x-4 border-b border-line px-4 py-1.5 text-[0.92em] text-dim sm:px-6">
+        {(['turn', 'model', 'tool', 'wait'] as const).map((kind) => (
+          <span key={kind} className="inline-flex items-center gap-1.5">
+            <span className={`size-2 rounded-[2px] ${colours[kind]}`} aria-hidden /> {words[kind]}
+          </span>
+        ))}
+      </p>
+      <section ref={scroller} className="min-h-0 flex-1 overflow-y-auto" tabIndex={0} aria-label="Timeline">
+        <div className="relative" style={{ height: rows.getTotalSize() }}>
+          {rows.getVirtualItems().map((row) => {
+            const span = spans[row.index];
+            if (span === undefined) return null;
+            const whole = Math.max(1, span.to - span.from);
+            const left = ((span.start - span.from) / whole) * 100;
+            const width = Math.max(0.4, ((span.end - span.start) / whole) * 100);
+            return (
+              <button
+                key={`${span.seq} ${span.kind}`}
+                type="button"
+                title={`${span.label}, from ${clockTime(span.at)}: open entry ${span.seq}`}
+                onClick={() => onOpen(span.seq)}
+                className={`absolute top-0 left-0 grid h-[30px] w-full grid-cols-[minmax(7rem,14rem)_1fr_5rem] items-center gap-3 px-4 text-left hover:bg-hover sm:px-6 ${span.kind === 'turn' ? 'border-t border-line' : ''}`}
+                style={{ transform: `translateY(${row.start}px)` }}
+              >
+                <span className={`truncate ${span.kind === 'turn' ? 'font-medium' : 'pl-3 text-dim'} ${span.failed ? 'text-bad' : ''}`}>
+                  {span.label}
+                </span>
+                <span className="relative block h-2 rounded-full bg-hover">
+                  <span
+                    className={`absolute h-full rounded-full ${span.failed ? 'bg-bad' : colours[span.kind]}`}
+                    style={{ left: `${Math.min(left, 99.6)}%`, width: `${Math.min(width, 100 - Math.min(left, 99.6))}%` }}
+                  />
+                </span>
+                <span className="text-right text-[0.92em] text-faint">{duration(span.end - span.start)}</span>
+              </button>
+            );
+          })}
+        </div>
+      </section>
+    </div>
+  );
+}
+
+function spansOf(events: readonly LogEvent[]): Span[] {
+  const spans: Span[] = [];
+  let turn: Span | undefined;
+  let children: Span[] = [];
+  const tools = new Map<string, Span>();
+  let wait: Span | undefined;
+  let mark = 0;
+  const add = (event: LogEvent, kind: Span['kind'], label: string, start: number, end: number): Span => {
+    const span: Span = { seq: event.seq, label, kind, start, end, failed: false, at: event.created_at, from: 0, to: 0 };
+    children.push(span);
+    return span;
+  };
+  const close = () => {
+    if (turn === undefined) return;
+    for (const span of [turn, ...children]) Object.assign(span, { from: turn.start, to: turn.end });
+    spans.push(turn, ...children);
+    turn = undefined;
+    children = [];
+  };
+  for (const event of events) {
+    const at = Date.parse(event.created_at);
+    if (event.type === 'user.message') {
+      close();
+      const text = textOf(event, 'text').split('\n')[0] ?? '';
+      turn = {
+        seq: event.seq,
+        label: text === '' ? 'Turn' : text,
+        kind: 'turn',
+        start: at,
+        end: at,
+        failed: false,
+        at: event.created_at,
+        from: 0,
+        to: 0,
+      };
+      mark = at;
+      continue;
+    }
+    if (turn === undefined) continue;
+    turn.end = at;
+    if (event.type === 'agent.message' || event.type === 'agent.thinking')
+      add(event, 'model', event.type === 'agent.message' ? 'Message' : 'Thinking', mark, at);
+    else if (event.type === 'agent.tool_use') {
+      if (at > mark) add(event, 'model', 'Decides', mark, at);
+      tools.set(textOf(event, 'tool_use_id'), add(event, 'tool', textOf(event, 'tool'), at, at));
+    } else if (event.type === 'agent.tool_result') {
+      const span = tools.get(textOf(event, 'tool_use_id'));
+      if (span !== undefined) Object.assign(span, { end: at, failed: event.is_error === true });
+    } else if (event.type === 'session.status_idle' && event.stop_reason === 'requires_action')
+      wait = add(event, 'wait', 'Approval', at, at);
+    else if (event.type === 'user.tool_confirmation' && wait !== undefined) {
+      wait.end = at;
+      const span = tools.get(textOf(event, 'tool_use_id'));
+      if (span !== undefined) span.start = at;
+    } else if (event.type === 'session.error') turn.failed = true;
+    mark = at;
+  }
+  close();
+  return spans;
+}

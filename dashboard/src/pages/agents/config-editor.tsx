@@ -1,0 +1,86 @@
+import { useMutation } from '@tanstack/react-query';
+import { useMemo, useState } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { Field, Toggle } from '../../parts/field.tsx';
+import { notify } from '../../parts/notice.tsx';
+import { Failure } from '../../parts/page.tsx';
+import { forget } from '../../server/queries.ts';
+import { post } from '../../server/request.ts';
+import type { Agent, Release } from '../../server/types.ts';
+import { DiffView } from './diff.tsx';
+import { diffLines } from './diff-lines.ts';
+
+const starter = {
+  instructions: 'You are the support desk of Example Ltd. Answer briefly.',
+  model: { provider: 'offline', name: 'demo' },
+  tools: ['files'],
+  permissions: { mode: 'interactive', rules: [] },
+};
+
+/** A new release, from an existing one. Said to be wrong while typing where it is not JSON; the server checks the rest. */
+export function ConfigEditor({ agent, source, onMade }: { agent: Agent; source: Release | undefined; onMade(): void }) {
+  const before = useMemo(() => JSON.stringify(source?.config ?? starter, null, 2), [source]);
+  const [text, setText] = useState(before);
+  const [activate, setActivate] = useState(source === undefined);
+  const parsed = useMemo(() => parse(text), [text]);
+  const make = useMutation({
+    mutationFn: (config: object) => post<{ release: Release }>(`/api/agents/${agent.slug}/releases`, { ...config, activate }),
+    onSuccess: async ({ release }) => {
+      notify(`Release ${release.version} was made.`);
+      await forget('/api/agents');
+      onMade();
+    },
+  });
+  const changed = text !== before;
+  return (
+    <div className="grid gap-6 lg:grid-cols-2">
+      <div>
+        <Field
+          label={source === undefined ? 'Release' : `Release, from ${source.version}`}
+          error={parsed.error}
+          hint="Instructions, model, sub-agents, tools, MCP servers, permissions, instance and limits."
+        >
+          {(props) => (
+            <textarea
+              {...props}
+              value={text}
+              spellCheck={false}
+              rows={26}
+              className="input resize-y font-mono text-[0.92em] leading-relaxed"
+              onChange={(event) => setText(event.target.value)}
+            />
+          )}
+        </Field>
+        {make.error !== null && (
+          <div className="mt-3">
+            <Failure error={make.error} />
+          </div>
+        )}
+        <div className="mt-3 flex flex-wrap items-center gap-4">
+          <Button
+            kind="primary"
+            disabled={make.isPending || parsed.value === undefined || (!changed && source !== undefined)}
+            onClick={() => parsed.value !== undefined && make.mutate(parsed.value)}
+          >
+            Make release
+          </Button>
+          <Toggle label="Activate it at once" checked={activate} onChange={setActivate} />
+        </div>
+      </div>
+      <div>
+        <p className="mb-1 font-medium">What changes</p>
+        {changed ? <DiffView lines={diffLines(before, text)} /> : <p className="text-dim">Nothing yet: edit the release on the left.</p>}
+      </div>
+    </div>
+  );
+}
+
+function parse(text: string): { value?: object; error?: string } {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return { error: 'A release is a JSON object.' };
+    return { value };
+  } catch (error) {
+    return { error: error instanceof Error ? error.message : 'This is not JSON.' };
+  }
+}

@@ -1,0 +1,108 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { Badge, State } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
+import { count } from '../../parts/format.ts';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { Time } from '../../parts/time.tsx';
+import { forget } from '../../server/queries.ts';
+import { post } from '../../server/request.ts';
+import type { Agent, Release } from '../../server/types.ts';
+
+interface ReleaseListProps {
+  agent: Agent;
+  releases: readonly Release[];
+  pins: readonly { version: number; sessions: number }[];
+  mayWrite: boolean;
+}
+
+export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProps) {
+  const [asking, setAsking] = useState<Release>();
+  const activate = useMutation({
+    mutationFn: (version: number) => post(`/api/agents/${agent.slug}/releases/${version}/activate`),
+    onSuccess: async (_answer, version) => {
+      setAsking(undefined);
+      notify(`Release ${version} is active.`);
+      await forget('/api/agents');
+    },
+    onError: notifyError,
+  });
+  const isBack = (release: Release) => agent.active_version !== null && release.version < agent.active_version;
+  return (
+    <div className="panel overflow-hidden">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th>Release</th>
+            <th className="max-md:hidden">Model</th>
+            <th className="number">
+              Sessions<span className="max-sm:hidden"> pinned</span>
+            </th>
+            <th className="number max-sm:hidden">Made</th>
+            <th>
+              <span className="sr-only">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {releases.map((release) => (
+            <tr key={release.version}>
+              <td>
+                <span className="flex flex-wrap items-center gap-2">
+                  <Link to={`/agents/${agent.slug}?tab=edit&from=${release.version}`} className="font-medium hover:text-accent">
+                    Release {release.version}
+                  </Link>
+                  {release.active && <Badge tone="accent">active</Badge>}
+                  {release.state !== 'materialized' && <State name={release.state} />}
+                </span>
+                {release.error !== null && <p className="mt-1 max-w-xl text-[0.92em] text-bad">{release.error}</p>}
+              </td>
+              <td className="text-dim max-md:hidden">{modelOf(release.config)}</td>
+              <td className="number">
+                <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
+                  {pinned(pins, release.version)}
+                </Link>
+              </td>
+              <td className="number text-dim max-sm:hidden">
+                <Time at={release.created_at} />
+              </td>
+              <td className="number">
+                {mayWrite && !release.active && (
+                  <Button className="-my-1" onClick={() => setAsking(release)}>
+                    {isBack(release) ? 'Roll back' : 'Activate'}
+                  </Button>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {asking !== undefined && (
+        <Confirm
+          title={isBack(asking) ? `Roll back to release ${asking.version}?` : `Activate release ${asking.version}?`}
+          text={`New sessions of ${agent.name} get it from now on. Sessions that exist stay on the release they were made with.${asking.state === 'materialized' ? '' : ' It is not materialized: until it is, new sessions and turns are refused.'}`}
+          action={isBack(asking) ? 'Roll back' : 'Activate'}
+          kind="primary"
+          busy={activate.isPending}
+          onConfirm={() => activate.mutate(asking.version)}
+          onClose={() => setAsking(undefined)}
+        />
+      )}
+    </div>
+  );
+}
+
+function pinned(pins: readonly { version: number; sessions: number }[], version: number): string {
+  return count(pins.find((pin) => pin.version === version)?.sessions ?? 0);
+}
+
+export function modelOf(config: Record<string, unknown>): string {
+  const { model } = config;
+  if (typeof model !== 'object' || model === null) return '';
+  return ['provider', 'name']
+    .map((field) => Reflect.get(model, field))
+    .filter((part) => typeof part === 'string')
+    .join('/');
+}

@@ -1,0 +1,49 @@
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import { CopyId } from '../../parts/copy.tsx';
+import { count } from '../../parts/format.ts';
+import { Json } from '../../parts/json.tsx';
+import { Time } from '../../parts/time.tsx';
+import type { SessionHead } from '../../server/types.ts';
+
+export function Facts({ session }: { session: SessionHead }) {
+  return (
+    <div className="min-h-0 flex-1 overflow-y-auto px-4 py-4 sm:px-6">
+      <dl className="grid max-w-2xl grid-cols-[auto_1fr] gap-x-6 gap-y-2">
+        <Fact label="Agent">
+          <Link to={`/agents/${session.agent}`} className="text-accent hover:underline">
+            {session.agent}
+          </Link>
+          , release {session.release}, now {session.current_agent}
+        </Fact>
+        <Fact label="End user">{session.end_user_id === null ? 'none' : <CopyId value={session.end_user_id} />}</Fact>
+        <Fact label="Durable instance">
+          <CopyId value={session.instance} />
+        </Fact>
+        <Fact label="Surface">{session.surface}</Fact>
+        <Fact label="Permissions">{session.permission_mode ?? 'as the release says'}</Fact>
+        <Fact label="Messages">{count(session.message_count)}</Fact>
+        <Fact label="Events">{count(session.event_count)}</Fact>
+        <Fact label="Created">
+          <Time at={session.created_at} />
+        </Fact>
+        <Fact label="Last active">
+          <Time at={session.updated_at} />
+        </Fact>
+      </dl>
+      <h2 className="mt-6 mb-2">Metadata</h2>
+      <div className="max-w-2xl rounded-md border border-line bg-sunken p-3">
+        <Json value={session.metadata} />
+      </div>
+    </div>
+  );
+}
+
+export function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-dim">{label}</dt>
+      <dd className="min-w-0 break-words">{children}</dd>
+    </>
+  );
+}

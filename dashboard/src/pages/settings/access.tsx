@@ -1,0 +1,88 @@
+import { useMutation } from '@tanstack/react-query';
+import type { FormEvent } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { Field, Select, Toggle } from '../../parts/field.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { Failure, Section, Waiting } from '../../parts/page.tsx';
+import { forget, useAgents, useMay, useRead } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { Organization } from '../../server/types.ts';
+import { textOf } from '../../sign-in/form.ts';
+
+export function Access() {
+  const may = useMay('organization:write');
+  const agents = useAgents() ?? [];
+  const { data, error } = useRead<{ organization: Organization }>('/api/organization');
+  const save = useMutation({
+    mutationFn: (body: Record<string, unknown>) => request('PATCH', '/api/organization', { body }),
+    onSuccess: async () => {
+      notify('Saved.');
+      await forget('/api/organization', '/dashboard/session', '/api/agents');
+    },
+    onError: notifyError,
+  });
+  if (error !== null) return <Failure error={error} />;
+  if (data === undefined) return <Waiting />;
+  const { organization } = data;
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const thresholds = textOf(form, 'thresholds')
+      .split(/[\s,]+/)
+      .filter((part) => part !== '')
+      .map(Number);
+    save.mutate({ name: textOf(form, 'name'), alert_thresholds: thresholds });
+  };
+  return (
+    <div className="max-w-2xl">
+      <Section title="Support access" hint="Whether transcripts can be read through the API.">
+        <Toggle
+          label="Transcripts may be read"
+          disabled={!may || save.isPending}
+          checked={organization.support_access.transcripts}
+          onChange={(transcripts) => save.mutate({ support_access: { transcripts } })}
+        />
+      </Section>
+      <Section title="Default agent" hint="The one that the flat /v1 routes talk to.">
+        <Select
+          label="Default agent"
+          value={organization.default_agent ?? ''}
+          onChange={(slug) => may && save.mutate({ default_agent: slug === '' ? null : slug })}
+          options={[{ value: '', label: 'none' }, ...agents.map(({ slug, name }) => ({ value: slug, label: name }))]}
+        />
+      </Section>
+      <Section title="Name and alerts">
+        <form onSubmit={submit} className="flex flex-col gap-4">
+          <Field label="Name">
+            {(props) => (
+              <input {...props} name="name" className="input" required maxLength={200} defaultValue={organization.name} disabled={!may} />
+            )}
+          </Field>
+          <Field label="Alert thresholds" hint="Percents of a budget at which a webhook event is sent.">
+            {(props) => (
+              <input
+                {...props}
+                name="thresholds"
+                className="input"
+                defaultValue={organization.alert_thresholds.join(', ')}
+                disabled={!may}
+              />
+            )}
+          </Field>
+          {may && (
+            <div>
+              <Button type="submit" kind="primary" disabled={save.isPending}>
+                Save
+              </Button>
+            </div>
+          )}
+        </form>
+      </Section>
+      {organization.subscription !== null && (
+        <p className="text-dim">
+          Plan {organization.subscription.plan}, {organization.subscription.status}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,154 @@
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { Field } from '../../parts/field.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { Empty, Failure, Section } from '../../parts/page.tsx';
+import { Time } from '../../parts/time.tsx';
+import { forget, useMay, useRead } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { Credential, List } from '../../server/types.ts';
+import { textOf } from '../../sign-in/form.ts';
+import { TryModel } from './try-model.tsx';
+
+const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];
+
+/** Keys of model providers, and of MCP servers. What is stored is never shown again. */
+export function Credentials() {
+  const may = useMay('model_credentials:write');
+  const { data, error } = useRead<List<Credential>>('/api/model_credentials', { enabled: may });
+  const [storing, setStoring] = useState(false);
+  const [trying, setTrying] = useState<string>();
+  const [removing, setRemoving] = useState<string>();
+  const remove = useMutation({
+    mutationFn: (name: string) => request('DELETE', `/api/model_credentials/${name}`),
+    onSuccess: async () => {
+      setRemoving(undefined);
+      await forget('/api/model_credentials');
+    },
+    onError: notifyError,
+  });
+  if (!may) return <Empty title="Credentials are for owners and admins." />;
+  return (
+    <Section
+      title="Credentials"
+      hint="Your own keys, encrypted. A release names the provider; an MCP server names its credential."
+      actions={
+        <Button kind="primary" onClick={() => setStoring(true)}>
+          Store a key
+        </Button>
+      }
+    >
+      {error !== null && <Failure error={error} />}
+      {data?.data.length === 0 && (
+        <Empty
+          title="No key is stored."
+          text="The offline model needs none. For a provider, store one here or from a terminal:"
+          command={`curl -s -X PUT ${window.location.origin}/api/model_credentials/anthropic -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"api_key":"..."}'`}
+        />
+      )}
+      {data !== undefined && data.data.length > 0 && (
+        <div className="panel overflow-hidden">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th>Name</th>
+                <th>Ends in</th>
+                <th className="number max-sm:hidden">Stored</th>
+                <th>
+                  <span className="sr-only">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {data.data.map(({ provider, last_four: lastFour, updated_at: updatedAt }) => (
+                <tr key={provider}>
+                  <td className="font-medium">{provider}</td>
+                  <td className="font-mono text-dim">{lastFour === '' ? '–' : `…${lastFour}`}</td>
+                  <td className="number text-dim max-sm:hidden">
+                    <Time at={updatedAt} />
+                  </td>
+                  <td>
+                    <span className="-my-1 flex justify-end gap-2">
+                      {providers.includes(provider) && <Button onClick={() => setTrying(provider)}>Test</Button>}
+                      <Button kind="danger" onClick={() => setRemoving(provider)}>
+                        Delete
+                      </Button>
+                    </span>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {storing && <StoreCredential onClose={() => setStoring(false)} />}
+      {trying !== undefined && <TryModel provider={trying} onClose={() => setTrying(undefined)} />}
+      {removing !== undefined && (
+        <Confirm
+          title={`Delete the key for ${removing}?`}
+          text="Turns that need it fail from now on, unless the operator has a key of their own."
+          action="Delete key"
+          busy={remove.isPending}
+          onConfirm={() => remove.mutate(removing)}
+          onClose={() => setRemoving(undefined)}
+        />
+      )}
+    </Section>
+  );
+}
+
+function StoreCredential({ onClose }: { onClose(): void }) {
+  const store = useMutation({
+    mutationFn: (form: FormData) =>
+      request('PUT', `/api/model_credentials/${encodeURIComponent(textOf(form, 'name'))}`, {
+        body: { api_key: textOf(form, 'key').trim() },
+      }),
+    onSuccess: async () => {
+      notify('The key is stored.');
+      await forget('/api/model_credentials');
+      onClose();
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    store.mutate(new FormData(event.currentTarget));
+  };
+  return (
+    <Dialog title="Store a key" onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="Provider, or name of an MCP credential" hint="A key that is there already is replaced.">
+          {(props) => (
+            <>
+              <input
+                {...props}
+                name="name"
+                className="input"
+                list="providers"
+                required
+                pattern="[A-Za-z0-9][A-Za-z0-9_\-]{0,63}"
+                autoComplete="off"
+              />
+              <datalist id="providers">
+                {providers.map((name) => (
+                  <option key={name} value={name} />
+                ))}
+              </datalist>
+            </>
+          )}
+        </Field>
+        <Field label="Key">
+          {(props) => <input {...props} name="key" type="password" className="input font-mono" required autoComplete="off" />}
+        </Field>
+        {store.error !== null && <Failure error={store.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={store.isPending}>
+            Store key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

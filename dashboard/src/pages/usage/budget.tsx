@@ -1,0 +1,98 @@
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Badge } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { Field } from '../../parts/field.tsx';
+import { compact, count, money } from '../../parts/format.ts';
+import { notify } from '../../parts/notice.tsx';
+import { Failure, Section } from '../../parts/page.tsx';
+import { forget, useMay, useRead } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { Budget as BudgetFacts } from '../../server/types.ts';
+import { textOf } from '../../sign-in/form.ts';
+import { Figure } from '../overview/figure.tsx';
+
+export function Budget() {
+  const { data } = useRead<{ budget: BudgetFacts }>('/api/budget');
+  const may = useMay('budgets:write');
+  const [editing, setEditing] = useState(false);
+  if (data === undefined) return null;
+  const { budget } = data;
+  const share = (used: number, cap: number | null) => (cap === null ? undefined : cap === 0 ? 100 : (used / cap) * 100);
+  const spent = budget.credits_micros === null ? 0 : budget.credits_micros - (budget.credits_remaining_micros ?? 0);
+  return (
+    <Section
+      title="Caps"
+      hint={budget.state === 'exhausted' ? <Badge tone="bad">{budget.reason}</Badge> : 'Turns are refused with 402 beyond them.'}
+      actions={may && <Button onClick={() => setEditing(true)}>Change caps</Button>}
+    >
+      <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
+        <Figure
+          label="Tokens"
+          value={compact(budget.tokens_used)}
+          note={budget.total_tokens_cap === null ? 'no cap' : `of ${count(budget.total_tokens_cap)}`}
+          share={share(budget.tokens_used, budget.total_tokens_cap)}
+        />
+        <Figure
+          label="Prepaid credits"
+          value={budget.credits_micros === null ? money(budget.spent_micros) : money(budget.credits_remaining_micros ?? 0)}
+          note={budget.credits_micros === null ? 'spent, without a limit' : `left of ${money(budget.credits_micros)}, set by the operator`}
+          share={share(spent, budget.credits_micros)}
+        />
+        <Figure
+          label="For each instance"
+          value={budget.instance_spend_cap_micros === null ? 'no cap' : money(budget.instance_spend_cap_micros)}
+          note="an end user, or what the release says"
+        />
+      </div>
+      {editing && <EditBudget budget={budget} onClose={() => setEditing(false)} />}
+    </Section>
+  );
+}
+
+function EditBudget({ budget, onClose }: { budget: BudgetFacts; onClose(): void }) {
+  const save = useMutation({
+    mutationFn: (form: FormData) => {
+      const tokens = textOf(form, 'tokens').trim();
+      const dollars = textOf(form, 'dollars').trim();
+      return request('PUT', '/api/budget', {
+        body: {
+          total_tokens_cap: tokens === '' ? null : Number(tokens),
+          instance_spend_cap_micros: dollars === '' ? null : Math.round(Number(dollars) * 1_000_000),
+        },
+      });
+    },
+    onSuccess: async () => {
+      notify('The caps were changed.');
+      await forget('/api/budget', '/dashboard/api/overview');
+      onClose();
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    save.mutate(new FormData(event.currentTarget));
+  };
+  const dollars = budget.instance_spend_cap_micros === null ? '' : String(budget.instance_spend_cap_micros / 1_000_000);
+  return (
+    <Dialog title="Caps" onClose={onClose}>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="Tokens in all" hint="Empty: no cap.">
+          {(props) => (
+            <input {...props} name="tokens" type="number" min={0} step={1} className="input" defaultValue={budget.total_tokens_cap ?? ''} />
+          )}
+        </Field>
+        <Field label="Dollars for each instance" hint="Empty: no cap.">
+          {(props) => <input {...props} name="dollars" type="number" min={0} step="any" className="input" defaultValue={dollars} />}
+        </Field>
+        {save.error !== null && <Failure error={save.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={save.isPending}>
+            Save caps
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,71 @@
+import { useMutation } from '@tanstack/react-query';
+import { ChevronRight } from 'lucide-react';
+import { Badge, State } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
+import { duration, plural } from '../../parts/format.ts';
+import { Json } from '../../parts/json.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { Time } from '../../parts/time.tsx';
+import { forget } from '../../server/queries.ts';
+import { post } from '../../server/request.ts';
+import type { Delivery } from '../../server/types.ts';
+
+const stateNames: Record<Delivery['state'], string> = { pending: 'pending', delivered: 'succeeded', failed: 'failed' };
+
+/** What was sent, each with every attempt made at it. */
+export function DeliveryList({ deliveries, may }: { deliveries: readonly Delivery[]; may: boolean }) {
+  const resend = useMutation({
+    mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
+    onSuccess: async () => {
+      notify('One more attempt is on its way.');
+      await forget('/api/webhook_endpoints');
+    },
+    onError: notifyError,
+  });
+  return (
+    <div className="panel divide-y divide-line">
+      {deliveries.map((delivery) => (
+        <details key={delivery.id} className="group">
+          <summary className="flex list-none flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2 hover:bg-hover">
+            <ChevronRight size={13} className="shrink-0 transition-transform group-open:rotate-90" aria-hidden />
+            <code className="font-medium">{delivery.event_type}</code>
+            <State name={stateNames[delivery.state]} label={delivery.state} />
+            {delivery.test && <Badge>test</Badge>}
+            <span className="text-dim">{plural(delivery.attempts.length, 'attempt')}</span>
+            {delivery.next_attempt_at !== null && (
+              <span className="text-dim">
+                next <Time at={delivery.next_attempt_at} />
+              </span>
+            )}
+            <Time at={delivery.created_at} className="ml-auto text-dim" />
+          </summary>
+          <div className="border-t border-line bg-sunken px-3 py-3">
+            <div className="mb-3 flex flex-wrap items-center gap-3">
+              <CopyId value={delivery.id} />
+              {may && (
+                <Button className="ml-auto" disabled={resend.isPending} onClick={() => resend.mutate(delivery.id)}>
+                  Resend
+                </Button>
+              )}
+            </div>
+            <ol className="mb-3 flex flex-col gap-1">
+              {delivery.attempts.map((attempt) => (
+                <li key={`${attempt.number} ${attempt.started_at}`} className="flex flex-wrap gap-x-3">
+                  <span className="text-dim">{attempt.manual ? 'by hand' : `attempt ${attempt.number}`}</span>
+                  <span className={attempt.status !== null && attempt.status < 300 ? 'text-accent' : 'text-bad'}>
+                    {attempt.status ?? attempt.error}
+                  </span>
+                  <span className="text-dim">{duration(attempt.duration_ms)}</span>
+                  <Time at={attempt.started_at} className="text-dim" />
+                  {attempt.response_excerpt !== '' && <code className="w-full truncate text-dim">{attempt.response_excerpt}</code>}
+                </li>
+              ))}
+            </ol>
+            <Json value={delivery.payload} />
+          </div>
+        </details>
+      ))}
+    </div>
+  );
+}

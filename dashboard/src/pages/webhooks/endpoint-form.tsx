@@ -1,0 +1,99 @@
+import { useMutation } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { CodeBlock } from '../../parts/copy.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { Field, Toggle } from '../../parts/field.tsx';
+import { Failure } from '../../parts/page.tsx';
+import { forget } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { WebhookEndpoint } from '../../server/types.ts';
+
+interface EndpointFormProps {
+  types: readonly string[];
+  /** The one to change; absent: a new one. */
+  endpoint?: WebhookEndpoint;
+  onClose(): void;
+}
+
+export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
+  const [name, setName] = useState(endpoint?.name ?? '');
+  const [url, setUrl] = useState(endpoint?.url ?? '');
+  const [chosen, setChosen] = useState<readonly string[]>(endpoint?.event_types ?? []);
+  const save = useMutation({
+    mutationFn: () => {
+      const body = { name, url, event_types: chosen };
+      return endpoint === undefined
+        ? request<{ secret?: string }>('POST', '/api/webhook_endpoints', { body })
+        : request<{ secret?: string }>('PATCH', `/api/webhook_endpoints/${endpoint.id}`, { body });
+    },
+    onSuccess: async ({ secret }) => {
+      await forget('/api/webhook_endpoints');
+      if (secret === undefined) onClose();
+    },
+  });
+  if (save.data?.secret !== undefined) return <ShowSecret secret={save.data.secret} onClose={onClose} />;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    save.mutate();
+  };
+  return (
+    <Dialog title={endpoint === undefined ? 'New webhook endpoint' : 'Change endpoint'} onClose={onClose} wide>
+      <form onSubmit={submit} className="flex flex-col gap-4">
+        <Field label="Name">
+          {(props) => (
+            <input {...props} className="input" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} />
+          )}
+        </Field>
+        <Field label="URL" hint="HTTPS, on the public internet.">
+          {(props) => (
+            <input
+              {...props}
+              type="url"
+              className="input"
+              required
+              maxLength={2048}
+              value={url}
+              onChange={(event) => setUrl(event.target.value)}
+            />
+          )}
+        </Field>
+        <fieldset>
+          <legend className="mb-1 font-medium">Events</legend>
+          <p className="mb-2 text-dim">None chosen means every one of them.</p>
+          <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2">
+            {types.map((type) => (
+              <Toggle
+                key={type}
+                label={type}
+                checked={chosen.includes(type)}
+                onChange={(next) => setChosen(next ? [...chosen, type] : chosen.filter((other) => other !== type))}
+              />
+            ))}
+          </div>
+        </fieldset>
+        {save.error !== null && <Failure error={save.error} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind="primary" disabled={save.isPending}>
+            {endpoint === undefined ? 'Create endpoint' : 'Save'}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+export function ShowSecret({ secret, onClose }: { secret: string; onClose(): void }) {
+  return (
+    <Dialog title="Keep this signing secret now" onClose={onClose}>
+      <p className="mb-3 text-dim">It is shown once. Your backend checks with it that a delivery came from here.</p>
+      <CodeBlock text={secret} label="Copy secret" />
+      <div className="mt-4 flex justify-end">
+        <Button kind="primary" onClick={onClose}>
+          I have kept it
+        </Button>
+      </div>
+    </Dialog>
+  );
+}

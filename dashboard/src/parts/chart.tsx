@@ -1,0 +1,147 @@
+import { useEffect, useRef, useState } from 'react';
+import UPlot from 'uplot';
+
+export interface ChartSeries {
+  label: string;
+  values: readonly number[];
+  /** A colour of the theme, such as `--color-accent`. */
+  colour: string;
+}
+
+interface ChartProps {
+  /** Said to people who do not see it. */
+  label: string;
+  /** Seconds since 1970, one for each value. */
+  times: readonly number[];
+  series: readonly ChartSeries[];
+  format: (value: number) => string;
+  /** Seconds between two bars. */
+  step: number;
+  height?: number;
+}
+
+/** Bars over time, stacked. What is under the pointer is written above them. */
+export function Chart({ label, times, series, format, step, height = 180 }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const [hovered, setHovered] = useState<number>();
+  const theme = useThemeVersion();
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const chart = new UPlot(optionsOf(element, theme), stack(times, series), element);
+    const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      chart.destroy();
+    };
+
+    function optionsOf(target: HTMLElement, _theme: number): UPlot.Options {
+      const style = getComputedStyle(target);
+      const colour = (name: string) => resolve(target, style.getPropertyValue(name));
+      const bars = UPlot.paths.bars?.({ size: [0.72, 40], align: 0 });
+      const axis = {
+        stroke: colour('--color-dim'),
+        font: `11px ${style.fontFamily}`,
+        ticks: { show: false },
+        grid: { stroke: colour('--color-line'), width: 1 },
+      };
+      return {
+        width: target.clientWidth,
+        height,
+        legend: { show: false },
+        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+        scales: {
+          x: { range: (_chart, low, high) => [low - step / 2, high + step / 2] },
+          y: { range: (_chart, _low, high) => [0, Math.max(high * 1.1, 1)] },
+        },
+        axes: [
+          { ...axis, grid: { show: false }, values: (_chart, ticks) => ticks.map((tick) => tickLabel(tick, step)) },
+          { ...axis, size: 56, values: (_chart, ticks) => ticks.map(format) },
+        ],
+        series: [
+          {},
+          ...series
+            .map((each) => ({
+              label: each.label,
+              fill: colour(each.colour),
+              stroke: colour(each.colour),
+              width: 0,
+              points: { show: false },
+              ...(bars === undefined ? {} : { paths: bars }),
+            }))
+            .reverse(),
+        ],
+        hooks: { setCursor: [(chart) => setHovered(chart.cursor.idx ?? undefined)] },
+      };
+    }
+  }, [times, series, height, format, step, theme]);
+  const index = hovered !== undefined && hovered < times.length ? hovered : undefined;
+  return (
+    <figure className="relative m-0">
+      <figcaption className="flex min-h-6 flex-wrap items-center gap-x-4 text-[0.92em] text-dim">
+        <span className="sr-only">{label}</span>
+        {series.map((each) => (
+          <span key={each.label} className="inline-flex items-center gap-1.5">
+            <span className="size-2 rounded-[2px]" style={{ background: `var(${each.colour})` }} aria-hidden />
+            {each.label}
+            {index !== undefined && <span className="font-medium text-ink">{format(each.values[index] ?? 0)}</span>}
+          </span>
+        ))}
+        {index !== undefined && <span className="ml-auto">{timeLabel(times[index] ?? 0, step)}</span>}
+      </figcaption>
+      <div ref={place} aria-hidden style={{ height }} />
+    </figure>
+  );
+}
+
+/** Drawn from the tallest to the lowest: each bar shows what stands above the one in front of it. */
+function stack(times: readonly number[], series: readonly ChartSeries[]): UPlot.AlignedData {
+  const sums: number[][] = [];
+  for (const { values } of series) {
+    const below = sums.at(-1);
+    sums.push(values.map((value, index) => value + (below?.[index] ?? 0)));
+  }
+  return [[...times], ...sums.reverse()];
+}
+
+function tickLabel(seconds: number, step: number): string {
+  const date = new Date(seconds * 1000);
+  return step >= 86_400
+    ? date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+    : date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+}
+
+function timeLabel(seconds: number, step: number): string {
+  const date = new Date(seconds * 1000);
+  return step >= 86_400
+    ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' })
+    : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+}
+
+/** A canvas knows no light-dark(): the browser works it out on an element. */
+function resolve(target: HTMLElement, colour: string): string {
+  const probe = document.createElement('span');
+  probe.style.color = colour;
+  target.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+/** Changes when the page turns light or dark. */
+function useThemeVersion(): number {
+  const [version, setVersion] = useState(0);
+  useEffect(() => {
+    const changed = () => setVersion((before) => before + 1);
+    const system = window.matchMedia('(prefers-color-scheme: dark)');
+    const observer = new MutationObserver(changed);
+    observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
+    system.addEventListener('change', changed);
+    return () => {
+      observer.disconnect();
+      system.removeEventListener('change', changed);
+    };
+  }, []);
+  return version;
+}

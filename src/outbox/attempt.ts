@@ -1,0 +1,115 @@
+import { credentialContext } from '../accounts/model-credentials.ts';
+import type { SecretBox } from '../accounts/secret-box.ts';
+import { errorMessage } from '../errors.ts';
+import type { GuardedFetch } from './destination.ts';
+import type { Claimed } from './queue.ts';
+import { signatureOf } from './signature.ts';
+
+/** How one attempt ended. It never throws: whatever happens is an outcome. */
+export interface Outcome {
+  ok: boolean;
+  status: number | null;
+  error: string | null;
+  excerpt: string;
+  durationMs: number;
+  /** What the receiver asked for with a 429 or 503, unread. */
+  retryAfter: string | null;
+}
+
+export interface AttemptParts {
+  fetch: GuardedFetch;
+  secrets: SecretBox;
+  /** Keys to sign in to other gateways with, by their URL. */
+  peers: Readonly<Record<string, string>>;
+  timeoutMs: number;
+}
+
+const maxAnswerBytes = 64 * 1024;
+const excerptLength = 1_024;
+
+/** Sends the delivery once. `abort` ends it early when the process stops. */
+export async function attemptDelivery(delivery: Claimed, now: Date, parts: AttemptParts, abort: AbortSignal): Promise<Outcome> {
+  const begun = performance.now();
+  const done = (outcome: Partial<Outcome>): Outcome => ({
+    ok: false,
+    status: null,
+    error: null,
+    excerpt: '',
+    retryAfter: null,
+    ...outcome,
+    durationMs: Math.round(performance.now() - begun),
+  });
+  const timeout = AbortSignal.timeout(parts.timeoutMs);
+  try {
+    const signal = AbortSignal.any([abort, timeout]);
+    const headers = delivery.endpoint_id === null ? gatewayHeaders(delivery, parts) : webhookHeaders(delivery, now, parts);
+    const response = await parts.fetch(delivery.url, { method: 'POST', headers, body: delivery.body, signal });
+    const { status } = response;
+    const excerpt = await readExcerpt(response);
+    if (status >= 200 && status < 300) return done({ ok: true, status, excerpt });
+    const error = status >= 300 && status < 400 ? 'Redirects are not followed.' : null;
+    return done({ status, error, excerpt, retryAfter: status === 429 || status === 503 ? response.headers.get('retry-after') : null });
+  } catch (error) {
+    return done({ error: timeout.aborted ? `No answer within ${parts.timeoutMs / 1_000} s.` : describe(error) });
+  }
+}
+
+function webhookHeaders(delivery: Claimed, now: Date, parts: AttemptParts): Record<string, string> {
+  const timestamp = Math.floor(now.getTime() / 1_000);
+  const sealed = [delivery.secret_ciphertext, isCurrent(delivery.previous_secret_until, now) ? delivery.previous_secret_ciphertext : null];
+  const secrets = sealed
+    .filter((secret) => secret !== null)
+    .map((secret) => parts.secrets.open(secret, credentialContext(delivery.org_id)));
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Parley-Webhooks/1',
+    'svc-event-id': delivery.id,
+    'svc-event-type': delivery.type,
+    'svc-timestamp': String(timestamp),
+    'svc-signature': signatureOf(secrets, timestamp, delivery.body),
+  };
+}
+
+function gatewayHeaders(delivery: Claimed, parts: AttemptParts): Record<string, string> {
+  const key = peerKey(parts.peers, delivery.url);
+  return {
+    'content-type': 'application/json',
+    'user-agent': 'Parley-Gateway/1',
+    ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+  };
+}
+
+/** A key goes to the gateway that it is configured for and nowhere else. */
+function peerKey(peers: Readonly<Record<string, string>>, url: string): string | undefined {
+  const found = Object.entries(peers).find(([peer]) => url === `${peer.replace(/\/+$/, '')}/v1/gateway/deliveries`);
+  return found?.[1];
+}
+
+function isCurrent(until: Date | null, now: Date): boolean {
+  return until !== null && until > now;
+}
+
+/** The beginning of the answer, for a person to read. The status has decided already: trouble with the rest is not a failure. */
+async function readExcerpt(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return '';
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  try {
+    while (size < maxAnswerBytes) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      chunks.push(value);
+      size += value.byteLength;
+    }
+    await reader.cancel();
+  } catch {
+    // What had arrived is shown.
+  }
+  return Buffer.concat(chunks).toString('utf8').replaceAll('\0', '\uFFFD').slice(0, excerptLength).toWellFormed();
+}
+
+function describe(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${errorMessage(error.cause)}` : '';
+  return `${errorMessage(error) || 'The connection failed'}${cause}`.replaceAll('\0', '').slice(0, 500).toWellFormed();
+}

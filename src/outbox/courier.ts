@@ -1,0 +1,184 @@
+import type { Clock } from '../clock.ts';
+import type { Database } from '../database/database.ts';
+import type { Logger } from '../logger.ts';
+import { type AttemptParts, attemptDelivery } from './attempt.ts';
+import { fanOut, fanOutPage } from './fan-out.ts';
+import { type Finished, finishDeliveries } from './finish.ts';
+import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
+import { type Claimed, claimDeliveries, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
+import { dropOldDeliveries } from './retention.ts';
+
+export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
+  database: Database;
+  processId: string;
+  clock: Clock;
+  logger: Logger;
+  maxFailures: number;
+  leaseMs: number;
+  retentionDays: number;
+  limits?: LaneLimits;
+  attemptTimeoutMs?: number;
+  pollMs?: number;
+}
+
+const retentionEveryMs = 3_600_000;
+/** How long attempts may go on when the process stops, before they are left to another. */
+const patienceMs = 1_000;
+
+/**
+ * Sends what the outbox holds: makes deliveries of events, claims those that are due, attempts each and writes down how it
+ * went. At least once: what a process that dies had claimed is due again when its lease ends.
+ */
+export class Courier {
+  private readonly parts: CourierParts;
+  private readonly lanes: Lanes;
+  private readonly cutOff = new AbortController();
+  private readonly timers: NodeJS.Timeout[] = [];
+  private finished: Finished[] = [];
+  private writing: Promise<void> = Promise.resolve();
+  private nextWrite: Promise<void> | undefined;
+  private pumping: Promise<void> | undefined;
+  private wakeAgain = false;
+  private stopped = false;
+  private readonly sending = new Set<Promise<void>>();
+  private whenIdle: (() => void)[] = [];
+
+  constructor(parts: CourierParts) {
+    this.parts = parts;
+    this.lanes = new Lanes(parts.limits ?? defaultLimits);
+  }
+
+  async start(): Promise<void> {
+    const { database, clock, leaseMs, pollMs = 1_000 } = this.parts;
+    if (database.engine === 'pglite') {
+      await releaseAllClaims(database.db, clock.now());
+      // Alone on its data, it hears its own commits; elsewhere the notices of all processes come in one place.
+      await database.listen(() => this.wake());
+    }
+    this.timers.push(setInterval(() => this.wake(), pollMs));
+    this.timers.push(setInterval(() => void this.renew(), Math.max(100, leaseMs / 4)));
+    this.timers.push(setInterval(() => void this.dropOld(), retentionEveryMs));
+    for (const timer of this.timers) timer.unref();
+    void this.dropOld();
+    this.wake();
+  }
+
+  /** Something may be due: look now. */
+  wake(): void {
+    if (this.stopped) return;
+    this.wakeAgain = true;
+    this.pumping ??= this.pump().finally(() => {
+      this.pumping = undefined;
+      this.settleIdle();
+    });
+  }
+
+  /** Looks now, and resolves when nothing that is due by the clock is left unsent. */
+  async idle(): Promise<void> {
+    this.wake();
+    await new Promise<void>((resolve) => {
+      this.whenIdle.push(resolve);
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    for (const timer of this.timers) clearInterval(timer);
+    await this.pumping;
+    const cut = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), patienceMs);
+    await Promise.all(this.sending);
+    clearTimeout(cut);
+    await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
+  }
+
+  private async pump(): Promise<void> {
+    const { database, clock, processId, leaseMs, logger } = this.parts;
+    try {
+      while (this.wakeAgain && !this.stopped) {
+        this.wakeAgain = false;
+        const now = clock.now();
+        if ((await fanOut(database.db, now)) === fanOutPage) this.wakeAgain = true;
+        const slots = this.lanes.slots();
+        if (slots.healthy + slots.troubled === 0) continue;
+        const leaseUntil = new Date(now.getTime() + leaseMs);
+        const claimed = await claimDeliveries(database.db, processId, now, leaseUntil, slots, this.lanes.loads());
+        for (const delivery of claimed) this.begin(delivery);
+      }
+    } catch (error) {
+      this.wakeAgain = false;
+      logger.warn({ err: error }, 'deliveries were not looked at');
+    }
+  }
+
+  private begin(delivery: Claimed): void {
+    this.lanes.begin(delivery.id, delivery.lane);
+    const sent = this.send(delivery)
+      .catch((error: unknown) => {
+        this.parts.logger.warn({ err: error, delivery: delivery.id }, 'a delivery was not written: it is due again when its lease ends');
+        return false;
+      })
+      .then((well) => {
+        this.lanes.end(delivery.id, well);
+        this.sending.delete(sent);
+        this.wake();
+      });
+    this.sending.add(sent);
+  }
+
+  /** True when the receiver took it. */
+  private async send(delivery: Claimed): Promise<boolean> {
+    const { database, clock, processId, attemptTimeoutMs = 15_000 } = this.parts;
+    if (!delivery.enabled && !delivery.manual) {
+      await parkDelivery(database.db, processId, delivery.id);
+      return true;
+    }
+    const startedAt = clock.now();
+    const outcome = await attemptDelivery(delivery, startedAt, { ...this.parts, timeoutMs: attemptTimeoutMs }, this.cutOff.signal);
+    // Cut off by our own stopping: not the receiver's failure, and not an attempt that ended.
+    if (outcome.status === null && this.cutOff.signal.aborted) return false;
+    await this.write({ delivery, outcome, startedAt });
+    return outcome.ok;
+  }
+
+  /** Results that come while others are being written go together in the next write. */
+  private write(entry: Finished): Promise<void> {
+    this.finished.push(entry);
+    if (this.nextWrite !== undefined) return this.nextWrite;
+    const { database, processId, clock, maxFailures } = this.parts;
+    this.nextWrite = this.writing
+      .catch(() => {})
+      .then(() => {
+        this.nextWrite = undefined;
+        const batch = this.finished;
+        this.finished = [];
+        return finishDeliveries(database.db, processId, batch, clock.now(), maxFailures);
+      });
+    this.writing = this.nextWrite;
+    return this.nextWrite;
+  }
+
+  private async renew(): Promise<void> {
+    const { database, processId, clock, leaseMs, logger } = this.parts;
+    const ids = this.lanes.ids();
+    if (ids.length === 0) return;
+    try {
+      await renewClaims(database.db, processId, new Date(clock.now().getTime() + leaseMs), ids);
+    } catch (error) {
+      logger.warn({ err: error }, 'claims on deliveries were not renewed');
+    }
+  }
+
+  private async dropOld(): Promise<void> {
+    const { database, clock, retentionDays, logger } = this.parts;
+    try {
+      await dropOldDeliveries(database.db, clock.now(), retentionDays);
+    } catch (error) {
+      logger.warn({ err: error }, 'old deliveries were not dropped');
+    }
+  }
+
+  private settleIdle(): void {
+    if (this.lanes.size > 0 || this.pumping !== undefined || this.wakeAgain) return;
+    for (const resolve of this.whenIdle.splice(0)) resolve();
+  }
+}

@@ -1,0 +1,133 @@
+import { type Selectable, sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { DeliveryState } from '../database/outbox-tables.ts';
+import type { Schema } from '../database/schema.ts';
+import { testData } from './event-types.ts';
+import { insertDeliveries, newDelivery } from './fan-out.ts';
+
+/** One event on its way to one endpoint, with every attempt made. */
+export interface Delivery {
+  id: string;
+  position: number;
+  endpointId: number;
+  eventType: string;
+  isTest: boolean;
+  state: DeliveryState;
+  body: string;
+  nextAttemptAt: Date | undefined;
+  createdAt: Date;
+  deliveredAt: Date | undefined;
+  attempts: DeliveryAttempt[];
+}
+
+export interface DeliveryAttempt {
+  number: number;
+  manual: boolean;
+  startedAt: Date;
+  durationMs: number;
+  status: number | undefined;
+  error: string | undefined;
+  excerpt: string;
+}
+
+export interface DeliveryPage {
+  limit: number;
+  before: number | undefined;
+  state: DeliveryState | undefined;
+}
+
+/** Newest first. */
+export async function listDeliveries(db: Db, orgId: number, endpointId: number, page: DeliveryPage): Promise<Delivery[]> {
+  let query = db
+    .selectFrom('deliveries')
+    .selectAll()
+    .where('org_id', '=', orgId)
+    .where('endpoint_id', '=', endpointId)
+    .orderBy('position', 'desc')
+    .limit(page.limit);
+  if (page.before !== undefined) query = query.where('position', '<', page.before);
+  if (page.state !== undefined) query = query.where('state', '=', page.state);
+  return withAttempts(db, await query.execute());
+}
+
+/** Only webhooks: what goes to another gateway is nobody's to see here. */
+export async function findDelivery(db: Db, orgId: number, id: string): Promise<Delivery | undefined> {
+  const row = await db
+    .selectFrom('deliveries')
+    .selectAll()
+    .where('org_id', '=', orgId)
+    .where('id', '=', id)
+    .where('endpoint_id', 'is not', null)
+    .executeTakeFirst();
+  return row && (await withAttempts(db, [row]))[0];
+}
+
+/** One attempt more, now, with the same bytes, whatever became of it. It never counts against the endpoint. */
+export async function resendDelivery(transaction: Db, orgId: number, id: string, now: Date): Promise<Delivery | undefined> {
+  // One that is under way goes again when it is done.
+  await sql`update deliveries set resend_requested = true, due_at = case when claimed_by is null then ${now} else due_at end
+    where id = ${id} and org_id = ${orgId} and endpoint_id is not null`.execute(transaction);
+  await notifyCouriers(transaction);
+  return findDelivery(transaction, orgId, id);
+}
+
+/** A delivery with example data, attempted once, also while the endpoint is disabled. */
+export async function sendTest(
+  transaction: Db,
+  organization: { id: number; slug: string },
+  endpointId: number,
+  type: string,
+  now: Date,
+): Promise<Delivery | undefined> {
+  const endpoint = { id: endpointId, org_id: organization.id, slug: organization.slug };
+  const fresh = newDelivery(null, endpoint, { type, createdAt: now, data: testData(type) });
+  await insertDeliveries(transaction, [fresh], now);
+  await transaction.updateTable('deliveries').set({ is_test: true }).where('id', '=', fresh.id).execute();
+  await notifyCouriers(transaction);
+  return findDelivery(transaction, organization.id, fresh.id);
+}
+
+/** Tells every process, when the transaction commits, that something may be due. */
+export async function notifyCouriers(transaction: Db): Promise<void> {
+  await sql`select pg_notify('parley', '- deliveries')`.execute(transaction);
+}
+
+async function withAttempts(db: Db, rows: Selectable<Schema['deliveries']>[]): Promise<Delivery[]> {
+  if (rows.length === 0) return [];
+  const attempts = await db
+    .selectFrom('delivery_attempts')
+    .selectAll()
+    .where(
+      'delivery_id',
+      'in',
+      rows.map((row) => row.id),
+    )
+    .orderBy('number')
+    .execute();
+  const byDelivery = Map.groupBy(attempts, (attempt) => attempt.delivery_id);
+  return rows.map((row) => ({
+    id: row.id,
+    position: row.position,
+    endpointId: row.endpoint_id ?? 0,
+    eventType: row.type,
+    isTest: row.is_test,
+    state: row.state,
+    body: row.body,
+    nextAttemptAt: row.next_attempt_at ?? undefined,
+    createdAt: row.created_at,
+    deliveredAt: row.delivered_at ?? undefined,
+    attempts: (byDelivery.get(row.id) ?? []).map(attemptFrom),
+  }));
+}
+
+function attemptFrom(row: Selectable<Schema['delivery_attempts']>): DeliveryAttempt {
+  return {
+    number: row.number,
+    manual: row.manual,
+    startedAt: row.started_at,
+    durationMs: row.duration_ms,
+    status: row.status ?? undefined,
+    error: row.error ?? undefined,
+    excerpt: row.response_excerpt,
+  };
+}

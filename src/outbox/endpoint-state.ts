@@ -1,0 +1,59 @@
+import { sql } from 'kysely';
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import { endpointFrom, type WebhookEndpoint } from './endpoints.ts';
+
+/** Lets deliveries go again: those that waited at once, by the schedule they were on. Enabling an enabled one only forgets its failures. */
+export async function enableEndpoint(transaction: Db, actor: Actor, id: number): Promise<WebhookEndpoint | undefined> {
+  const before = await lockEndpoint(transaction, actor.orgId, id);
+  if (before === undefined) return undefined;
+  const row = await transaction
+    .updateTable('webhook_endpoints')
+    .set({ enabled: true, disabled_reason: null, consecutive_failures: 0, updated_at: actor.at })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  if (before.enabled) return endpointFrom(row);
+  await sql`update deliveries set due_at = coalesce(next_attempt_at, ${actor.at})
+    where endpoint_id = ${id} and state = 'pending' and due_at is null`.execute(transaction);
+  await record(transaction, actor, 'enabled', id, { name: row.name });
+  return endpointFrom(row);
+}
+
+/** No further deliveries until it is enabled again (spec 3.4); what is pending waits. Disabling a disabled one changes nothing. */
+export async function disableEndpoint(transaction: Db, actor: Actor, id: number, reason: string): Promise<WebhookEndpoint | undefined> {
+  const before = await lockEndpoint(transaction, actor.orgId, id);
+  if (before === undefined) return undefined;
+  if (!before.enabled) return endpointFrom(before);
+  const row = await transaction
+    .updateTable('webhook_endpoints')
+    .set({ enabled: false, disabled_reason: reason, updated_at: actor.at })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await sql`update deliveries set due_at = null
+    where endpoint_id = ${id} and state = 'pending' and claimed_by is null and not is_test and not resend_requested`.execute(transaction);
+  await record(transaction, actor, 'disabled', id, { name: row.name, reason });
+  return endpointFrom(row);
+}
+
+/** The endpoint before its deliveries, always: so that two writers cannot wait for each other. */
+function lockEndpoint(transaction: Db, orgId: number, id: number) {
+  return transaction
+    .selectFrom('webhook_endpoints')
+    .selectAll()
+    .where('org_id', '=', orgId)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+}
+
+async function record(
+  transaction: Db,
+  actor: Actor,
+  verb: 'enabled' | 'disabled',
+  id: number,
+  metadata: Record<string, unknown>,
+): Promise<void> {
+  await recordAudit(transaction, actor, { action: `webhook_endpoint.${verb}`, subjectType: 'webhook_endpoint', subjectId: id, metadata });
+}

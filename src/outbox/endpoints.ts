@@ -1,0 +1,166 @@
+import type { Selectable } from 'kysely';
+import { credentialContext } from '../accounts/model-credentials.ts';
+import type { SecretBox } from '../accounts/secret-box.ts';
+import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Db } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
+import { isEventType } from './event-types.ts';
+import { newSigningSecret } from './signature.ts';
+
+/** Where a customer wants to be told of what happens. */
+export interface WebhookEndpoint {
+  id: number;
+  name: string;
+  url: string;
+  /** Empty: every supported type. */
+  eventTypes: string[];
+  enabled: boolean;
+  disabledReason: string | undefined;
+  consecutiveFailures: number;
+  previousSecretUntil: Date | undefined;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface EndpointInput {
+  name: string;
+  url: string;
+  eventTypes: string[];
+}
+
+const maxEndpoints = 1_000;
+
+/** The secret is returned here and never again. The caller has checked the URL: that takes a name lookup, which no transaction waits for. */
+export async function createEndpoint(
+  transaction: Db,
+  box: SecretBox,
+  actor: Actor,
+  input: EndpointInput,
+): Promise<{ endpoint: WebhookEndpoint; secret: string }> {
+  const { count } = await transaction
+    .selectFrom('webhook_endpoints')
+    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .where('org_id', '=', actor.orgId)
+    .executeTakeFirstOrThrow();
+  if (count >= maxEndpoints) throw new ServiceError('conflict', `An organization has at most ${maxEndpoints} webhook endpoints`);
+  const secret = newSigningSecret();
+  const row = await transaction
+    .insertInto('webhook_endpoints')
+    .values({
+      org_id: actor.orgId,
+      name: input.name,
+      url: input.url,
+      event_types: JSON.stringify(uniqueTypes(input.eventTypes)),
+      secret_ciphertext: box.seal(secret, credentialContext(actor.orgId)),
+    })
+    .returningAll()
+    .executeTakeFirstOrThrow();
+  await audit(transaction, actor, 'created', row.id, { name: row.name, url: row.url, event_types: row.event_types });
+  return { endpoint: endpointFrom(row), secret };
+}
+
+export async function listEndpoints(db: Db, orgId: number): Promise<WebhookEndpoint[]> {
+  const rows = await db.selectFrom('webhook_endpoints').selectAll().where('org_id', '=', orgId).orderBy('id').execute();
+  return rows.map(endpointFrom);
+}
+
+export async function findEndpoint(db: Db, orgId: number, id: number): Promise<WebhookEndpoint | undefined> {
+  const row = await db.selectFrom('webhook_endpoints').selectAll().where('org_id', '=', orgId).where('id', '=', id).executeTakeFirst();
+  return row && endpointFrom(row);
+}
+
+export async function updateEndpoint(
+  transaction: Db,
+  actor: Actor,
+  id: number,
+  input: Partial<EndpointInput>,
+): Promise<WebhookEndpoint | undefined> {
+  const changes = {
+    ...(input.name === undefined ? {} : { name: input.name }),
+    ...(input.url === undefined ? {} : { url: input.url }),
+    ...(input.eventTypes === undefined ? {} : { event_types: JSON.stringify(uniqueTypes(input.eventTypes)) }),
+  };
+  const row = await transaction
+    .updateTable('webhook_endpoints')
+    .set({ ...changes, updated_at: actor.at })
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  const changed = { ...changes, ...(changes.event_types === undefined ? {} : { event_types: row.event_types }) };
+  await audit(transaction, actor, 'updated', id, { changes: changed });
+  return endpointFrom(row);
+}
+
+/** Forgets the endpoint and its deliveries; what was not delivered yet never will be. */
+export async function deleteEndpoint(transaction: Db, actor: Actor, id: number): Promise<boolean> {
+  const row = await transaction
+    .deleteFrom('webhook_endpoints')
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', id)
+    .returning(['name', 'url'])
+    .executeTakeFirst();
+  if (row === undefined) return false;
+  await audit(transaction, actor, 'deleted', id, { name: row.name, url: row.url });
+  return true;
+}
+
+const overlapMs = 24 * 3_600_000;
+
+/** From here on the new secret signs; for a day the one before signs too, so that receivers can change over. */
+export async function rotateSecret(
+  transaction: Db,
+  box: SecretBox,
+  actor: Actor,
+  id: number,
+): Promise<{ endpoint: WebhookEndpoint; secret: string } | undefined> {
+  const secret = newSigningSecret();
+  const row = await transaction
+    .updateTable('webhook_endpoints')
+    .set((eb) => ({
+      secret_ciphertext: box.seal(secret, credentialContext(actor.orgId)),
+      previous_secret_ciphertext: eb.ref('secret_ciphertext'),
+      previous_secret_until: new Date(actor.at.getTime() + overlapMs),
+      updated_at: actor.at,
+    }))
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst();
+  if (row === undefined) return undefined;
+  await audit(transaction, actor, 'secret_rotated', id, { name: row.name });
+  return { endpoint: endpointFrom(row), secret };
+}
+
+export function endpointFrom(row: Selectable<Schema['webhook_endpoints']>): WebhookEndpoint {
+  return {
+    id: row.id,
+    name: row.name,
+    url: row.url,
+    eventTypes: row.event_types,
+    enabled: row.enabled,
+    disabledReason: row.disabled_reason ?? undefined,
+    consecutiveFailures: row.consecutive_failures,
+    previousSecretUntil: row.previous_secret_until ?? undefined,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function uniqueTypes(types: readonly string[]): string[] {
+  const unknown = types.find((type) => !isEventType(type));
+  if (unknown !== undefined) throw new ServiceError('invalid', `event_types: "${unknown}" is not a supported event type`);
+  return [...new Set(types)];
+}
+
+async function audit(
+  transaction: Db,
+  actor: Actor,
+  verb: 'created' | 'updated' | 'deleted' | 'secret_rotated',
+  id: number,
+  metadata: Record<string, unknown>,
+): Promise<void> {
+  await recordAudit(transaction, actor, { action: `webhook_endpoint.${verb}`, subjectType: 'webhook_endpoint', subjectId: id, metadata });
+}

@@ -1,0 +1,107 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+/** A delivery that this process holds, with what it takes to send it. */
+export interface Claimed {
+  id: string;
+  lane: string;
+  org_id: number;
+  type: string;
+  body: string;
+  attempt_count: number;
+  /** A test or a resend: outside of the schedule, never counted. */
+  manual: boolean;
+  endpoint_id: number | null;
+  url: string;
+  enabled: boolean;
+  secret_ciphertext: string | null;
+  previous_secret_ciphertext: string | null;
+  previous_secret_until: Date | null;
+}
+
+/** What a lane holds here already. `troubled`: it was slow or failed lately, so one slot must do. */
+export interface LaneLoad {
+  lane: string;
+  running: number;
+  troubled: boolean;
+}
+
+export interface Slots {
+  /** At once for one destination that answers well. */
+  perLane: number;
+  /** Free ones for lanes that answer well, and for those in trouble: the latter can never take the former's. */
+  healthy: number;
+  troubled: number;
+}
+
+/**
+ * Takes due deliveries, every lane's first before any lane's second, so that a long queue of one destination delays no
+ * other. Lanes are found by skipping through the index, which costs by the number of destinations, not of deliveries.
+ */
+export async function claimDeliveries(
+  db: Db,
+  processId: string,
+  now: Date,
+  leaseUntil: Date,
+  slots: Slots,
+  loads: readonly LaneLoad[],
+): Promise<Claimed[]> {
+  const { rows } = await sql<Claimed>`
+    with recursive lanes (lane) as (
+      (select lane from deliveries where due_at is not null order by lane limit 1)
+      union all
+      select (select d.lane from deliveries d where d.due_at is not null and d.lane > l.lane order by d.lane limit 1)
+      from lanes l where l.lane is not null
+    ), loads as (
+      select * from json_to_recordset(${JSON.stringify(loads)}::json) as l (lane text, running integer, troubled boolean)
+    ), waiting as (
+      select d.id, d.due_at,
+        coalesce(load.running, 0) + row_number() over (partition by l.lane order by d.due_at) as place,
+        coalesce(load.troubled, false) or coalesce(e.consecutive_failures, 0) > 0 as troubled
+      from lanes l
+      left join loads load on load.lane = l.lane
+      cross join lateral (
+        select id, due_at, endpoint_id from deliveries
+        where lane = l.lane and due_at <= ${now} order by due_at limit ${slots.perLane}
+      ) d
+      left join webhook_endpoints e on e.id = d.endpoint_id
+    ), chosen as (
+      (select id from waiting where not troubled and place <= ${slots.perLane} order by place, due_at limit ${slots.healthy})
+      union all
+      (select id from waiting where troubled and place <= 1 order by place, due_at limit ${slots.troubled})
+    ), locked as (
+      select id, resend_requested or is_test or state <> 'pending' as manual from deliveries
+      where id in (select id from chosen) and due_at <= ${now} for update skip locked
+    ), claimed as (
+      update deliveries d set due_at = ${leaseUntil}, claimed_by = ${processId}, resend_requested = false
+      from locked where d.id = locked.id
+      returning d.id, d.lane, d.org_id, d.type, d.body, d.attempt_count, locked.manual, d.endpoint_id, d.gateway_url
+    )
+    select c.id, c.lane, c.org_id, c.type, c.body, c.attempt_count, c.manual, c.endpoint_id, coalesce(e.url, c.gateway_url) as url,
+      coalesce(e.enabled, true) as enabled, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until
+    from claimed c left join webhook_endpoints e on e.id = c.endpoint_id`.execute(db);
+  return rows;
+}
+
+/** While an attempt runs its delivery stays ours; a process that falls silent loses it when the lease ends. */
+export async function renewClaims(db: Db, processId: string, leaseUntil: Date, ids: readonly string[]): Promise<void> {
+  await sql`update deliveries set due_at = ${leaseUntil}
+    where claimed_by = ${processId} and id in (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json) value)`.execute(
+    db,
+  );
+}
+
+/** Gives back what this process holds, for any to take at once. */
+export async function releaseClaims(db: Db, processId: string, now: Date): Promise<void> {
+  await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by = ${processId}`.execute(db);
+}
+
+/** On the embedded database nobody else can hold a delivery: a start takes up at once what the last process left. */
+export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
+  await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by is not null`.execute(db);
+}
+
+/** Puts back what may not go now: its endpoint was disabled in between. */
+export async function parkDelivery(db: Db, processId: string, id: string): Promise<void> {
+  await sql`update deliveries set due_at = null, claimed_by = null where id = ${id} and claimed_by = ${processId}`.execute(db);
+}

@@ -1,0 +1,71 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import { notifyCouriers } from './deliveries.ts';
+import { insertDeliveries, newDelivery, wants } from './fan-out.ts';
+
+const page = 500;
+
+/**
+ * Sends again what an endpoint did not get of a time range: deliveries that were given up, on a new schedule, and events
+ * that were never sent to it, because it was disabled or did not subscribe to them then. Returns how many. What was
+ * delivered or is still being tried is left alone. Undefined when the org has no such endpoint.
+ */
+export async function recoverRange(
+  db: Db,
+  organization: { id: number; slug: string },
+  endpointId: number,
+  range: { from: Date; to: Date },
+  now: Date,
+): Promise<number | undefined> {
+  const endpoint = await db
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'org_id', 'event_types', 'enabled'])
+    .where('org_id', '=', organization.id)
+    .where('id', '=', endpointId)
+    .executeTakeFirst();
+  if (endpoint === undefined) return undefined;
+  let recovered = 0;
+  // In pages, each with a transaction of its own: a wide range holds nobody up.
+  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+    const { rows } = await sql<{ id: string; type: string; data: unknown; created_at: Date }>`
+      select id, type, data, created_at from webhook_events
+      where org_id = ${organization.id} and created_at >= ${range.from} and created_at <= ${range.to} and id > ${after}::uuid
+      order by id limit ${page}`.execute(db);
+    const wanted = rows.filter((row) => wants(endpoint.event_types, row.type));
+    recovered += await db.transaction().execute(async (transaction) => {
+      const revived = await revive(
+        transaction,
+        endpoint,
+        wanted.map((row) => row.id),
+        now,
+      );
+      const fresh = wanted.map((row) =>
+        newDelivery(
+          row.id,
+          { ...endpoint, slug: organization.slug },
+          {
+            type: row.type,
+            createdAt: row.created_at,
+            data: row.data,
+          },
+        ),
+      );
+      const added = await insertDeliveries(transaction, fresh, now, endpoint.enabled);
+      await notifyCouriers(transaction);
+      return revived + added;
+    });
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < page) return recovered;
+    after = last.id;
+  }
+}
+
+async function revive(transaction: Db, endpoint: { id: number; enabled: boolean }, eventIds: string[], now: Date): Promise<number> {
+  const { rows } = await sql`
+    update deliveries set state = 'pending', attempt_count = 0, next_attempt_at = ${now},
+      due_at = case when ${endpoint.enabled} then ${now}::timestamptz end
+    where endpoint_id = ${endpoint.id} and state = 'failed' and claimed_by is null
+      and event_id in (select value::uuid from json_array_elements_text(${JSON.stringify(eventIds)}::json) value)
+    returning id`.execute(transaction);
+  return rows.length;
+}

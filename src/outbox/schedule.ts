@@ -1,0 +1,34 @@
+const second = 1_000;
+const minute = 60 * second;
+const hour = 60 * minute;
+
+/** How long before each attempt, counted from the one before. */
+const steps = [0, 5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour];
+
+export const maxAttempts = steps.length;
+const jitter = 0.2;
+
+/**
+ * When to try again after `attempts` failed ones; undefined when that was the last. The receiver may ask for more time,
+ * up to twice the step. Jitter keeps what failed together from coming back together.
+ */
+export function nextAttemptAt(
+  failedAt: Date,
+  attempts: number,
+  retryAfterMs: number,
+  random: () => number = Math.random,
+): Date | undefined {
+  const step = steps[attempts];
+  if (step === undefined) return undefined;
+  const spread = step * (1 + jitter * (2 * random() - 1));
+  const delay = Math.max(spread, Math.min(retryAfterMs, 2 * step));
+  return new Date(failedAt.getTime() + Math.round(delay));
+}
+
+/** `Retry-After` as seconds or as a date; 0 when it says nothing usable. */
+export function parseRetryAfter(value: string | null, now: Date): number {
+  if (value === null) return 0;
+  if (/^\d{1,9}$/.test(value.trim())) return Number(value) * second;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? 0 : Math.max(0, date - now.getTime());
+}

@@ -1,0 +1,27 @@
+import { Type } from 'typebox';
+import type { Context } from '../../context.ts';
+import { tryModel } from '../../turn/try-model.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import type { Server } from '../shared/fastify.ts';
+
+const body = Type.Object(
+  {
+    provider: Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']),
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    base_url: Type.Optional(Type.Union([Type.String({ maxLength: 2_048 }), Type.Null()])),
+  },
+  { additionalProperties: false },
+);
+
+/** The test button beside a stored credential. */
+export function tryModelRoute(server: Server, context: Context): void {
+  server.post(
+    '/dashboard/api/models/test',
+    { config: { family: 'management' }, onRequest: [requireKey(context, 'model_credentials:write')], schema: { hide: true, body } },
+    async (request) => {
+      const { provider, name, base_url: baseUrl = null } = request.body;
+      const { id: orgId } = principalOf(request).organization;
+      return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} });
+    },
+  );
+}

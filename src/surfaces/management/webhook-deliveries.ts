@@ -1,0 +1,158 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import { Type } from 'typebox';
+import type { Context } from '../../context.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../outbox/deliveries.ts';
+import { findEndpoint, type WebhookEndpoint } from '../../outbox/endpoints.ts';
+import { isEventType } from '../../outbox/event-types.ts';
+import { recoverRange } from '../../outbox/recover.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathId } from './path-id.ts';
+import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
+
+const tags = ['Webhooks'];
+const config = { family: 'management' as const };
+const answer = Type.Object({ delivery: deliveryObject });
+
+/** What was sent to an endpoint, and sending it again. */
+export function webhookDeliveryRoutes(server: Server, context: Context): void {
+  const canRead = requireKey(context, 'webhooks:read');
+  const canWrite = requireKey(context, 'webhooks:write');
+  const { db } = context.database;
+  const sees: onRequestAsyncHookHandler = async (request) => {
+    await endpointOf(request);
+  };
+
+  server.get(
+    '/api/webhook_endpoints/:id/deliveries',
+    {
+      config,
+      onRequest: [canRead, sees],
+      schema: {
+        tags,
+        summary: 'List deliveries',
+        querystring: Type.Object({ ...pageQuery, state: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])) }),
+        response: answered(200, listOf(deliveryObject)),
+      },
+    },
+    async (request) => {
+      const before = decodeCursor(request.query.cursor, ['string'])?.[0];
+      if (before !== undefined && !/^\d{1,18}$/.test(String(before)))
+        throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+      const filter = { before: before === undefined ? undefined : Number(before), state: request.query.state };
+      return readPage(
+        limitOf(request.query),
+        (limit) => listDeliveries(db, principalOf(request).organization.id, pathId(request), { limit, ...filter }),
+        (delivery) => String(delivery.position),
+        showDelivery,
+      );
+    },
+  );
+
+  server.post(
+    '/api/webhook_endpoints/:id/test',
+    {
+      config,
+      onRequest: [canWrite, sees],
+      schema: {
+        tags,
+        summary: 'Send a test delivery',
+        description: 'One attempt with example data (`data.test` is true), also to a disabled endpoint. It never counts as a failure.',
+        body: Type.Union([testBody, Type.Null()]),
+        response: answered(202, answer),
+      },
+    },
+    async (request, reply) => {
+      const endpoint = await endpointOf(request);
+      const type = request.body?.event_type ?? endpoint.eventTypes[0] ?? 'session.started';
+      if (!isEventType(type)) throw new ServiceError('invalid', `event_type: "${type}" is not a supported event type`);
+      const { organization } = principalOf(request);
+      return changeOnce(context, request, reply, 202, async (transaction, actor) => {
+        const delivery = await sendTest(transaction, organization, endpoint.id, type, actor.at);
+        if (delivery === undefined) throw notFound();
+        return { delivery: showDelivery(delivery) };
+      });
+    },
+  );
+
+  server.post(
+    '/api/webhook_endpoints/:id/recover',
+    {
+      config,
+      onRequest: [canWrite, sees],
+      schema: {
+        tags,
+        summary: 'Recover a time range',
+        description: 'Sends what the endpoint did not get: deliveries given up, and events never sent to it.',
+        body: recoverBody,
+        response: answered(202, Type.Object({ recovered: Type.Integer() })),
+      },
+    },
+    async (request, reply) => {
+      const now = context.clock.now();
+      const range = {
+        from: parseTime('from', request.body.from),
+        to: request.body.to === undefined ? now : parseTime('to', request.body.to),
+      };
+      if (range.from > range.to) throw new ServiceError('invalid', 'from: must not be after to');
+      const recovered = await recoverRange(db, principalOf(request).organization, pathId(request), range, now);
+      if (recovered === undefined) throw notFound();
+      return reply.code(202).send({ recovered });
+    },
+  );
+
+  server.get(
+    '/api/webhook_deliveries/:id',
+    { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a delivery', response: answered(200, answer) } },
+    async (request) => {
+      const delivery = await findDelivery(db, principalOf(request).organization.id, deliveryId(request));
+      if (delivery === undefined) throw notFound();
+      return { delivery: showDelivery(delivery) };
+    },
+  );
+
+  server.post(
+    '/api/webhook_deliveries/:id/resend',
+    {
+      config,
+      onRequest: [canWrite],
+      schema: {
+        tags,
+        summary: 'Resend a delivery',
+        description: 'One more attempt, now, byte for byte the same body. It never counts as a failure.',
+        response: answered(202, answer),
+      },
+    },
+    async (request, reply) => {
+      const id = deliveryId(request);
+      return changeOnce(context, request, reply, 202, async (transaction, actor) => {
+        const delivery = await resendDelivery(transaction, actor.orgId, id, actor.at);
+        if (delivery === undefined) throw notFound();
+        return { delivery: showDelivery(delivery) };
+      });
+    },
+  );
+
+  async function endpointOf(request: FastifyRequest): Promise<WebhookEndpoint> {
+    const endpoint = await findEndpoint(db, principalOf(request).organization.id, pathId(request));
+    if (endpoint === undefined) throw notFound();
+    return endpoint;
+  }
+}
+
+/** Only what can be a delivery's id reaches the database. */
+function deliveryId(request: FastifyRequest): string {
+  const { id } = request.params as { id: string };
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw notFound();
+  return id;
+}
+
+function parseTime(name: string, text: string): Date {
+  const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(text) : new Date(Number.NaN);
+  if (Number.isNaN(date.getTime())) throw new ServiceError('invalid', `${name}: must be an ISO 8601 time`);
+  return date;
+}

@@ -1,0 +1,128 @@
+import { Type } from 'typebox';
+import { timestamp } from '../../clock.ts';
+import type { Delivery } from '../../outbox/deliveries.ts';
+import type { WebhookEndpoint } from '../../outbox/endpoints.ts';
+
+const time = Type.Union([Type.String(), Type.Null()]);
+const types = Type.Array(Type.String(), { maxItems: 100, description: 'Subscribed event types; none means every supported one.' });
+const url = Type.String({
+  minLength: 1,
+  maxLength: 2_048,
+  description: 'HTTPS and on the public internet; checked again before every attempt.',
+});
+const name = Type.String({ minLength: 1, maxLength: 200 });
+
+export const endpointObject = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    url: Type.String(),
+    event_types: Type.Array(Type.String()),
+    enabled: Type.Boolean(),
+    disabled_reason: time,
+    consecutive_failures: Type.Integer({ description: 'Counted failures since the last success.' }),
+    previous_secret_expires_at: time,
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'WebhookEndpoint' },
+);
+
+export const createBody = Type.Object(
+  { name, url, event_types: Type.Optional(types) },
+  {
+    title: 'CreateWebhookEndpoint',
+    additionalProperties: false,
+    examples: [{ name: 'Production', url: 'https://example.com/hooks/parley', event_types: ['turn.completed', 'turn.failed'] }],
+  },
+);
+
+export const updateBody = Type.Object(
+  { name: Type.Optional(name), url: Type.Optional(url), event_types: Type.Optional(types) },
+  { title: 'UpdateWebhookEndpoint', additionalProperties: false, examples: [{ event_types: [] }] },
+);
+
+export const testBody = Type.Object(
+  { event_type: Type.Optional(Type.String({ description: 'Absent: the first one that the endpoint subscribes to.' })) },
+  { title: 'TestWebhookEndpoint', additionalProperties: false },
+);
+
+export const recoverBody = Type.Object(
+  {
+    from: Type.String({ description: 'ISO 8601 time, inclusive.' }),
+    to: Type.Optional(Type.String({ description: 'ISO 8601 time, inclusive; absent: now.' })),
+  },
+  {
+    title: 'RecoverWebhookEndpoint',
+    additionalProperties: false,
+    examples: [{ from: '2026-11-01T00:00:00Z', to: '2026-11-02T00:00:00Z' }],
+  },
+);
+
+const attempt = Type.Object({
+  number: Type.Integer(),
+  manual: Type.Boolean({ description: 'A test or a resend: outside of the schedule.' }),
+  started_at: Type.String(),
+  duration_ms: Type.Integer(),
+  status: Type.Union([Type.Integer(), Type.Null()], { description: 'HTTP status; null when no answer came.' }),
+  error: time,
+  response_excerpt: Type.String(),
+});
+
+export const deliveryObject = Type.Object(
+  {
+    id: Type.String({ description: 'Also `id` of the payload and the header `Svc-Event-Id`.' }),
+    endpoint_id: Type.Integer(),
+    event_type: Type.String(),
+    test: Type.Boolean(),
+    state: Type.Enum(['pending', 'delivered', 'failed']),
+    payload: Type.Unknown(),
+    next_attempt_at: time,
+    created_at: Type.String(),
+    delivered_at: time,
+    attempts: Type.Array(attempt),
+  },
+  { title: 'WebhookDelivery' },
+);
+
+export function showEndpoint(endpoint: WebhookEndpoint) {
+  return {
+    id: endpoint.id,
+    name: endpoint.name,
+    url: endpoint.url,
+    event_types: endpoint.eventTypes,
+    enabled: endpoint.enabled,
+    disabled_reason: endpoint.disabledReason ?? null,
+    consecutive_failures: endpoint.consecutiveFailures,
+    previous_secret_expires_at: shown(endpoint.previousSecretUntil),
+    created_at: timestamp(endpoint.createdAt),
+    updated_at: timestamp(endpoint.updatedAt),
+  };
+}
+
+export function showDelivery(delivery: Delivery) {
+  return {
+    id: delivery.id,
+    endpoint_id: delivery.endpointId,
+    event_type: delivery.eventType,
+    test: delivery.isTest,
+    state: delivery.state,
+    payload: JSON.parse(delivery.body),
+    next_attempt_at: shown(delivery.nextAttemptAt),
+    created_at: timestamp(delivery.createdAt),
+    delivered_at: shown(delivery.deliveredAt),
+    attempts: delivery.attempts.map((made) => ({
+      number: made.number,
+      manual: made.manual,
+      started_at: timestamp(made.startedAt),
+      duration_ms: made.durationMs,
+      status: made.status ?? null,
+      error: made.error ?? null,
+      response_excerpt: made.excerpt,
+    })),
+  };
+}
+
+function shown(date: Date | undefined): string | null {
+  return date === undefined ? null : timestamp(date);
+}

@@ -1,0 +1,162 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { Actor } from '../../audit/record.ts';
+import type { Context } from '../../context.ts';
+import type { Db } from '../../database/database.ts';
+import { notFound } from '../../errors.ts';
+import { disableEndpoint, enableEndpoint } from '../../outbox/endpoint-state.ts';
+import {
+  createEndpoint,
+  deleteEndpoint,
+  findEndpoint,
+  listEndpoints,
+  rotateSecret,
+  updateEndpoint,
+  type WebhookEndpoint,
+} from '../../outbox/endpoints.ts';
+import { eventTypes } from '../../outbox/event-types.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { change, changeOnce } from '../shared/change.ts';
+import type { Server } from '../shared/fastify.ts';
+import { pathId, scopesOf } from './path-id.ts';
+import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-schemas.ts';
+
+const tags = ['Webhooks'];
+const config = { family: 'management' as const };
+const answer = Type.Object({ webhook_endpoint: endpointObject });
+const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Type.String() });
+
+export function webhookRoutes(server: Server, context: Context): void {
+  const canRead = requireKey(context, 'webhooks:read');
+  const canWrite = requireKey(context, 'webhooks:write');
+
+  server.get(
+    '/api/webhook_endpoints',
+    {
+      config,
+      onRequest: [requireKey(context)],
+      schema: {
+        tags,
+        summary: 'List event types and webhook endpoints',
+        description: 'Any key gets the supported event types; the endpoints need `webhooks:read`, and are none without it.',
+        response: answered(200, Type.Object({ event_types: Type.Array(Type.String()), webhook_endpoints: Type.Array(endpointObject) })),
+      },
+    },
+    async (request) => {
+      const mayRead = scopesOf(request).has('webhooks:read');
+      const endpoints = mayRead ? await listEndpoints(context.database.db, principalOf(request).organization.id) : [];
+      return { event_types: [...eventTypes], webhook_endpoints: endpoints.map(showEndpoint) };
+    },
+  );
+
+  server.post(
+    '/api/webhook_endpoints',
+    {
+      config,
+      onRequest: [canWrite],
+      schema: {
+        tags,
+        summary: 'Create a webhook endpoint',
+        description: 'The signing secret is shown here and never again.',
+        body: createBody,
+        response: answered(201, secretAnswer),
+      },
+    },
+    async (request, reply) => {
+      const { name, url, event_types: types = [] } = request.body;
+      await context.destinations.deliveries.check(url);
+      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { endpoint, secret } = await createEndpoint(transaction, context.secrets, actor, { name, url, eventTypes: types });
+        return { webhook_endpoint: showEndpoint(endpoint), secret };
+      });
+    },
+  );
+
+  server.get(
+    '/api/webhook_endpoints/:id',
+    { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a webhook endpoint', response: answered(200, answer) } },
+    async (request) => {
+      const endpoint = await findEndpoint(context.database.db, principalOf(request).organization.id, pathId(request));
+      if (endpoint === undefined) throw notFound();
+      return { webhook_endpoint: showEndpoint(endpoint) };
+    },
+  );
+
+  server.patch(
+    '/api/webhook_endpoints/:id',
+    {
+      config,
+      onRequest: [canWrite],
+      schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
+    },
+    async (request) => {
+      const { name, url, event_types: types } = request.body;
+      if (url !== undefined) await context.destinations.deliveries.check(url);
+      const input = {
+        ...(name === undefined ? {} : { name }),
+        ...(url === undefined ? {} : { url }),
+        ...(types === undefined ? {} : { eventTypes: types }),
+      };
+      return changeEndpoint(request, (transaction, actor, id) => updateEndpoint(transaction, actor, id, input));
+    },
+  );
+
+  server.delete(
+    '/api/webhook_endpoints/:id',
+    { config, onRequest: [canWrite], schema: { tags, summary: 'Delete a webhook endpoint', response: answered(204, Type.Null()) } },
+    async (request, reply) => {
+      const id = pathId(request);
+      if (!(await change(context, request, (transaction, actor) => deleteEndpoint(transaction, actor, id)))) throw notFound();
+      return reply.code(204).send();
+    },
+  );
+
+  server.post(
+    '/api/webhook_endpoints/:id/enable',
+    { config, onRequest: [canWrite], schema: { tags, summary: 'Enable a webhook endpoint', response: answered(200, answer) } },
+    async (request) => {
+      const body = await changeEndpoint(request, enableEndpoint);
+      context.courier.wake();
+      return body;
+    },
+  );
+
+  server.post(
+    '/api/webhook_endpoints/:id/disable',
+    { config, onRequest: [canWrite], schema: { tags, summary: 'Disable a webhook endpoint', response: answered(200, answer) } },
+    (request) => changeEndpoint(request, (transaction, actor, id) => disableEndpoint(transaction, actor, id, 'Disabled by hand.')),
+  );
+
+  server.post(
+    '/api/webhook_endpoints/:id/rotate_secret',
+    {
+      config,
+      onRequest: [canWrite],
+      schema: {
+        tags,
+        summary: 'Rotate the signing secret',
+        description: 'For 24 hours both secrets sign: `Svc-Signature` then carries two `v1` entries.',
+        response: answered(200, secretAnswer),
+      },
+    },
+    async (request, reply) => {
+      const id = pathId(request);
+      return changeOnce(context, request, reply, 200, async (transaction, actor) => {
+        const rotated = await rotateSecret(transaction, context.secrets, actor, id);
+        if (rotated === undefined) throw notFound();
+        return { webhook_endpoint: showEndpoint(rotated.endpoint), secret: rotated.secret };
+      });
+    },
+  );
+
+  async function changeEndpoint(
+    request: FastifyRequest,
+    work: (transaction: Db, actor: Actor, id: number) => Promise<WebhookEndpoint | undefined>,
+  ) {
+    const id = pathId(request);
+    const endpoint = await change(context, request, (transaction, actor) => work(transaction, actor, id));
+    if (endpoint === undefined) throw notFound();
+    return { webhook_endpoint: showEndpoint(endpoint) };
+  }
+}

@@ -1,0 +1,30 @@
+import { ModelError } from '../harness/model.ts';
+import type { ModelConfig } from '../release-config.ts';
+import type { Settings } from './settings.ts';
+
+export type Trial = { ok: true; milliseconds: number } | { ok: false; code: string; message: string; milliseconds: number };
+
+const patienceMs = 20_000;
+
+/** Asks a model for one word, with the key that the org's turns would use. Refused is an answer, not a failure of ours. */
+export async function tryModel(settings: Settings, orgId: number, config: ModelConfig): Promise<Trial> {
+  const started = performance.now();
+  const milliseconds = () => Math.round(performance.now() - started);
+  try {
+    const model = await settings.modelFor(orgId, config);
+    const call = {
+      instructions: 'Answer with one word.',
+      messages: [{ role: 'user' as const, text: 'Say ok.' }],
+      tools: [],
+      thinking: false,
+      settings: config.settings,
+    };
+    for await (const part of model.stream(call, AbortSignal.timeout(patienceMs))) if (part.type === 'finish') break;
+    return { ok: true, milliseconds: milliseconds() };
+  } catch (error) {
+    if (error instanceof ModelError) return { ok: false, code: error.code, message: error.message, milliseconds: milliseconds() };
+    if (error instanceof DOMException && error.name === 'TimeoutError')
+      return { ok: false, code: 'timeout', message: `No answer within ${patienceMs / 1_000} s.`, milliseconds: milliseconds() };
+    throw error;
+  }
+}
