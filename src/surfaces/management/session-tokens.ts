@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { Agent } from '../../accounts/agents.ts';
 import { recordAudit } from '../../audit/record.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -56,6 +57,15 @@ const flatAnswers = Object.fromEntries(
   ]),
 );
 
+/** Whether the agent's turns run on the customer's own key, which no exhausted credits can stop. */
+async function paysItself(context: Context, agent: Agent): Promise<boolean> {
+  const version = agent.activeVersion;
+  const release = version === undefined ? undefined : await context.directory.release(agent.orgId, agent.id, version);
+  const main = release?.config.agents.find(({ name }) => name === release.config.main);
+  const provider = (main?.model ?? release?.config.model)?.provider;
+  return provider !== undefined && (await context.directory.sealedCredential(agent.orgId, provider)) !== undefined;
+}
+
 export function sessionTokenRoutes(server: Server, context: Context): void {
   server.post(
     '/api/agents/:slug/session_tokens',
@@ -75,7 +85,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
       const agent = pathAgent(request);
-      await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' });
+      await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' }, await paysItself(context, agent));
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, {
         ttlSeconds,

@@ -87,6 +87,16 @@ test('minting is on record where the operator wants it, without the token', asyn
   assert.equal(text.includes(body.token), false);
 });
 
+test('exhausted credits stop no agent that runs on the key of its org', async () => {
+  const own = await createOrganization(parley, 'own-key');
+  await parley.call('PUT', '/api/model_credentials/openai', { key: own.key, body: { api_key: 'sk-0123456789abcdef' } });
+  await createAgent(parley, own.key, 'desk', { model: { provider: 'openai', name: 'gpt-5' } });
+  await createAgent(parley, own.key, 'offline');
+  await operate(parley, 'own-key', { credits_micros: 0 });
+  assert.equal((await mint({}, own.key)).status, 200);
+  assert.equal((await mint({}, own.key, 'offline')).body.reason, 'credits_exhausted');
+});
+
 test('a deleted agent ends its tokens; an over-budget org gets none', async () => {
   await createAgent(parley, acme.key, 'brief');
   const { body } = await mint({}, acme.key, 'brief');
