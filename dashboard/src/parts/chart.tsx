@@ -49,6 +49,7 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
       return {
         width: target.clientWidth,
         height,
+        padding: [10, 0, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: {
@@ -56,8 +57,8 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
           y: { range: (_chart, _low, high) => [0, Math.max(high * 1.1, 1)] },
         },
         axes: [
-          { ...axis, grid: { show: false }, values: (_chart, ticks) => ticks.map((tick) => tickLabel(tick, step)) },
-          { ...axis, size: 56, values: (_chart, ticks) => ticks.map(format) },
+          { ...axis, size: 30, grid: { show: false }, values: (_chart, ticks) => ticks.map((tick) => tickLabel(tick, step)) },
+          { ...axis, size: 48, values: (_chart, ticks) => ticks.map(format) },
         ],
         series: [
           {},

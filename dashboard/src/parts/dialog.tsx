@@ -15,7 +15,10 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
   const heading = useId();
   useEffect(() => {
     const element = dialog.current;
-    if (element !== null && !element.open) element.showModal();
+    if (element === null || element.open) return;
+    element.showModal();
+    // The browser would choose the close button: what the dialog is for comes first.
+    element.querySelector<HTMLElement>('form input, form textarea, form select, [data-first]')?.focus();
   }, []);
   return (
     <dialog
@@ -53,7 +56,7 @@ export function Confirm({ title, text, action, kind = 'danger', busy = false, on
       <div className="text-dim">{text}</div>
       <div className="mt-5 flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
-        <Button kind={kind} disabled={busy} onClick={onConfirm}>
+        <Button data-first kind={kind} disabled={busy} onClick={onConfirm}>
           {action}
         </Button>
       </div>

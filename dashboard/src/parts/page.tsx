@@ -44,7 +44,7 @@ export function Section({ title, hint, actions, children }: { title: string; hin
 /** Nothing here yet, and the next thing to do about it. */
 export function Empty({ title, text, command, children }: { title: string; text?: ReactNode; command?: string; children?: ReactNode }) {
   return (
-    <div className="mx-auto max-w-2xl px-4 py-12">
+    <div className="max-w-2xl py-4">
       <p className="font-medium">{title}</p>
       {text !== undefined && <p className="mt-1 text-dim">{text}</p>}
       {command !== undefined && (

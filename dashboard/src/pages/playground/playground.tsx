@@ -171,7 +171,7 @@ const examples = [
 
 function Welcome({ agent, onPick }: { agent: Agent; onPick(text: string): void }) {
   return (
-    <div className="min-h-0 flex-1 overflow-y-auto">
+    <div className="mx-auto w-full max-w-3xl min-h-0 flex-1 overflow-y-auto px-4 pt-6">
       <Empty
         title={agent.active_version === null ? `${agent.name} has no active release.` : `Talk to ${agent.name}.`}
         text={

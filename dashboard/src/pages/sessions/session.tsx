@@ -112,7 +112,9 @@ function Session({ session }: { session: SessionHead }) {
           ) : view === 'facts' ? (
             <Facts session={session} />
           ) : seen === 0 && phase === 'live' ? (
-            <Empty title="Nothing was said in this session yet." text="Messages appear here as they are sent." />
+            <div className="px-4 sm:px-6">
+              <Empty title="Nothing was said in this session yet." text="Messages appear here as they are sent." />
+            </div>
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking>
               {conversation.pending !== undefined && (
