@@ -24,6 +24,7 @@ import { createDestinations, type Destinations } from './outbox/destinations.ts'
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { dropLeftovers } from './session/sessions.ts';
+import { createTracing } from './tracing.ts';
 import { holdLeases, type Leases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
@@ -105,7 +106,12 @@ async function assemble(
   const destinations = createDestinations(config);
   const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
-  const { settings, warmTools, close: closeSettings } = createSettings({ config, database, directory, destinations, mcp, credentialFor });
+  const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const {
+    settings,
+    warmTools,
+    close: closeSettings,
+  } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
   const materializer = new Materializer(database, directory, {
     checkUrl: (url) => destinations.upstreams.check(url),
     credentialFor,
@@ -129,7 +135,15 @@ async function assemble(
       'turn ended',
     );
   };
-  const runner = new Runner({ log, feed, logger, settingFor: (orgId, sessionId) => settings.of(orgId, sessionId), onTurnEnded });
+  const runner = new Runner({
+    log,
+    feed,
+    logger,
+    settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
+    onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
+    onTurnLeft: tracing.turnEnded,
+    onTurnEnded,
+  });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = new Courier({
@@ -204,6 +218,7 @@ async function assemble(
       closeSettings();
       peers.close();
       await bus.close();
+      await tracing.close();
       await directory.close();
       await database.close();
     },

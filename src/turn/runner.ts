@@ -25,6 +25,9 @@ export interface RunnerParts {
   logger: Logger;
   /** Undefined when the session is gone. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
+  onTurnTaken(setting: TurnSetting, turnId: string): void;
+  /** It ended, paused, or is no longer ours. */
+  onTurnLeft(turnId: string, state: SessionState): void;
   onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
 }
 
@@ -148,6 +151,7 @@ export class Runner {
     if (setting === undefined) return undefined;
     const state = await this.stateOf(turn.session, events);
     const begun = performance.now();
+    this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
     const steps = runTurn(state, setting.world, controller.signal, recovered);
     try {
@@ -176,6 +180,7 @@ export class Runner {
       }
     } finally {
       clearTimeout(timeout);
+      this.parts.onTurnLeft(turn.turn, state);
       await steps.return();
     }
   }

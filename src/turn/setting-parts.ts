@@ -11,6 +11,7 @@ import type { McpConnections } from '../instances/mcp-connections.ts';
 import { workspaceOf } from '../instances/workspace.ts';
 import type { Destinations } from '../outbox/destinations.ts';
 import type { ModelConfig, Provider } from '../release-config.ts';
+import type { Tracing } from '../tracing.ts';
 import { Settings } from './settings.ts';
 
 /** The credential of that name that the org stored. */
@@ -23,10 +24,11 @@ export interface WorldParts {
   destinations: Destinations;
   mcp: McpConnections;
   credentialFor: CredentialFor;
+  tracing: Tracing;
 }
 
 /** Puts the real parts together: guarded requests, models with their keys, tools, the workspace in the database. */
-export function createSettings({ config, database, directory, destinations, mcp, credentialFor }: WorldParts): {
+export function createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing }: WorldParts): {
   settings: Settings;
   /** Starts what the first tool call of the process would wait for. */
   warmTools(): void;
@@ -51,6 +53,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
     directory,
     prices: config.PARLEY_PRICES,
     modelFor,
+    traced: tracing.traced,
     hasOwnKey: async (orgId, provider) => (await credentialFor(orgId, provider)) !== undefined,
     toolsFor(session, release, agent) {
       const { config: pinned, pinnedTools } = release;

@@ -31,6 +31,8 @@ export interface SettingParts {
   modelFor(orgId: number, config: ModelConfig): Promise<Model>;
   /** Whether the customer's own key pays for this provider, not our credits. */
   hasOwnKey(orgId: number, provider: string): Promise<boolean>;
+  /** The model, with its calls traced. */
+  traced(model: Model, sessionId: string): Model;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
   workspaceFor(session: Session): Workspace;
 }
@@ -103,7 +105,7 @@ export class Settings {
       world: {
         release: config,
         permissionMode: session.permissionMode ?? config.permissions.mode,
-        modelFor: (agent) => parts.modelFor(session.orgId, agent.model ?? config.model),
+        modelFor: async (agent) => parts.traced(await parts.modelFor(session.orgId, agent.model ?? config.model), session.id),
         async toolsFor(agent) {
           const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
           tools.set(agent.name, known);

@@ -1,0 +1,83 @@
+import type { Span, Tracer } from '@opentelemetry/api';
+import type { Model, ModelCall, ModelPart } from './harness/model.ts';
+import type { SessionState } from './session/state.ts';
+
+/** A span for each turn, and below it one for each call of a model, with the settled GenAI attributes. */
+export interface Tracing {
+  turnStarted(turnId: string, facts: { orgId: number; sessionId: string; agentSlug: string }): void;
+  turnEnded(turnId: string, state: SessionState | undefined): void;
+  /** The model, seen: its calls become spans below the turn that the session runs. */
+  traced(model: Model, sessionId: string): Model;
+  close(): Promise<void>;
+}
+
+const silent: Tracing = { turnStarted: () => {}, turnEnded: () => {}, traced: (model) => model, close: async () => {} };
+
+/** Nothing is loaded and nothing is sent unless an endpoint is set. What people and models say is never in a span. */
+export async function createTracing(endpoint: string | undefined): Promise<Tracing> {
+  if (endpoint === undefined) return silent;
+  const api = await import('@opentelemetry/api');
+  const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace');
+  const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
+  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
+  const processor = new BatchSpanProcessor({ exporter });
+  const provider = new TracerProvider({ spanProcessors: [processor] });
+  return trace(provider.getTracer('parley'), api, () => processor.shutdown());
+}
+
+function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: () => Promise<void>): Tracing {
+  const turns = new Map<string, { span: Span; sessionId: string }>();
+  const sessions = new Map<string, Span>();
+  return {
+    turnStarted(turnId, { orgId, sessionId, agentSlug }) {
+      const attributes = {
+        'gen_ai.operation.name': 'invoke_agent',
+        'gen_ai.agent.name': agentSlug,
+        'gen_ai.conversation.id': sessionId,
+        'parley.org_id': orgId,
+        'parley.turn_id': turnId,
+      };
+      const span = tracer.startSpan(`invoke_agent ${agentSlug}`, { attributes });
+      turns.set(turnId, { span, sessionId });
+      sessions.set(sessionId, span);
+    },
+    turnEnded(turnId, state) {
+      const turn = turns.get(turnId);
+      if (turn === undefined) return;
+      turns.delete(turnId);
+      if (sessions.get(turn.sessionId) === turn.span) sessions.delete(turn.sessionId);
+      if (state?.turn?.ended === 'failed') turn.span.setStatus({ code: api.SpanStatusCode.ERROR });
+      turn.span.end();
+    },
+    traced(model, sessionId) {
+      const stream = (call: ModelCall, signal: AbortSignal) => {
+        const parent = sessions.get(sessionId);
+        const context = parent === undefined ? api.context.active() : api.trace.setSpan(api.context.active(), parent);
+        return follow(tracer.startSpan(`chat ${model.name}`, { attributes: modelAttributes(model) }, context), model.stream(call, signal));
+      };
+      return { provider: model.provider, name: model.name, contextLimit: model.contextLimit, stream };
+    },
+    close,
+  };
+
+  async function* follow(span: Span, parts: AsyncIterable<ModelPart>): AsyncGenerator<ModelPart> {
+    try {
+      for await (const part of parts) {
+        if (part.type === 'finish') {
+          span.setAttributes({ 'gen_ai.usage.input_tokens': part.usage.input, 'gen_ai.usage.output_tokens': part.usage.output });
+        }
+        yield part;
+      }
+    } catch (error) {
+      span.setStatus({ code: api.SpanStatusCode.ERROR });
+      if (error instanceof Error) span.setAttribute('error.type', 'code' in error ? String(error.code) : error.name);
+      throw error;
+    } finally {
+      span.end();
+    }
+  }
+}
+
+function modelAttributes(model: Model): Record<string, string> {
+  return { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': model.provider, 'gen_ai.request.model': model.name };
+}
