@@ -93,7 +93,7 @@ async function begin(
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { live, message });
-  return { turn, after: 0, drop: dropOf(context, request, opened.session, turn.turnId) };
+  return { turn, after: 0, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
 }
 
 async function goOn(
@@ -108,11 +108,11 @@ async function goOn(
   reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await context.turns.resolve(session.orgId, session.id, input.requestId, decision, live);
-  return { turn, after: turn.resolvedSeq, drop: dropOf(context, request, session, turn.turnId) };
+  return { turn, after: turn.resolvedSeq, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
 }
 
-function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string): Drop {
-  return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId);
+function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Drop {
+  return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId, after);
 }
 
 function echoOf(body: Body): NonNullable<MessageReceived['echo']> {

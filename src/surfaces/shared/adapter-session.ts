@@ -60,10 +60,16 @@ export async function startTurnIn(
   }
 }
 
-/** Drops a session that its caller did not want kept, once its turn has ended; while an approval is pending it stays. */
-export async function dropWhenEnded(context: Context, request: FastifyRequest, session: TurnSession, turnId: string): Promise<void> {
+/** Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its answer. */
+export async function dropWhenEnded(
+  context: Context,
+  request: FastifyRequest,
+  session: TurnSession,
+  turnId: string,
+  after = 0,
+): Promise<void> {
   let ended = false;
-  const turn = await context.turns.watchTurn(turnId, false);
+  const turn = { ...(await context.turns.watchTurn(turnId, false)), restAfter: after };
   for await (const updates of watchTurn(context.log, turn)) {
     const last = updates.at(-1)?.type;
     ended = last === 'turn-ended' || last === 'turn-failed';

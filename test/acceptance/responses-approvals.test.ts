@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { notFoundText, pinned, sessionCount } from '../support/adapter-wire.ts';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/responses`;
+const ask = '/tool bash {"command":"echo hi"}';
+const user = (content: string) => ({ role: 'user', content });
+const answerTo = (request: { id: string }, approve: boolean) => ({
+  type: 'mcp_approval_response',
+  approval_request_id: request.id,
+  approve,
+});
+const guarded = { tools: ['bash'] };
+
+test('a guarded tool is an mcp_approval_request item, unary and streamed', async () => {
+  const tenant = await createTenant(url, guarded);
+  const unary = await tenant.post(pathOf(tenant), { input: ask });
+  const item =
+    '{"id":"req_ID","type":"mcp_approval_request","server_label":"parley","name":"bash","arguments":"{\\"command\\":\\"echo hi\\"}"}';
+  assert.ok(pinned(unary.text).includes(`"status":"completed","model":"helper","output":[${item}],"output_text":""`), unary.text);
+  assert.ok(unary.body.usage.total_tokens > 0);
+  const streamed = pinned((await tenant.post(pathOf(tenant), { input: ask, stream: true })).text).split('\n\n');
+  assert.deepEqual(
+    streamed.map((frame) => frame.split('\n')[0]),
+    [
+      'event: response.created',
+      'event: response.in_progress',
+      'event: response.output_item.added',
+      'event: response.output_item.done',
+      'event: response.completed',
+      '',
+    ],
+  );
+  assert.equal(
+    streamed[3],
+    `event: response.output_item.done\ndata: {"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":${item}}`,
+  );
+});
+
+test('an mcp_approval_response goes on with the turn, as a response of its own', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask, model: 'm' });
+  const [request] = paused.body.output;
+  const body = { input: [answerTo(request, true)], previous_response_id: paused.body.id };
+  const done = await tenant.post(pathOf(tenant), body);
+  assert.equal(done.status, 200, done.text);
+  assert.equal(done.body.output_text, 'bash answered: hi');
+  assert.equal(done.body.previous_response_id, paused.body.id);
+  assert.notEqual(done.body.id, paused.body.id);
+  assert.equal(done.headers.get('x-svc-session'), paused.headers.get('x-svc-session'));
+  const fetched = await tenant.get(`${pathOf(tenant)}/${done.body.id}`);
+  assert.deepEqual([fetched.body.output, fetched.body.usage, fetched.body.model], [done.body.output, done.body.usage, 'm']);
+  assert.deepEqual((await tenant.get(`${pathOf(tenant)}/${paused.body.id}`)).body, paused.body, 'the first one stays what it was');
+  const native = await tenant.get('/api/usage');
+  assert.equal(native.status, 200);
+  const next = await tenant.post(pathOf(tenant), { input: 'next', previous_response_id: done.body.id });
+  assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.');
+});
+
+test('the same answer again is the same response, another answer is 409', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const [request] = paused.body.output;
+  const send = (approve: boolean) =>
+    tenant.post(pathOf(tenant), { input: [answerTo(request, approve)], previous_response_id: paused.body.id });
+  const first = await send(true);
+  assert.equal((await send(true)).text, first.text);
+  const other = await send(false);
+  assert.deepEqual([other.status, other.body.error.code], [409, 'input_mismatch']);
+});
+
+test('a denial is seen by the agent, which goes on without the tool', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const [request] = paused.body.output;
+  const denied = await tenant.post(pathOf(tenant), {
+    stream: true,
+    input: [answerTo(request, false)],
+    previous_response_id: paused.body.id,
+  });
+  assert.ok(denied.text.includes('"output_text":"bash failed: The user denied this action. Go on without it."'), denied.text);
+  const id = /resp_\w+/.exec(denied.text)?.[0];
+  assert.equal(
+    (await tenant.get(`${pathOf(tenant)}/${id}?stream=true`)).text,
+    denied.text.replaceAll(/,"previous_response_id":"\w+"/g, ''),
+  );
+});
+
+test('the answer finds its session by the request alone, also when the whole conversation is sent again', async () => {
+  const tenant = await createTenant(url, guarded);
+  const alone = await tenant.post(pathOf(tenant), { input: ask });
+  const done = await tenant.post(pathOf(tenant), { input: [answerTo(alone.body.output[0], true)] });
+  assert.equal(done.headers.get('x-svc-session'), alone.headers.get('x-svc-session'));
+  const again = await tenant.post(pathOf(tenant), { input: ask });
+  const [request] = again.body.output;
+  const history = [user(ask), request, answerTo(request, true)];
+  const answered = await tenant.post(pathOf(tenant), { input: history });
+  assert.equal(answered.body.output_text, 'bash answered: hi');
+  const later = await tenant.post(pathOf(tenant), { input: [...history, ...answered.body.output, user('and then?')] });
+  assert.equal(later.body.output_text, 'You said: "and then?". This is turn 2 of our conversation.', 'an old answer is not given again');
+  assert.equal(later.headers.get('x-svc-session'), again.headers.get('x-svc-session'));
+});
+
+test('a turn may ask twice: each pause is a response', async () => {
+  const tenant = await createTenant(url, guarded);
+  const first = await tenant.post(pathOf(tenant), { input: `${ask}\n/tool bash {"command":"echo ho"}` });
+  const second = await tenant.post(pathOf(tenant), { input: [answerTo(first.body.output[0], true)], previous_response_id: first.body.id });
+  assert.equal(second.body.output[0].arguments, '{"command":"echo ho"}');
+  const third = await tenant.post(pathOf(tenant), { input: [answerTo(second.body.output[0], true)], previous_response_id: second.body.id });
+  assert.equal(third.body.output_text, 'bash answered: hi\nbash answered: ho');
+  assert.equal(new Set([first, second, third].map(({ body }) => body.id)).size, 3);
+});
+
+test('a message while an approval is pending is 409; with the answer beside it, 422; an unknown request is 404', async () => {
+  const tenant = await createTenant(url, guarded);
+  const other = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const [request] = paused.body.output;
+  const pending = await tenant.post(pathOf(tenant), { input: 'hello?', previous_response_id: paused.body.id });
+  assert.deepEqual([pending.status, pending.body.error.code, pending.body.detail.request_id], [409, 'input_pending', request.id]);
+  const both = await tenant.post(pathOf(tenant), {
+    input: [answerTo(request, true), user('hello?')],
+    previous_response_id: paused.body.id,
+  });
+  assert.equal(both.status, 422);
+  for (const missing of [
+    await other.post(pathOf(other), { input: [answerTo(request, true)] }),
+    await tenant.post(pathOf(tenant), { input: [answerTo({ id: 'req_nowhere' }, true)] }),
+  ])
+    assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
+  const malformed = { input: [{ type: 'mcp_approval_response', approval_request_id: request.id }], previous_response_id: paused.body.id };
+  assert.equal((await tenant.post(pathOf(tenant), malformed)).status, 422);
+  const stale = { input: [answerTo({ id: 'req_other' }, true)], previous_response_id: paused.body.id };
+  assert.equal((await tenant.post(pathOf(tenant), stale)).status, 409);
+  const session = await tenant.get(`${tenant.agentPath}/v1/sessions/${paused.headers.get('x-svc-session')}`);
+  assert.equal(session.body.pending_input.request_id, request.id, 'it still waits');
+});
+
+test('an unstored session is kept while it waits, and dropped after the turn', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask, store: false });
+  assert.equal(await sessionCount(tenant), 1);
+  const done = await tenant.post(pathOf(tenant), { input: [answerTo(paused.body.output[0], true)], previous_response_id: paused.body.id });
+  assert.equal(done.body.output_text, 'bash answered: hi');
+  assert.equal(await sessionCount(tenant), 0);
+});

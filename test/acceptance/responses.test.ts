@@ -1,0 +1,311 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { notFoundText, pinned, sessionCount, transcript } from '../support/adapter-wire.ts';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+import { connect, EventStream } from '../support/wire.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/responses`;
+const user = (content: unknown) => ({ role: 'user', content });
+const tail = '"error":null,"incomplete_details":null,"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"metadata":{}}';
+const withoutCounts = (text: string) => pinned(text).replace(/_tokens":\d+/g, '_tokens":0');
+const usage = '"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}';
+const hello =
+  '{"id":"msg_ID_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hello big world","annotations":[]}]}';
+
+test('a unary response is the object of spec 4.11, to the byte', async () => {
+  const tenant = await createTenant(url);
+  const answer = await tenant.post(pathOf(tenant), { model: 'anything', input: '/say Hello big world' });
+  assert.equal(answer.status, 200);
+  assert.equal(
+    withoutCounts(answer.text),
+    `{"id":"resp_ID","object":"response","created_at":0,"status":"completed","model":"anything","output":[${hello}],"output_text":"Hello big world",${usage},${tail}`,
+  );
+  const { input_tokens: input, output_tokens: output, total_tokens: total } = answer.body.usage;
+  assert.ok(input > 0 && output > 0);
+  assert.equal(total, input + output);
+  assert.match(answer.headers.get('x-svc-session') ?? '', /^ses_/);
+});
+
+test('a stream has the whole life cycle of its item, numbered, frame by frame', async () => {
+  const tenant = await createTenant(url);
+  const answer = await tenant.post(pathOf(tenant), { model: 'm', stream: true, input: '/say Hello big world' });
+  assert.equal(answer.headers.get('content-type'), 'text/event-stream; charset=utf-8');
+  const begun = `{"id":"resp_ID","object":"response","created_at":0,"status":"in_progress","model":"m","output":[],"output_text":"","usage":null,${tail}`;
+  const done = `{"id":"resp_ID","object":"response","created_at":0,"status":"completed","model":"m","output":[${hello}],"output_text":"Hello big world",${usage},${tail}`;
+  const place = '"item_id":"msg_ID_0","output_index":0,"content_index":0';
+  const frame = (number: number, type: string, rest: string) =>
+    `event: ${type}\ndata: {"type":"${type}","sequence_number":${number},${rest}}`;
+  const delta = (number: number, text: string) =>
+    frame(number, 'response.output_text.delta', `"response_id":"resp_ID",${place},"delta":"${text}","logprobs":[]`);
+  assert.equal(
+    withoutCounts(answer.text),
+    [
+      frame(0, 'response.created', `"response":${begun}`),
+      frame(1, 'response.in_progress', `"response":${begun}`),
+      frame(
+        2,
+        'response.output_item.added',
+        '"output_index":0,"item":{"id":"msg_ID_0","type":"message","status":"in_progress","role":"assistant","content":[]}',
+      ),
+      frame(3, 'response.content_part.added', `${place},"part":{"type":"output_text","text":"","annotations":[]}`),
+      delta(4, 'Hello '),
+      delta(5, 'big '),
+      delta(6, 'world'),
+      frame(7, 'response.output_text.done', `${place},"text":"Hello big world","logprobs":[]`),
+      frame(8, 'response.content_part.done', `${place},"part":{"type":"output_text","text":"Hello big world","annotations":[]}`),
+      frame(9, 'response.output_item.done', `"output_index":0,"item":${hello}`),
+      frame(10, 'response.completed', `"response":${done}`),
+      '',
+    ].join('\n\n'),
+  );
+});
+
+test('a failure in the stream is response.failed, then an error event', async () => {
+  const tenant = await createTenant(url);
+  const answer = await tenant.post(pathOf(tenant), { stream: true, input: '/fail broken_stream' });
+  assert.equal(answer.status, 200);
+  const frames = withoutCounts(answer.text).split('\n\n');
+  const message = 'The offline model was told to break off its answer.';
+  const failed = JSON.parse(/^event: response\.failed\ndata: (.*)$/.exec(frames.at(-3) ?? '')?.[1] ?? 'null');
+  assert.deepEqual([failed.response.status, failed.response.error], ['failed', { code: 'broken_stream', message }]);
+  assert.deepEqual([failed.response.output_text, failed.response.output[0].status], ['This answer breaks off in the', 'incomplete']);
+  const { sequence_number: number } = failed;
+  assert.equal(
+    frames.at(-2),
+    `event: error\ndata: {"type":"error","sequence_number":${number + 1},"code":"broken_stream","message":"${message}","param":null,"error":{"message":"${message}","type":"server_error","code":"broken_stream","param":null}}`,
+  );
+  const fetched = await tenant.get(`${pathOf(tenant)}/${/resp_[0-9A-Z]+/.exec(answer.text)?.[0]}`);
+  assert.deepEqual([fetched.status, fetched.body.status], [200, 'failed']);
+});
+
+test("a provider's refusal of a unary call is a status", async () => {
+  const tenant = await createTenant(url);
+  const answer = await tenant.post(pathOf(tenant), { input: '/fail unauthorized' });
+  assert.equal(
+    answer.text,
+    '{"detail":{"error":"byok_key_rejected","message":"The offline model was told to reject its key.","provider":"offline"},"error":{"message":"The offline model was told to reject its key.","type":"invalid_request_error","code":"byok_key_rejected","param":null}}',
+  );
+  assert.equal(answer.status, 422);
+});
+
+test('previous_response_id goes on with its session, and is echoed only when it was given', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one' });
+  assert.ok(!('previous_response_id' in first.body));
+  const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
+  assert.equal(second.body.output_text, 'You said: "two". This is turn 2 of our conversation.');
+  assert.equal(second.body.previous_response_id, first.body.id);
+  assert.equal(second.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+  const streamed = await tenant.post(pathOf(tenant), { input: 'three', stream: true, previous_response_id: second.body.id });
+  assert.ok(streamed.text.includes('This is turn 3 of our conversation.'));
+});
+
+test('a response that is not there is 404, before the body is looked at', async () => {
+  const tenant = await createTenant(url);
+  const other = await createTenant(url);
+  const foreign = (await other.post(pathOf(other), { input: 'hi' })).body.id;
+  for (const id of ['resp_nowhere', 'resp_00000000000000000000000000', foreign, `${foreign}_3`, '', 'turn_x']) {
+    const named = await tenant.post(pathOf(tenant), { input: 7, previous_response_id: id });
+    assert.deepEqual([named.status, named.text], [404, notFoundText], id);
+    if (id === '') continue;
+    for (const answer of [await tenant.get(`${pathOf(tenant)}/${id}`), await tenant.delete(`${pathOf(tenant)}/${id}`)])
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText], id);
+  }
+  const conversation = await tenant.post(pathOf(tenant), { input: 'hi', conversation: await other.session() });
+  assert.deepEqual([conversation.status, conversation.text], [404, notFoundText]);
+  const reference = await tenant.post(pathOf(tenant), { input: [{ type: 'item_reference', id: 'msg_elsewhere' }, user('hi')] });
+  assert.deepEqual([reference.status, reference.text], [404, notFoundText]);
+  assert.equal(await sessionCount(tenant), 0);
+});
+
+test('conversation names a session of ours, as a string or an object', async () => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+  await tenant.say(session, 'one');
+  const second = await tenant.post(pathOf(tenant), { input: 'two', conversation: session });
+  assert.equal(second.body.output_text, 'You said: "two". This is turn 2 of our conversation.');
+  const third = await tenant.post(pathOf(tenant), { input: 'three', conversation: { id: session } });
+  assert.equal(third.body.output_text, 'You said: "three". This is turn 3 of our conversation.');
+  assert.equal(third.headers.get('x-svc-session'), session);
+});
+
+test('an echoed item of ours goes on with its session, and what the session has is not given to it again', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: [{ role: 'system', content: 'Be brief.' }, user('one')] });
+  const [item] = first.body.output;
+  const session = first.headers.get('x-svc-session') ?? '';
+  const echoed = await tenant.post(pathOf(tenant), { input: [{ role: 'system', content: 'Be brief.' }, user('one'), item, user('two')] });
+  assert.equal(echoed.headers.get('x-svc-session'), session);
+  const referred = await tenant.post(pathOf(tenant), { input: [user('one'), { type: 'item_reference', id: item.id }, user('three')] });
+  assert.equal(referred.headers.get('x-svc-session'), session);
+  assert.equal(referred.body.output_text, 'You said: "three". This is turn 4 of our conversation.', 'the system message and three turns');
+  assert.deepEqual(
+    (await transcript(tenant, session)).filter(({ role }) => role === 'user').map(({ text }) => text),
+    ['one', 'two', 'three'],
+  );
+});
+
+test('previous_response_id comes before conversation, and conversation before what the input echoes', async () => {
+  const tenant = await createTenant(url);
+  const one = await tenant.post(pathOf(tenant), { input: 'one' });
+  const two = await tenant.post(pathOf(tenant), { input: 'two' });
+  const session = await tenant.session();
+  const sessionOf = (answer: { headers: Headers }) => answer.headers.get('x-svc-session');
+  const input = [...two.body.output, user('go on')];
+  const all = await tenant.post(pathOf(tenant), { input, conversation: session, previous_response_id: one.body.id });
+  assert.equal(sessionOf(all), sessionOf(one));
+  assert.equal(sessionOf(await tenant.post(pathOf(tenant), { input, conversation: session })), session);
+  assert.equal(sessionOf(await tenant.post(pathOf(tenant), { input })), sessionOf(two));
+});
+
+test('in a new session the items before the last user message, and the instructions, are context', async () => {
+  const tenant = await createTenant(url);
+  const input = [
+    { type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'Be brief.' }] },
+    user([{ type: 'input_text', text: 'My name is Ann.' }]),
+    {
+      type: 'message',
+      id: 'msg_of_another_server',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'Hello.', annotations: [] }],
+    },
+    { type: 'reasoning', id: 'rs_1', summary: [] },
+    user('What did I say?'),
+  ];
+  const answer = await tenant.post(pathOf(tenant), { instructions: 'Speak plainly.', input, temperature: 1, unknown: { x: 1 } });
+  assert.equal(answer.body.output_text, 'You said: "What did I say?". This is turn 4 of our conversation.');
+  assert.equal((await transcript(tenant, answer.headers.get('x-svc-session') ?? '')).length, 2);
+});
+
+test('a fetched response is the response that was given, also with what the request said', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one', model: 'm', metadata: { colour: 'red' } });
+  const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
+  for (const given of [first, second]) {
+    const fetched = await tenant.get(`${pathOf(tenant)}/${given.body.id}`);
+    assert.equal(fetched.text, given.text);
+    assert.equal(fetched.headers.get('x-svc-session'), given.headers.get('x-svc-session'));
+  }
+});
+
+test('a stream is read again from any number on, with the same events', async () => {
+  const tenant = await createTenant(url);
+  const text = 'Two  words,\nthen 日本語, an emoji 🙂 and something_very_long_without_any_space_in_it_that_goes_on_and_on_and_on.';
+  const answer = await tenant.post(pathOf(tenant), { stream: true, input: `/say ${text.replaceAll('\n', ' ')}` });
+  const whole = answer.text.split('\n\n').filter((frame) => frame !== '');
+  const numbers = whole.map((frame) => JSON.parse(frame.split('data: ')[1] ?? '').sequence_number);
+  assert.deepEqual(
+    numbers,
+    numbers.map((_, index) => index),
+  );
+  const id = /resp_[0-9A-Z]+/.exec(answer.text)?.[0];
+  const replay = await tenant.get(`${pathOf(tenant)}/${id}?stream=true`);
+  assert.equal(replay.text, answer.text);
+  for (const after of [0, 3, 7, numbers.length - 2, numbers.length + 5]) {
+    const rest = await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=${after}`);
+    assert.equal(
+      rest.text,
+      whole
+        .slice(after + 1)
+        .map((frame) => `${frame}\n\n`)
+        .join(''),
+    );
+  }
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=x`)).status, 422);
+});
+
+test('a broken stream is resumed while the turn runs, without a gap and without a repetition', async () => {
+  const tenant = await createTenant(url);
+  const stream = await tenant.stream(pathOf(tenant), { stream: true, input: '/delay 15\n/words 30' });
+  const seen = await stream.until('response.content_part.added');
+  for (let count = 0; count < 5; count += 1) seen.push(await stream.next());
+  await stream.leave();
+  const id = seen[0]?.data.response.id;
+  const running = await tenant.get(`${pathOf(tenant)}/${id}`);
+  assert.deepEqual([running.body.status, running.body.usage], ['in_progress', null]);
+  const cursor = seen.at(-1)?.data.sequence_number;
+  const resumed = await fetch(`${url}${pathOf(tenant)}/${id}?stream=true&starting_after=${cursor}`, {
+    headers: { authorization: `Bearer ${tenant.key}` },
+  });
+  const frames = [...seen, ...(await new EventStream(resumed).rest())];
+  assert.deepEqual(
+    frames.map((frame) => frame.data.sequence_number),
+    frames.map((_, index) => index),
+  );
+  const said = frames.filter((frame) => frame.event === 'response.output_text.delta').map((frame) => frame.data.delta);
+  assert.equal(said.join(''), frames.at(-1)?.data.response.output_text);
+  assert.equal(frames.at(-1)?.event, 'response.completed');
+});
+
+test('a deleted response is not there any more; the conversation goes on, until nothing else is left of it', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one' });
+  const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
+  const gone = await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
+  assert.deepEqual([gone.status, gone.text], [200, `{"id":"${first.body.id}","object":"response","deleted":true}`]);
+  for (const answer of [
+    await tenant.get(`${pathOf(tenant)}/${first.body.id}`),
+    await tenant.delete(`${pathOf(tenant)}/${first.body.id}`),
+    await tenant.post(pathOf(tenant), { input: 'x', previous_response_id: first.body.id }),
+  ])
+    assert.deepEqual([answer.status, answer.text], [404, notFoundText]);
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${second.body.id}`)).status, 200);
+  assert.equal(await sessionCount(tenant), 1);
+  await tenant.delete(`${pathOf(tenant)}/${second.body.id}`);
+  assert.equal(await sessionCount(tenant), 0, 'nothing of it is kept');
+});
+
+test('store: false drops the session after the turn, unary and streamed', async () => {
+  const tenant = await createTenant(url);
+  for (const stream of [false, true]) {
+    const answer = await tenant.post(pathOf(tenant), { input: '/say gone', store: false, stream });
+    const id = /resp_[0-9A-Z]+/.exec(answer.text)?.[0];
+    for (const missing of [
+      await tenant.get(`${pathOf(tenant)}/${id}`),
+      await tenant.post(pathOf(tenant), { input: 'again', previous_response_id: id }),
+    ])
+      assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
+  }
+  assert.equal(await sessionCount(tenant), 0);
+});
+
+test('what tools did is not shown, and the usage is that of every step', async () => {
+  const tenant = await createTenant(url, { tools: ['bash'], permissions: { mode: 'autonomous' } });
+  const answer = await tenant.post(pathOf(tenant), { input: '/tool bash {"command":"echo one"}', stream: true });
+  const done = answer.text.split('\n\n').find((frame) => frame.startsWith('event: response.completed'));
+  const { response } = JSON.parse(done?.split('data: ')[1] ?? '');
+  assert.equal(response.output_text, 'bash answered: one');
+  assert.equal(response.output.length, 1);
+  const session = await tenant.get('/api/usage');
+  assert.equal(response.usage.input_tokens, session.body.data[0].input_tokens);
+});
+
+test('a turn that is stopped is incomplete and says so', async () => {
+  const tenant = await createTenant(url);
+  const stream = await tenant.stream(pathOf(tenant), { stream: true, input: '/delay 50\n/words 100' });
+  await stream.until('response.output_text.delta');
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${stream.response.headers.get('x-svc-session')}`);
+  const last = (await stream.rest()).at(-1);
+  assert.equal(last?.event, 'response.incomplete');
+  assert.deepEqual([last?.data.response.status, last?.data.response.incomplete_details], ['incomplete', { reason: 'interrupted' }]);
+});
+
+test('only those who may see a response may fetch or delete it', async () => {
+  const tenant = await createTenant(url);
+  const minted = async (endUserId: string) =>
+    connect(url, (await tenant.post('/api/agents/helper/session_tokens', { end_user_id: endUserId })).body.token);
+  const ann = await minted('ann');
+  const bob = await minted('bob');
+  const { id } = (await ann.post(pathOf(tenant), { input: 'hi' })).body;
+  for (const answer of [
+    await bob.get(`${pathOf(tenant)}/${id}`),
+    await bob.get(`${pathOf(tenant)}/${id}?stream=true`),
+    await bob.delete(`${pathOf(tenant)}/${id}`),
+  ])
+    assert.deepEqual([answer.status, answer.text], [404, notFoundText]);
+  assert.equal((await ann.get(`${pathOf(tenant)}/${id}`)).status, 200);
+});
