@@ -1,6 +1,8 @@
 import { Managed } from './managed.ts';
 import { agentPath, Inputs, Messages, Sessions } from './native.ts';
+import type { Routes } from './openapi.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
+import { type RouteCall, routeRequest } from './route-request.ts';
 import { Transport } from './transport.ts';
 import type { MintSessionToken, SessionToken } from './types.ts';
 import { verify } from './webhooks.ts';
@@ -42,12 +44,8 @@ export class ParleyClient {
     return this.#transport.json('POST', path, { ...options, body: token, harmless: true });
   }
 
-  /** Any other call of the HTTP API, with the same credential, retries and errors: `request('GET', '/api/agents')`. */
-  request<Body = unknown>(
-    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
-    path: string,
-    call: { query?: Record<string, string | number | boolean | undefined>; body?: unknown; signal?: AbortSignal } = {},
-  ): Promise<Body> {
-    return this.#transport.json(method, path, call);
+  /** Any call of the HTTP API, typed from its document: `request('GET /api/agents/{slug}', { path: { slug: 'support' } })`. */
+  request<Name extends keyof Routes>(route: Name, call: RouteCall<Name>): Promise<Routes[Name]['answer']> {
+    return this.#transport.json(...routeRequest(route, call));
   }
 }

@@ -18,6 +18,8 @@ export type { EventOptions } from './follow-events.ts';
 export type { CreateManagedSession, EndUserQuery, Managed } from './managed.ts';
 export type * from './managed-types.ts';
 export type { CreateSession, Inputs, ListSessions, Messages, SendMessage, Sessions } from './native.ts';
+export type { Routes, Schemas } from './openapi.ts';
 export type { ClientOptions, Credential, RequestOptions } from './options.ts';
+export type { RouteCall } from './route-request.ts';
 export type * from './types.ts';
 export { verify as verifyWebhook, type WebhookEvent } from './webhooks.ts';

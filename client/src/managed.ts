@@ -3,12 +3,14 @@ import { type EventOptions, followEvents } from './follow-events.ts';
 import type { ManagedEvent, ManagedList, ManagedSession, ManagedState, ManagedTranscript, UserEvent } from './managed-types.ts';
 import type { RequestOptions } from './options.ts';
 import type { Transport } from './transport.ts';
-import type { Decision, Metadata } from './types.ts';
+import type { Decision, Metadata, PermissionMode } from './types.ts';
 
 export interface CreateManagedSession {
   metadata?: Metadata;
   /** Whether the agent is made ready in the background. Default true. */
   prewarm?: boolean;
+  /** With an API key only. */
+  permission_mode?: PermissionMode | null;
 }
 
 export interface EndUserQuery {

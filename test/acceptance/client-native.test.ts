@@ -69,6 +69,17 @@ test('a turn that needs permission ends its stream with the question, and goes o
   assert.match(textOf(resolution.events), /approved/);
 });
 
+test('any other route is called by its name, with the same retries and errors', async () => {
+  const { agent } = await client.request('POST /api/agents', { body: { slug: 'named', name: 'Named' } });
+  assert.equal(agent.slug, 'named');
+  const found = await client.request('GET /api/agents/{slug}', { path: { slug: agent.slug } });
+  assert.equal(found.agent.name, 'Named');
+  const { data } = await client.request('GET /api/agents', { query: { limit: 1 } });
+  assert.equal(data.length, 1);
+  assert.equal(await client.request('DELETE /api/agents/{slug}', { path: { slug: agent.slug } }), undefined);
+  await assert.rejects(client.request('GET /api/agents/{slug}', { path: { slug: agent.slug } }), NotFoundError);
+});
+
 test('errors carry status, code, detail and request id', async () => {
   const stranger = new ParleyClient({ baseUrl, apiKey: 'svc_live_nobody_knows_this_key' });
   await assert.rejects(stranger.sessions.create(), (error) => {

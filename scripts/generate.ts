@@ -1,0 +1,17 @@
+// `npm run generate`: client/src/openapi.ts, from the document that the server itself serves.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createApp } from '../src/app.ts';
+import { loadConfig } from '../src/config.ts';
+import { createContext } from '../src/context.ts';
+import { clientTypes } from './client-types.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'parley-generate-'));
+const context = await createContext(loadConfig({ PARLEY_DATA_DIR: directory, PARLEY_LOG_LEVEL: 'error' }));
+const app = await createApp(context);
+const document = await app.inject('/openapi.json');
+writeFileSync(join(import.meta.dirname, '../client/src/openapi.ts'), clientTypes(document.json()));
+await app.close();
+await context.close();
+rmSync(directory, { recursive: true });
