@@ -4,6 +4,7 @@ import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
 import { chatCompletionsRoutes } from './surfaces/chat-completions/routes.ts';
 import { dashboardRoutes } from './surfaces/dashboard/routes.ts';
+import { gatewayRoutes } from './surfaces/gateway/routes.ts';
 import { managedAgentRoutes } from './surfaces/managed-agents/routes.ts';
 import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
 import { collectOpenApi, openApiRoutes } from './surfaces/management/openapi.ts';
@@ -78,6 +79,7 @@ export async function createApp(context: Context): Promise<Server> {
   managedAgentRoutes(server, context);
   chatCompletionsRoutes(server, context);
   responsesRoutes(server, context);
+  gatewayRoutes(server, context);
   managementRoutes(server, context);
   operatorRoutes(server, context);
   openApiRoutes(server, context);

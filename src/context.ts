@@ -13,6 +13,8 @@ import type { Config } from './config.ts';
 import { openBus } from './database/bus.ts';
 import { type Database, openDatabase } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
+import { gatewayUrl } from './gateway/event.ts';
+import { Gateway } from './gateway/gateway.ts';
 import { newId } from './ids.ts';
 import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
 import type { McpConnections } from './instances/mcp-connections.ts';
@@ -60,6 +62,8 @@ export interface Context {
   runner: Runner;
   turns: Turns;
   courier: Courier;
+  /** Only where it is turned on. */
+  gateway: Gateway | undefined;
   /** What the first start made, to be shown once. */
   seeded: SeedResult;
   warnings: string[];
@@ -168,6 +172,12 @@ async function assemble(
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);
   await courier.start();
+  const ownUrl = config.PARLEY_PUBLIC_URL === undefined ? undefined : gatewayUrl(config.PARLEY_PUBLIC_URL);
+  const identity = { name: ownUrl ?? `urn:parley:${secrets.keyId}`, url: ownUrl };
+  const gateway = config.PARLEY_GATEWAY
+    ? new Gateway({ database, directory, log, turns, destination: destinations.deliveries, clock, logger, identity })
+    : undefined;
+  gateway?.replies.start();
   const signingKeys = new SigningKeys(database, secrets);
   return {
     config,
@@ -194,6 +204,7 @@ async function assemble(
     runner,
     turns,
     courier,
+    gateway,
     seeded,
     warnings,
     async drain(seconds) {
@@ -211,6 +222,7 @@ async function assemble(
       turns.draining = true;
       await runner.release();
       await leases.release();
+      await gateway?.replies.stop();
       await courier.stop();
       await materializer.close();
       await sweeper.stop();

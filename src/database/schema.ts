@@ -193,7 +193,9 @@ interface AuditEventsTable {
 export interface Participant {
   name: string;
   type: 'human' | 'ai';
+  /** Where it is reached, when that is another gateway, and the session that it talks from there. */
   gateway_url?: string;
+  gateway_session_id?: string;
 }
 
 export interface PendingInput {

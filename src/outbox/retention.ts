@@ -13,4 +13,5 @@ export async function dropOldDeliveries(db: Db, now: Date, days: number): Promis
       dropped = rows.length;
     }
   }
+  await sql`delete from gateway_events where created_at < ${before}`.execute(db);
 }

@@ -10,6 +10,7 @@ import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../
 import { answered } from '../shared/answers.ts';
 import { assertSessionVisible, principalOf, requireAgent, requireKey, requireScope, visibleSession } from '../shared/authenticate.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
+import { defaultAgent } from '../shared/default-agent.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -174,12 +175,4 @@ function sessionIdOf(request: FastifyRequest): string {
 function agentOf(request: FastifyRequest): Agent {
   if (request.agent === undefined) throw notFound();
   return request.agent;
-}
-
-/** The flat family talks to the org's default agent. */
-async function defaultAgent(context: Context, request: FastifyRequest): Promise<Agent> {
-  const { id, defaultAgentId } = principalOf(request).organization;
-  const agent = defaultAgentId === undefined ? undefined : await context.directory.agentById(id, defaultAgentId);
-  if (agent === undefined) throw notFound();
-  return agent;
 }

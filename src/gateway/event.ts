@@ -1,0 +1,22 @@
+/** Something that a participant says, on its way between gateways (spec 4.12). */
+export interface GatewayEvent {
+  id: string;
+  sender_id: string;
+  sender_type: 'human' | 'ai';
+  event_type: string;
+  message?: string;
+  /** Of the gateway that the sender talks from. */
+  session_id?: string;
+  /** Where the sender is reached. */
+  sender_gateway_url?: string;
+  metadata?: Record<string, unknown>;
+  /** The gateways that it passed, oldest first. */
+  hops: string[];
+}
+
+export const maxHops = 8;
+
+/** A gateway is named by its URL without what differs in spelling only. */
+export function gatewayUrl(url: string): string {
+  return URL.canParse(url) ? new URL(url).href.replace(/[?#].*$/, '').replace(/\/+$/, '') : url;
+}

@@ -1,0 +1,99 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { Participant } from '../database/schema.ts';
+import type { GatewayEvent } from './event.ts';
+import { tellOthers } from './tell-others.ts';
+
+export interface GatewayIdentity {
+  /** What a list of hops calls this gateway. */
+  name: string;
+  /** Where others reach it, when that is configured. */
+  url: string | undefined;
+}
+
+interface OpenEvent {
+  org_id: number;
+  event_id: string;
+  session_id: string;
+  turn_id: string;
+  event: GatewayEvent;
+}
+
+/** The key under which a submitted event's turn is admitted: the same event never runs two. */
+export function turnKeyOf(eventId: string): string {
+  return `gateway ${eventId}`;
+}
+
+/** The message has its turn: the others hear it, and the reply is owed to them. Written together, once. */
+export async function markAdmitted(
+  db: Db,
+  orgId: number,
+  event: GatewayEvent,
+  sessionId: string,
+  turnId: string,
+  own: GatewayIdentity,
+  now: Date,
+): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${turnId}
+      where org_id = ${orgId} and event_id = ${event.id} and target = 'submit' and state = 'received' returning event_id`.execute(
+      transaction,
+    );
+    if (rows.length === 0) return;
+    const forwarded = { ...event, session_id: sessionId, hops: [...event.hops, own.name] };
+    await tellOthers(transaction, orgId, await participantsOf(transaction, sessionId), forwarded, own.url, now);
+  });
+}
+
+/** Finds events whose process died between admitting the turn and saying so. */
+export async function resumeAdmitted(db: Db, own: GatewayIdentity, now: Date): Promise<void> {
+  const { rows } = await sql<OpenEvent>`
+    select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
+    join idempotency_keys k on k.org_id = g.org_id and k.key = 'gateway ' || g.event_id and k.turn_id is not null
+    where g.state = 'received' and g.target = 'submit' and g.created_at < now() - interval '10 seconds' limit 50`.execute(db);
+  for (const row of rows) await markAdmitted(db, row.org_id, row.event, row.session_id, row.turn_id, own, now);
+}
+
+/** Delivers the replies of turns that have ended, each once. Returns how many it looked at. */
+export async function deliverReplies(db: Db, own: GatewayIdentity, now: Date): Promise<number> {
+  return db.transaction().execute(async (transaction) => {
+    const { rows } = await sql<OpenEvent>`
+      select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
+      where g.state = 'admitted' and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
+      order by g.created_at limit 50 for update skip locked`.execute(transaction);
+    for (const row of rows) {
+      const reply = await replyOf(transaction, row, own);
+      if (reply !== undefined)
+        await tellOthers(transaction, row.org_id, await participantsOf(transaction, row.session_id), reply, own.url, now);
+      await sql`update gateway_events set state = 'done'
+        where org_id = ${row.org_id} and event_id = ${row.event_id} and target = 'submit'`.execute(transaction);
+    }
+    return rows.length;
+  });
+}
+
+/** What the agent said in the turn, as an event of its own. Undefined when it said nothing. */
+async function replyOf(transaction: Db, row: OpenEvent, own: GatewayIdentity): Promise<GatewayEvent | undefined> {
+  const { rows } = await sql<{ slug: string; text: string | null }>`
+    select a.slug, string_agg(e.data ->> 'text', '' order by e.seq) as text
+    from turns t join agents a on a.id = t.agent_id
+    join events e on e.session_id = t.session_id and e.turn_id = t.id and e.type = 'message-produced' and e.seq between t.first_seq and t.last_seq
+    where t.id = ${row.turn_id} group by a.slug`.execute(transaction);
+  const [said] = rows;
+  if (said?.text === undefined || said.text === null || said.text === '') return undefined;
+  return {
+    id: `${row.turn_id}.reply`,
+    sender_id: said.slug,
+    sender_type: 'ai',
+    event_type: 'message',
+    message: said.text,
+    session_id: row.session_id,
+    ...(own.url === undefined ? {} : { sender_gateway_url: own.url }),
+    hops: [own.name],
+  };
+}
+
+async function participantsOf(db: Db, sessionId: string): Promise<Participant[]> {
+  const row = await db.selectFrom('sessions').select('participants').where('id', '=', sessionId).executeTakeFirst();
+  return row?.participants ?? [];
+}

@@ -1,0 +1,50 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { GatewayEvent } from './event.ts';
+
+export interface SeenEvent {
+  isNew: boolean;
+  state: 'received' | 'admitted' | 'done';
+  sessionId: string | undefined;
+  event: GatewayEvent | undefined;
+  /** Recorded so long ago that whoever was at it is gone. */
+  isStale: boolean;
+}
+
+const staleSeconds = 10;
+
+/** Records that this event is to do this here; an earlier copy of it is found instead. */
+export async function recordEvent(
+  db: Db,
+  orgId: number,
+  event: GatewayEvent,
+  target: string,
+  sessionId: string | undefined,
+): Promise<SeenEvent> {
+  const { rows: added } = await sql`
+    insert into gateway_events (org_id, event_id, target, session_id, event)
+    values (${orgId}, ${event.id}, ${target}, ${sessionId ?? null}, ${JSON.stringify(event)}) on conflict do nothing returning event_id`.execute(
+    db,
+  );
+  const { rows } = await sql<{ state: SeenEvent['state']; session_id: string | null; event: GatewayEvent; stale: boolean }>`
+    select state, session_id, event, created_at < now() - ${staleSeconds} * interval '1 second' as stale from gateway_events
+    where org_id = ${orgId} and event_id = ${event.id} and target = ${target}`.execute(db);
+  const [row] = rows;
+  return {
+    isNew: added.length > 0,
+    state: row?.state ?? 'received',
+    sessionId: row?.session_id ?? undefined,
+    event: row?.event,
+    isStale: row?.stale ?? false,
+  };
+}
+
+export async function finishEvent(db: Db, orgId: number, eventId: string, target: string): Promise<void> {
+  await sql`update gateway_events set state = 'done' where org_id = ${orgId} and event_id = ${eventId} and target = ${target}`.execute(db);
+}
+
+/** Gives the record back when what it stands for was refused: the sender may try again. */
+export async function forgetEvent(db: Db, orgId: number, eventId: string, target: string): Promise<void> {
+  await sql`delete from gateway_events
+    where org_id = ${orgId} and event_id = ${eventId} and target = ${target} and state = 'received'`.execute(db);
+}

@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import type { FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import type { GatewayEvent } from '../../gateway/event.ts';
+import { newId } from '../../ids.ts';
+import { assertMetadata } from '../../turn/open-session.ts';
+import { answered } from '../shared/answers.ts';
+import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { defaultAgent } from '../shared/default-agent.ts';
+import type { Server } from '../shared/fastify.ts';
+import { idempotencyKey } from '../shared/start-turn.ts';
+import { deliveryBody, done, eventBody } from './schemas.ts';
+
+const tags = ['Gateway'];
+const config = { family: 'base' as const };
+const ok = { status: 'ok' as const };
+
+/** Only where the gateway is on; elsewhere these paths do not exist. */
+export function gatewayRoutes(server: Server, context: Context): void {
+  const { gateway } = context;
+  if (gateway === undefined) return;
+  const guard = requireKey(context);
+
+  server.post(
+    '/v1/gateway/events',
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'Submit an event',
+        description: "A message runs a turn of the session's agent; `X-Svc-Session` names the session. Its reply goes to the participants.",
+        body: eventBody,
+        response: answered(200, done),
+      },
+    },
+    async (request, reply) => {
+      const { id: orgId } = principalOf(request).organization;
+      const event = eventOf(request.body, request);
+      const sessionId = await gateway.submit(orgId, event, () => defaultAgent(context, request));
+      if (sessionId !== undefined) reply.header('x-svc-session', sessionId);
+      return ok;
+    },
+  );
+
+  server.post(
+    '/v1/gateway/deliveries',
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'Deliver an event',
+        description: 'Puts the event into the log of a session here, or sends it on to `recipient_gateway_url`.',
+        body: deliveryBody,
+        response: answered(200, done),
+      },
+    },
+    async (request) => {
+      const { recipient_id: recipientId, event, session_id: sessionId, recipient_gateway_url: recipientGatewayUrl } = request.body;
+      await gateway.deliver(principalOf(request).organization.id, {
+        recipientId,
+        event: eventOf(event, request),
+        sessionId,
+        recipientGatewayUrl,
+      });
+      return ok;
+    },
+  );
+}
+
+/** An event without an id gets one: of the Idempotency-Key, so that a retry is the same event, or a new one. */
+function eventOf(body: Static<typeof eventBody>, request: FastifyRequest): GatewayEvent {
+  if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid');
+  const key = idempotencyKey(request);
+  const keyed = key === undefined ? undefined : `idem_${createHash('sha256').update(key).digest('hex')}`;
+  return {
+    id: body.id ?? keyed ?? newId('evt_'),
+    sender_id: body.sender_id,
+    sender_type: body.sender_type,
+    event_type: body.event_type,
+    ...(body.message === undefined ? {} : { message: body.message }),
+    ...(body.session_id === undefined ? {} : { session_id: body.session_id }),
+    ...(body.sender_gateway_url === undefined ? {} : { sender_gateway_url: body.sender_gateway_url }),
+    ...(body.metadata === undefined ? {} : { metadata: body.metadata }),
+    hops: body.hops ?? [],
+  };
+}

@@ -1,0 +1,257 @@
+// Submitting and delivering events (spec 4.12).
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent, createOrganization, type TestOrganization } from '../../support/accounts.ts';
+import { type Answer, startParley } from '../../support/parley.ts';
+import { startReceiver } from '../../support/webhook-receiver.ts';
+
+const notFound = '{"detail":"Not Found"}';
+const ownUrl = 'https://here.example.com';
+const settings = { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_PUBLIC_URL: `${ownUrl}/` };
+const parley = await startParley({ after }, { settings });
+
+async function newOrganization(): Promise<TestOrganization> {
+  const org = await createOrganization(parley);
+  await createAgent(parley, org.key, 'helper');
+  await parley.call('PATCH', '/api/organization', { key: org.key, body: { default_agent: 'helper' } });
+  return org;
+}
+
+const message = (text: string, more: Record<string, unknown> = {}) => ({
+  sender_id: 'ada',
+  sender_type: 'human',
+  event_type: 'message',
+  message: text,
+  ...more,
+});
+
+async function submit(org: TestOrganization, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  return parley.call('POST', '/v1/gateway/events', { key: org.key, body, headers });
+}
+
+async function deliver(org: TestOrganization, body: unknown): Promise<Answer> {
+  return parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body });
+}
+
+/** The managed log, once the session rests after `turns` turns. */
+async function logOf(org: TestOrganization, sessionId: string, turns: number) {
+  for (;;) {
+    const answer = await parley.call('GET', `/${org.slug}/helper/v1/managed-agents/sessions/${sessionId}`, { key: org.key });
+    assert.equal(answer.status, 200, answer.text);
+    const ended = answer.body.events.filter((event: { type: string }) => event.type === 'session.status_idle');
+    if (ended.length >= turns) return answer.body.events;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function sessionOf(org: TestOrganization, sessionId: string) {
+  return (await parley.call('GET', `/v1/sessions/${sessionId}`, { key: org.key })).body;
+}
+
+test('off by default: both routes are 404', async (t) => {
+  const plain = await startParley(t);
+  for (const path of ['/v1/gateway/events', '/v1/gateway/deliveries']) {
+    const answer = await plain.call('POST', path, { key: plain.apiKey, body: message('hello') });
+    assert.deepEqual([answer.status, answer.text], [404, notFound]);
+  }
+});
+
+test('a submitted message runs a turn of the session’s agent, attributed to the sender', async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const answer = await submit(org, message('/say Hello, Ada.', { session_id: id }));
+  assert.deepEqual([answer.status, answer.text], [200, '{"status":"ok"}']);
+  assert.equal(answer.headers['x-svc-session'], id);
+  const events = await logOf(org, id, 1);
+  const said = events.find((event: { type: string }) => event.type === 'user.message');
+  assert.deepEqual([said.text, said.participant_name, said.participant_type], ['/say Hello, Ada.', 'ada', 'human']);
+  assert.equal(events.find((event: { type: string }) => event.type === 'agent.message').text, 'Hello, Ada.');
+  assert.deepEqual((await sessionOf(org, id)).participants, [{ name: 'ada', type: 'human' }]);
+});
+
+test('without a session_id a session is created for the sender and the metadata', async () => {
+  const org = await newOrganization();
+  const answer = await submit(org, message('/say hi', { metadata: { topic: 'tea' } }));
+  assert.equal(answer.status, 200);
+  const session = await sessionOf(org, String(answer.headers['x-svc-session']));
+  assert.deepEqual(session.metadata, { topic: 'tea' });
+  assert.deepEqual(session.participants, [{ name: 'ada', type: 'human' }]);
+  await logOf(org, session.id, 1);
+});
+
+test('an event is acted on once, by its id or its Idempotency-Key', async () => {
+  const org = await newOrganization();
+  const body = message('/say once', { id: 'event-1' });
+  const answers = await Promise.all([submit(org, body), submit(org, body), submit(org, body)]);
+  assert.deepEqual(
+    answers.map((answer) => answer.status),
+    [200, 200, 200],
+  );
+  const sessions = new Set(answers.map((answer) => answer.headers['x-svc-session']));
+  assert.equal(sessions.size, 1);
+  const events = await logOf(org, String([...sessions][0]), 1);
+  assert.equal(events.filter((event: { type: string }) => event.type === 'user.message').length, 1);
+
+  const keyed = { 'idempotency-key': 'k1' };
+  const first = await submit(org, message('/say keyed'), keyed);
+  const second = await submit(org, message('/say keyed'), keyed);
+  assert.equal(second.headers['x-svc-session'], first.headers['x-svc-session']);
+  const other = await submit(org, message('/say other'), keyed);
+  assert.deepEqual([other.status, other.body.detail.error], [422, 'idempotency_key_reused']);
+  await logOf(org, String(first.headers['x-svc-session']), 1);
+});
+
+test('a delivery is an entry in the log of the recipient’s newest session that no turn answers', async () => {
+  const org = await newOrganization();
+  const older = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say one', { session_id: older }));
+  const newer = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say two', { session_id: newer }));
+  await logOf(org, newer, 1);
+  const event = { id: 'd-1', sender_id: 'scout', sender_type: 'ai', event_type: 'message', message: 'Found it.' };
+  for (let count = 0; count < 2; count += 1) {
+    const answer = await deliver(org, { recipient_id: 'ada', event });
+    assert.deepEqual([answer.status, answer.text], [200, '{"status":"ok"}']);
+  }
+  const events = await logOf(org, newer, 1);
+  const noted = events.filter((entry: { participant_name?: string }) => entry.participant_name === 'scout');
+  assert.deepEqual(
+    noted.map((entry: Record<string, unknown>) => [entry.type, entry.text, entry.participant_type]),
+    [['user.message', 'Found it.', 'ai']],
+  );
+  assert.equal(events.at(-1).text, 'Found it.');
+  assert.equal((await sessionOf(org, newer)).participants.length, 2);
+
+  assert.equal((await deliver(org, { recipient_id: 'helper', session_id: older, event: { ...event, id: 'd-2' } })).status, 200);
+  assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
+});
+
+test('an unknown recipient or session is 404, also when it is another org’s', async () => {
+  const org = await newOrganization();
+  const other = await newOrganization();
+  const theirs = (await parley.call('POST', '/v1/sessions', { key: other.key })).body.id;
+  await submit(other, message('/say hi', { session_id: theirs }));
+  const event = message('hello');
+  const answers = [
+    await submit(org, message('hello', { session_id: 'ses_unknown' })),
+    await submit(org, message('hello', { session_id: theirs })),
+    await submit(org, message('hello', { session_id: 'x'.repeat(300) })),
+    await deliver(org, { recipient_id: 'nobody', event }),
+    await deliver(org, { recipient_id: 'ada', event }),
+    await deliver(org, { recipient_id: 'helper', event }),
+    await deliver(org, { recipient_id: 'helper', session_id: theirs, event }),
+  ];
+  for (const answer of answers) assert.deepEqual([answer.status, answer.text], [404, notFound]);
+  await logOf(other, theirs, 1);
+});
+
+test('no key, a bad body: 401, 422', async () => {
+  const org = await newOrganization();
+  for (const path of ['/v1/gateway/events', '/v1/gateway/deliveries']) {
+    const answer = await parley.call('POST', path, { body: message('hi') });
+    assert.deepEqual([answer.status, answer.text], [401, '{"detail":"Unauthorized"}']);
+  }
+  const tooMany = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 1]));
+  const bad = [
+    {},
+    { sender_id: 'ada', sender_type: 'human' },
+    message('hi', { sender_type: 'robot' }),
+    message('hi', { sender_id: '' }),
+    message('hi', { metadata: tooMany }),
+    message('hi', { metadata: [] }),
+    message('hi', { session_id: 7 }),
+    message('hi', { hops: Array.from({ length: 9 }, (_, index) => `https://g${index}.example.com`) }),
+    message('x'.repeat(200_001)),
+    message('hi', { sender_gateway_url: 'not a url' }),
+  ];
+  for (const body of bad) {
+    assert.equal((await submit(org, body)).status, 422, JSON.stringify(body).slice(0, 100));
+    assert.equal((await deliver(org, { recipient_id: 'helper', event: body })).status, 422);
+  }
+  assert.equal((await deliver(org, { event: message('hi') })).status, 422);
+  assert.equal((await deliver(org, { recipient_id: 'helper' })).status, 422);
+  const list = await parley.call('GET', `/${org.slug}/helper/v1/sessions`, { key: org.key });
+  assert.equal(list.body.total, 0);
+});
+
+test('gateways on private addresses are refused unless the operator allows them', async (t) => {
+  const strict = await startParley(t, { settings: { PARLEY_GATEWAY: '1' } });
+  const body = message('hi', { sender_gateway_url: 'http://10.0.0.1' });
+  const answer = await strict.call('POST', '/v1/gateway/events', { key: strict.apiKey, body });
+  assert.deepEqual([answer.status, answer.body.detail.error], [422, 'destination_refused']);
+  const forward = { recipient_id: 'bob', recipient_gateway_url: 'https://169.254.169.254', event: message('hi') };
+  assert.equal((await strict.call('POST', '/v1/gateway/deliveries', { key: strict.apiKey, body: forward })).status, 422);
+});
+
+test('the message and the reply go to every participant at another gateway, but not to their own sender', async (t) => {
+  const org = await newOrganization();
+  const [west, east] = [await startReceiver(t), await startReceiver(t)];
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const from = (name: string, url: string, text: string) =>
+    message(text, { sender_id: name, sender_type: 'ai', session_id: id, sender_gateway_url: new URL(url).origin });
+  await submit(org, from('wes', west.url, '/say welcome, wes'));
+  await west.until((received) => received.length === 1);
+  await submit(org, from('eve', east.url, '/say welcome, eve'));
+  await west.until((received) => received.length === 3);
+  await east.until((received) => received.length === 1);
+  await parley.context.courier.idle();
+  const heard = (receiver: typeof west) =>
+    receiver.received.map(({ body }) => [body.recipient_id, body.event.sender_id, body.event.message]);
+  assert.deepEqual(heard(west), [
+    ['wes', 'helper', 'welcome, wes'],
+    ['wes', 'eve', '/say welcome, eve'],
+    ['wes', 'helper', 'welcome, eve'],
+  ]);
+  assert.deepEqual(heard(east), [['eve', 'helper', 'welcome, eve']]);
+  const [reply] = east.received;
+  assert.equal(reply?.path, '/v1/gateway/deliveries');
+  assert.deepEqual(reply?.body.event.hops, [ownUrl]);
+  assert.deepEqual([reply?.body.event.sender_gateway_url, reply?.body.event.session_id], [ownUrl, id]);
+});
+
+test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {
+  const org = await newOrganization();
+  const other = await startReceiver(t);
+  const hops = ['https://first.example.com'];
+  const body = {
+    recipient_id: 'bob',
+    recipient_gateway_url: new URL(other.url).origin,
+    session_id: 'ses_there',
+    event: message('pass it on', { id: 'f-1', hops }),
+  };
+  await deliver(org, body);
+  await deliver(org, body);
+  await other.until((received) => received.length === 1);
+  await parley.context.courier.idle();
+  assert.equal(other.received.length, 1);
+  assert.deepEqual(other.received[0]?.body, {
+    recipient_id: 'bob',
+    event: { ...message('pass it on'), id: 'f-1', hops: [...hops, ownUrl] },
+    session_id: 'ses_there',
+  });
+});
+
+test('what already passed here, or passed eight gateways, goes no further', async (t) => {
+  const org = await newOrganization();
+  const other = await startReceiver(t);
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const looped = message('again', { hops: ['https://there.example.com', ownUrl], session_id: id });
+  assert.equal((await submit(org, looped)).text, '{"status":"ok"}');
+  assert.equal((await deliver(org, { recipient_id: 'helper', session_id: id, event: looped })).text, '{"status":"ok"}');
+  const tired = message('far', { hops: Array.from({ length: 8 }, (_, index) => `https://g${index}.example.com`) });
+  const forward = { recipient_id: 'bob', recipient_gateway_url: new URL(other.url).origin, event: tired };
+  assert.equal((await deliver(org, forward)).text, '{"status":"ok"}');
+  await parley.context.courier.idle();
+  assert.equal(other.received.length, 0);
+  const session = await sessionOf(org, id);
+  assert.deepEqual(session.participants, []);
+});
+
+test('an event without a message only makes its sender known', async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const joined = { sender_id: 'bob', sender_type: 'human', event_type: 'join', session_id: id };
+  assert.equal((await submit(org, joined)).status, 200);
+  assert.deepEqual((await sessionOf(org, id)).participants, [{ name: 'bob', type: 'human' }]);
+  assert.equal((await deliver(org, { recipient_id: 'bob', event: message('hi bob') })).status, 200);
+});
