@@ -1,4 +1,6 @@
+import { buildMissing } from './build-missing.mjs';
 import { becomeNode, installMissing } from './install.mjs';
 
 installMissing('all');
+buildMissing();
 becomeNode('test/run/main.ts', process.argv.slice(2));

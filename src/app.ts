@@ -49,7 +49,10 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
   server.decorate('streams', streams);
-  server.addHook('preClose', async () => streams.close());
+  server.addHook('preClose', async () => {
+    streams.close();
+    context.feed.close();
+  });
   acceptJsonOnly(server);
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));

@@ -56,6 +56,11 @@ export class Feed {
         }
   }
 
+  /** Ends every watching: the process stops, and what is still to come is written elsewhere. */
+  close(): void {
+    for (const set of [...this.subscriptions.values()]) for (const subscription of [...set]) subscription.close();
+  }
+
   get watcherCount(): number {
     let count = 0;
     for (const set of this.subscriptions.values()) count += set.size;

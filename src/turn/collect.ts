@@ -1,3 +1,4 @@
+import { ServiceError } from '../errors.ts';
 import {
   type ApprovalRequested,
   isStored,
@@ -8,6 +9,7 @@ import {
   type TurnFailed,
 } from '../session/events.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
+import { isRest } from './watch.ts';
 
 /** What a turn came to, for a surface that answers once. */
 export interface TurnOutcome {
@@ -32,7 +34,7 @@ export type OutcomePart =
 
 export type ToolState = 'running' | 'completed' | 'error' | 'denied' | 'interrupted';
 
-/** Unary is the stream, collected. */
+/** Unary is the stream, collected. Throws when the watching ended before the turn came to rest: the process stops. */
 export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Promise<TurnOutcome> {
   const outcome: TurnOutcome = {
     turnId: '',
@@ -46,7 +48,16 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
     ended: undefined,
     failed: undefined,
   };
-  for await (const batch of updates) for (const update of batch) if (isStored(update)) addEvent(outcome, update);
+  let last: StoredEvent | undefined;
+  for await (const batch of updates) {
+    for (const update of batch) {
+      if (!isStored(update)) continue;
+      addEvent(outcome, update);
+      last = update;
+    }
+  }
+  if (last === undefined || !isRest(last.type))
+    throw new ServiceError('unavailable', 'The server is shutting down; the turn goes on without it.', { retryAfterSeconds: 1 });
   return outcome;
 }
 

@@ -49,6 +49,7 @@ export function watchAgain(feed: Feed, sessionId: string, turnId: string, after:
   return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live, true) };
 }
 
-function isRest(type: string): boolean {
+/** Whether a turn that wrote this does nothing more by itself. */
+export function isRest(type: string): boolean {
   return type === 'turn-ended' || type === 'turn-failed' || type === 'approval-requested';
 }

@@ -13,7 +13,11 @@ after(() => rmSync(directory, { recursive: true }));
 
 async function runToEnd(settings: Record<string, string>, args: string[] = []): Promise<{ code: number | null; output: string }> {
   const printed: string[] = [];
-  const child = spawnServer({ PARLEY_DATA_DIR: directory, PORT: '0', ...settings }, (text) => printed.push(text), args);
+  const child = spawnServer(
+    { PARLEY_DATA_DIR: directory, PORT: '0', PARLEY_LOG_LEVEL: 'error', ...settings },
+    (text) => printed.push(text),
+    args,
+  );
   await once(child, 'close');
   return { code: child.exitCode, output: printed.join('') };
 }

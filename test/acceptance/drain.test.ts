@@ -1,0 +1,102 @@
+// Stopping (decisions 8): what a signal does to requests and to turns that run.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+
+async function post(server: ServerProcess, path: string, body: unknown): Promise<Response> {
+  const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' };
+  return fetch(`${server.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+async function transcript(server: ServerProcess, session: string): Promise<{ role: string; text: string }[]> {
+  const headers = { authorization: `Bearer ${server.apiKey}` };
+  const response = await fetch(`${server.url}/demo/assistant/v1/sessions/${session}/messages`, { headers });
+  assert.equal(response.status, 200);
+  const { messages } = (await response.json()) as { messages: { role: string; text: string }[] };
+  return messages;
+}
+
+/** Begins a streamed turn and resolves when its first words are there; `rest` reads to the end of the stream. */
+async function beginTurn(server: ServerProcess, session: string, text: string): Promise<{ rest: Promise<string> }> {
+  assert.equal((await post(server, '/demo/assistant/v1/sessions', { session_id: session })).status, 200);
+  const response = await post(server, `/demo/assistant/v1/sessions/${session}/messages`, { text, stream: true });
+  assert.equal(response.status, 200);
+  assert.ok(response.body);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let received = '';
+  while (!received.includes('event: text')) {
+    const { value, done } = await reader.read();
+    assert.ok(!done, received);
+    received += value;
+  }
+  const readRest = async () => {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return received;
+      received += value;
+    }
+  };
+  return { rest: readRest() };
+}
+
+test('SIGTERM lets a running turn finish, takes no new one, and turns readiness off', async (t) => {
+  const server = await startServer(t);
+  const { rest } = await beginTurn(server, 'finishing', '/words 40\n/delay 50');
+  process.kill(server.pid, 'SIGTERM');
+  while ((await fetch(`${server.url}/readyz`)).status === 200);
+  const ready = await fetch(`${server.url}/readyz`);
+  assert.equal(ready.status, 503);
+  assert.match(ready.headers.get('retry-after') ?? '', /^\d+$/);
+  assert.equal((await fetch(`${server.url}/healthz`)).status, 200);
+  const refused = await post(server, '/demo/assistant/v1/sessions/finishing/messages', { text: 'one more' });
+  assert.equal(refused.status, 503);
+  assert.match(refused.headers.get('retry-after') ?? '', /^\d+$/);
+  assert.equal(typeof ((await refused.json()) as { detail: unknown }).detail, 'string');
+
+  const stream = await rest;
+  assert.match(stream, /event: done\n/);
+  assert.equal(await server.stop(), 0);
+  assert.doesNotMatch(server.output(), /"level":[56]0/);
+});
+
+test('a turn that outlasts the drain is handed over: the next start brings it to its end', async (t) => {
+  const server = await startServer(t, { settings: { PARLEY_DRAIN_SECONDS: '1' } });
+  const { rest } = await beginTurn(server, 'handed-over', '/words 30\n/delay 200');
+  const begun = performance.now();
+  const code = server.stop();
+  assert.doesNotMatch(await rest, /event: done\n/);
+  assert.equal(await code, 0);
+  const elapsed = performance.now() - begun;
+  assert.ok(elapsed > 900 && elapsed < 5_000, `stopped after ${elapsed} ms`);
+  await server.start();
+  let messages = await transcript(server, 'handed-over');
+  for (const until = Date.now() + 30_000; messages.length < 2 && Date.now() < until; ) messages = await transcript(server, 'handed-over');
+  assert.deepEqual(
+    messages.map(({ role, text }) => [role, text.split(' ').length > 20]),
+    [
+      ['user', false],
+      ['assistant', true],
+    ],
+  );
+});
+
+test('Ctrl-C stops at once, also with a unary call under way and a second Ctrl-C', async (t) => {
+  const server = await startServer(t);
+  assert.equal((await post(server, '/v1/sessions', { session_id: 'cut' })).status, 200);
+  const call = post(server, '/v1/sessions/cut/messages', { text: '/words 100\n/delay 100' });
+  // The turn runs once its message counts.
+  for (;;) {
+    const headers = { authorization: `Bearer ${server.apiKey}` };
+    const state = await fetch(`${server.url}/demo/assistant/v1/sessions`, { headers });
+    const { sessions } = (await state.json()) as { sessions: { message_count: number }[] };
+    if (sessions.some(({ message_count }) => message_count > 0)) break;
+  }
+  const begun = performance.now();
+  process.kill(server.pid, 'SIGINT');
+  process.kill(server.pid, 'SIGINT');
+  assert.equal(await server.stop('SIGINT'), 0);
+  assert.ok(performance.now() - begun < 5_000);
+  const answer = await call;
+  assert.equal(answer.status, 503);
+  assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+});
