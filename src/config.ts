@@ -69,6 +69,11 @@ const settings = {
   ),
   PARLEY_LEASE_MS: setting('how long a silent process keeps its turns before another takes them over', '5000', integer(500, 600_000)),
   PARLEY_DRAIN_SECONDS: setting('how long running turns may go on after SIGTERM', '30', integer(0, 3_600)),
+  PARLEY_STREAM_STALL_MS: setting(
+    'how long a reader of a stream may take nothing before it is cut off; its cursor stays valid',
+    '20000',
+    integer(100, 600_000),
+  ),
   PARLEY_AUDIT_TOKENS: setting('1 records every minted session token in the audit log', '0', flag),
   PARLEY_PRICES: setting('JSON map of provider/model to micro-dollars a token, over the built-in table', '{}', parsePrices),
   PARLEY_LOG_LEVEL: setting(

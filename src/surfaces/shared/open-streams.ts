@@ -38,6 +38,10 @@ export class OpenStreams {
     this.stopListening = context.directory.onChange((change) => void this.recheck(change));
   }
 
+  get stalledMs(): number {
+    return this.context.config.PARLEY_STREAM_STALL_MS;
+  }
+
   get size(): number {
     return this.streams.size;
   }

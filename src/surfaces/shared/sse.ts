@@ -4,9 +4,6 @@ import type { FastifyReply } from 'fastify';
 import { bearerOf, principalOf } from './authenticate.ts';
 import type { ClosingReason } from './open-streams.ts';
 
-/** A reader that takes nothing for this long is cut; its cursor is with the client. */
-const stalledMs = 20_000;
-
 /**
  * Streams text as Server-Sent Events. The source is only asked for more when the socket has taken what came before, so
  * that a slow reader holds one batch and no queue; comments keep an idle stream alive. Returns when the source or the
@@ -34,27 +31,28 @@ export async function sendEvents(
     abort.abort();
   });
   try {
-    await pump(response, source, abort);
+    await pump(response, source, abort, reply.server.streams.stalledMs);
   } finally {
     leave();
     response.end(last);
   }
 }
 
-async function pump(response: ServerResponse, source: AsyncGenerator<string>, abort: AbortController): Promise<void> {
+async function pump(response: ServerResponse, source: AsyncGenerator<string>, abort: AbortController, stalledMs: number): Promise<void> {
   const closed = () => abort.abort();
   response.once('close', closed);
   try {
     for await (const text of source) {
       if (response.destroyed || abort.signal.aborted) break;
-      if (text !== '' && !response.write(text)) await drained(response, abort.signal);
+      if (text !== '' && !response.write(text)) await drained(response, abort.signal, stalledMs);
     }
   } finally {
     response.off('close', closed);
   }
 }
 
-async function drained(response: ServerResponse, signal: AbortSignal): Promise<void> {
+/** A reader that takes nothing for too long is cut; its cursor is with the client. */
+async function drained(response: ServerResponse, signal: AbortSignal, stalledMs: number): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(stalledMs)]);
   try {
     await once(response, 'drain', { signal: limit });

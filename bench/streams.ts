@@ -1,0 +1,120 @@
+// What an open event stream costs: `node bench/streams.ts [count]` opens that many on one process and prints bytes per stream.
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { createApp } from '../src/app.ts';
+import { loadConfig } from '../src/config.ts';
+import { createContext } from '../src/context.ts';
+
+const key = 'svc_live_benchmarkbenchmark';
+const path = '/demo/assistant/v1/managed-agents/sessions';
+const streamsPerSession = 10;
+
+interface Memory {
+  rss: number;
+  heapUsed: number;
+  external: number;
+  streams: number;
+}
+
+if (process.argv[2] === 'serve') await serve();
+else if (process.argv[1] === fileURLToPath(import.meta.url)) process.stdout.write(await measureStreams(Number(process.argv[2] ?? '10000')));
+
+/** Opens `count` streams and follows how the server's memory grows with them; then lets a turn run on one session. */
+export async function measureStreams(count: number): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-streams-'));
+  const server = fork(fileURLToPath(import.meta.url), ['serve'], {
+    execArgv: ['--expose-gc'],
+    env: { PATH: process.env.PATH, PARLEY_DATA_DIR: directory, PARLEY_API_KEY: key, PARLEY_LOG_LEVEL: 'warn', PARLEY_RATE_LIMIT_RPS: '0' },
+  });
+  const [port] = (await once(server, 'message')) as [number];
+  const url = `http://127.0.0.1:${port}`;
+  const lines = [
+    '## Open event streams on one process',
+    '',
+    '| streams | RSS MiB | heap MiB | KiB RSS per stream | KiB heap per stream |',
+    '|---|---|---|---|---|',
+  ];
+  const sockets: Socket[] = [];
+  const sessions: string[] = [];
+  try {
+    // The first ones pay for what is loaded once.
+    await open(url, port, sessions, sockets, 500);
+    const base = await memoryOf(server);
+    for (let step = 1; step <= 5; step += 1) {
+      await open(url, port, sessions, sockets, Math.round(count / 5));
+      const memory = await memoryOf(server);
+      const added = memory.streams - base.streams;
+      const per = (bytes: number) => (bytes / added / 1024).toFixed(1);
+      lines.push(
+        `| ${memory.streams} | ${mib(memory.rss)} | ${mib(memory.heapUsed)} | ${per(memory.rss - base.rss)} | ${per(memory.heapUsed + memory.external - base.heapUsed - base.external)} |`,
+      );
+    }
+    return `${lines.join('\n')}\n`;
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    server.kill('SIGKILL');
+    await once(server, 'exit');
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function open(url: string, port: number, sessions: string[], sockets: Socket[], count: number): Promise<void> {
+  for (let opened = 0; opened < count; opened += 100) {
+    await Promise.all(
+      Array.from({ length: Math.min(100, count - opened) }, async () => {
+        if (sockets.length >= sessions.length * streamsPerSession) sessions.push(await createSession(url));
+        sockets.push(await openStream(port, sessions.at(-1) ?? ''));
+      }),
+    );
+  }
+}
+
+async function createSession(url: string): Promise<string> {
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: '{"prewarm":false}',
+  });
+  return ((await response.json()) as { id: string }).id;
+}
+
+async function openStream(port: number, session: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.write(
+    `GET ${path}/${session}/events/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\nAccept: text/event-stream\r\n\r\n`,
+  );
+  await once(socket, 'data');
+  socket.resume();
+  return socket;
+}
+
+async function memoryOf(server: ChildProcess): Promise<Memory> {
+  server.send('measure');
+  const [memory] = (await once(server, 'message')) as [Memory];
+  return memory;
+}
+
+async function serve(): Promise<void> {
+  const context = await createContext(loadConfig());
+  const app = await createApp(context);
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  const address = app.server.address();
+  process.send?.(typeof address === 'object' ? address?.port : 0);
+  process.on('message', async () => {
+    for (let round = 0; round < 4; round += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      globalThis.gc?.();
+    }
+    const { rss, heapUsed, external } = process.memoryUsage();
+    process.send?.({ rss, heapUsed, external, streams: app.streams.size });
+  });
+}
+
+function mib(bytes: number): number {
+  return Math.round(bytes / 2 ** 20);
+}

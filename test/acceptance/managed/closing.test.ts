@@ -1,0 +1,127 @@
+// Streams that the server ends, and streams that it keeps.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startApp } from '../../support/app.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
+import { collect, fields, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
+
+test('an expired token ends its stream after 60 s of grace with a frame that says so', async (t) => {
+  let now = Date.now();
+  const app = await startApp(t, { clock: { now: () => new Date(now) } });
+  const client = new ManagedClient(app, await mintToken(app, { end_user_id: 'alice', ttl_seconds: 60 }));
+  const id = await client.create();
+  const stream = await client.follow(id);
+  const iterator = stream[Symbol.asyncIterator]();
+  now += 115_000;
+  await new ManagedClient(app).say(id, '/say still there');
+  await readUntil(iterator, ({ event }) => event === 'session.status_idle');
+  assert.equal((await client.request('GET', `/sessions/${id}`)).status, 401, 'the token opens nothing any more');
+  app.context.directory.invalidate('*');
+  now += 6_000;
+  const [closing] = await readUntil(iterator, () => true);
+  assert.equal(closing?.event, 'stream.closed');
+  assert.equal(closing?.data.reason, 'token_expired');
+  assert.equal(closing?.data.seq, undefined);
+  assert.equal((await iterator.next()).done, true);
+  await closedStreams(app);
+});
+
+test('revoking a key closes its streams and no others', async (t) => {
+  const app = await startApp(t);
+  const minted = await app.request('POST', '/api/api_keys', { name: 'Doomed', scopes: [] });
+  const { api_key: key, secret } = fields(minted) as { api_key: { id: number }; secret: string };
+  const doomed = new ManagedClient(app, secret);
+  const safe = new ManagedClient(app);
+  const id = await safe.create();
+  const [ending, staying] = [await doomed.follow(id), await safe.follow(id)];
+  assert.equal((await app.request('DELETE', `/api/api_keys/${key.id}`)).status, 204);
+  const frames = await collect(ending);
+  assert.equal(frames.at(-1)?.data.reason, 'credential_revoked');
+  await safe.say(id, '/say still here');
+  await readUntil(staying[Symbol.asyncIterator](), ({ event }) => event === 'session.status_idle');
+  staying.leave();
+});
+
+test('suspending an organization closes its streams', async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app, await mintToken(app, { end_user_id: 'alice' }));
+  const stream = await client.follow(await client.create());
+  const operator = { authorization: `Bearer ${app.operatorKey}` };
+  assert.equal((await app.request('PATCH', '/operator/organizations/demo', { status: 'suspended' }, operator)).status, 200);
+  assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
+});
+
+test('a key revoked by another process closes its streams here', { skip: engine === 'pglite' && 'one process owns PGlite' }, async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const here = await startApp(t, { database });
+  const there = await startApp(t, { database });
+  const minted = await here.request('POST', '/api/api_keys', { name: 'Doomed', scopes: [] });
+  const { api_key: key, secret } = fields(minted) as { api_key: { id: number }; secret: string };
+  const client = new ManagedClient(here, secret);
+  const stream = await client.follow(await client.create());
+  assert.equal((await there.request('DELETE', `/api/api_keys/${key.id}`)).status, 204);
+  assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
+});
+
+test('closing the server ends every stream with a frame that says so', async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const stream = await client.follow(await client.create());
+  const frames = collect(stream);
+  app.server.streams.close();
+  assert.equal((await frames).at(-1)?.data.reason, 'server_shutdown');
+});
+
+test('a comment keeps an idle stream alive every 15 s', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const id = await client.create();
+  const stream = await client.follow(id, '?until=idle');
+  const frames = collect(stream);
+  for (let second = 0; second < 45; second += 1) {
+    t.mock.timers.tick(1_000);
+    // What was written leaves for the socket meanwhile.
+    await sleep(2);
+  }
+  t.mock.timers.reset();
+  await client.say(id, '/say done');
+  await frames;
+  assert.deepEqual(stream.comments, ['keep-alive', 'keep-alive', 'keep-alive']);
+});
+
+test('a reader that takes nothing is cut, holds a bounded amount, and hurts no other', async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_STREAM_STALL_MS: '300' } });
+  const client = new ManagedClient(app);
+  const id = await client.create();
+  const url = new URL(await app.listen());
+  const socket = connect(Number(url.port), url.hostname);
+  socket.pause();
+  socket.write(`GET ${client.base}/sessions/${id}/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${app.apiKey}\r\n\r\n`);
+  const reader = await client.follow(id);
+  const iterator = reader[Symbol.asyncIterator]();
+  const big = 'x'.repeat(190_000);
+  for (let turn = 0; turn < 60 && app.server.streams.size === 2; turn += 1) {
+    await client.say(id, `/say ${big}`);
+    await readUntil(iterator, ({ event }) => event === 'session.status_idle');
+  }
+  const until = Date.now() + 10_000;
+  while (app.server.streams.size > 1 && Date.now() < until) await sleep(20);
+  assert.equal(app.server.streams.size, 1, 'the stalled reader is gone, the other is not');
+  socket.destroy();
+  reader.leave();
+  const entries = (await client.state(id)).events;
+  assert.deepEqual(
+    entries.map((entry) => entry.seq),
+    entries.map((_, index) => index + 1),
+  );
+});
+
+async function closedStreams(app: { server: { streams: { size: number } } }): Promise<void> {
+  const until = Date.now() + 5_000;
+  while (app.server.streams.size > 0 && Date.now() < until) await sleep(10);
+  assert.equal(app.server.streams.size, 0);
+}
