@@ -1,9 +1,9 @@
 import { Drafts } from './drafts.ts';
-import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
-import type { SessionLog } from './log.ts';
+import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
 /** A watcher this far behind is not sent more: it reads the rest from the log when it is ready. */
 const maxPending = 1_024;
+const nothing: SessionUpdate[] = [];
 
 /** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
 export class Feed {
@@ -71,11 +71,12 @@ export class Feed {
 /** One watcher's inbox, bounded: it forgets rather than grows, and knows that it did. Whoever subscribes closes it. */
 export class Subscription {
   readonly live: boolean;
+  /** Called when there may be something to take, and when it is closed. One watcher, so one listener. */
+  onNews: (() => void) | undefined;
+  closed = false;
   private readonly onClose: () => void;
-  private pending: SessionUpdate[] = [];
+  private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
-  private wake: (() => void) | undefined;
-  private closed = false;
 
   constructor(live: boolean, onClose: () => void) {
     this.live = live;
@@ -84,28 +85,22 @@ export class Subscription {
 
   push(update: SessionUpdate): void {
     if (!isStored(update) && !this.live) return;
-    if (this.pending.length >= maxPending) this.pending = [];
+    if (this.pending === nothing || this.pending.length >= maxPending) this.pending = [];
     if (isStored(update)) this.knownSeq = Math.max(this.knownSeq, update.seq);
     this.pending.push(update);
-    this.wake?.();
+    this.onNews?.();
   }
 
   lookAgain(lastSeq: number): void {
     this.knownSeq = Math.max(this.knownSeq, lastSeq);
-    this.wake?.();
+    this.onNews?.();
   }
 
-  /** What arrived since the last call; waits for something. Undefined once closed. */
-  async take(cursor: number): Promise<{ updates: SessionUpdate[]; knownSeq: number } | undefined> {
-    while (!this.closed && this.pending.length === 0 && this.knownSeq <= cursor) {
-      await new Promise<void>((resolve) => {
-        this.wake = resolve;
-      });
-      this.wake = undefined;
-    }
-    if (this.closed) return undefined;
+  /** What arrived since the last call, for someone who has read up to `cursor`. Undefined when there is nothing. */
+  take(cursor: number): { updates: SessionUpdate[]; knownSeq: number } | undefined {
+    if (this.closed || (this.pending.length === 0 && this.knownSeq <= cursor)) return undefined;
     const updates = this.pending;
-    this.pending = [];
+    this.pending = nothing;
     return { updates, knownSeq: this.knownSeq };
   }
 
@@ -117,86 +112,8 @@ export class Subscription {
   close(): void {
     if (this.closed) return;
     this.closed = true;
-    this.pending = [];
+    this.pending = nothing;
     this.onClose();
-    this.wake?.();
+    this.onNews?.();
   }
-}
-
-/**
- * Yields every stored event after `after` once and in order, and live fragments as they come, in batches: first from the
- * log, then from the subscription, and from the log again wherever the subscription missed something. Ends when the
- * subscription is closed. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
- */
-export async function* follow(
-  log: SessionLog,
-  subscription: Subscription,
-  sessionId: string,
-  after: number,
-  replay: boolean,
-): AsyncGenerator<SessionUpdate[]> {
-  let cursor = after;
-  const preview = new Preview();
-  async function* readOn(): AsyncGenerator<StoredEvent[]> {
-    for await (const events of log.readAll(sessionId, cursor)) {
-      cursor = lastSeq(events, cursor);
-      for (const event of events) preview.close(event);
-      yield events;
-    }
-  }
-  if (replay) yield* readOn();
-  for (;;) {
-    const taken = await subscription.take(cursor);
-    if (taken === undefined) return;
-    const fresh: SessionUpdate[] = [];
-    let missed = false;
-    for (const update of taken.updates) {
-      if (!isStored(update)) {
-        if (preview.continues(update)) fresh.push(update);
-      } else if (update.seq === cursor + 1) {
-        cursor = update.seq;
-        preview.close(update);
-        fresh.push(update);
-      } else if (update.seq > cursor) {
-        missed = true;
-        break;
-      }
-    }
-    if (fresh.length > 0) yield fresh;
-    if (!missed && (taken.updates.length > 0 || taken.knownSeq <= cursor)) continue;
-    yield* readOn();
-    subscription.caughtUp(cursor, taken.knownSeq);
-  }
-}
-
-/** Messages whose live text is remembered: far more than can be under way in one session. */
-const maxPreviewed = 64;
-
-/**
- * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who missed a
- * piece gets the message when it is stored; one who read it from the log gets no late pieces of it.
- */
-class Preview {
-  private readonly shown = new Map<string, number>();
-
-  continues({ messageId, offset, text }: LiveFragment): boolean {
-    if (offset !== (this.shown.get(messageId) ?? 0)) return false;
-    this.remember(messageId, offset + text.length);
-    return true;
-  }
-
-  close(event: StoredEvent): void {
-    if (event.type === 'message-produced' || event.type === 'reasoning-produced') this.remember(event.data.messageId, Number.NaN);
-  }
-
-  private remember(messageId: string, length: number): void {
-    this.shown.set(messageId, length);
-    if (this.shown.size <= maxPreviewed) return;
-    const [oldest] = this.shown.keys();
-    if (oldest !== undefined) this.shown.delete(oldest);
-  }
-}
-
-function lastSeq(events: readonly StoredEvent[], cursor: number): number {
-  return events.at(-1)?.seq ?? cursor;
 }

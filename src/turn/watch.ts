@@ -1,5 +1,6 @@
 import { isStored, type SessionUpdate, type StoredEvent } from '../session/events.ts';
-import { type Feed, follow, type Subscription } from '../session/feed.ts';
+import type { Feed, Subscription } from '../session/feed.ts';
+import { follow } from '../session/follow.ts';
 import type { SessionLog } from '../session/log.ts';
 
 /** A turn that somebody may watch: where its events begin, and whether what was written since is already in the inbox. */

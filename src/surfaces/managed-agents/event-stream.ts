@@ -1,61 +1,74 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
-import { isStored } from '../../session/events.ts';
-import { follow } from '../../session/feed.ts';
+import { isStored, type SessionUpdate } from '../../session/events.ts';
+import type { Subscription } from '../../session/feed.ts';
+import { Follower } from '../../session/follow.ts';
 import type { Session } from '../../session/sessions.ts';
-import { sendEvents } from '../shared/sse.ts';
+import { type PushedSource, pushEvents } from '../shared/pushed-stream.ts';
 import { closingFrame, deltaFrame, frameText, isTerminal } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 
 /** Text goes to the socket in pieces of about this size, so that a slow reader of a long log holds little. */
 const pieceCharacters = 64 * 1024;
 
-/** Streams the log from the client's cursor on, and goes on with what is added, across turns. */
-export async function streamLog(
+/** Streams the log from the client's cursor on, and goes on with what is added, across turns. Returns at once. */
+export function streamLog(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
   session: Session,
-  query: Static<typeof streamQuery>,
-): Promise<void> {
-  const abort = new AbortController();
-  const after = cursorOf(request, query.after, session.lastSeq);
-  await sendEvents(reply, frames(context, session.id, after, query, abort.signal), abort, closingFrame);
+  { after, until, deltas = false }: Static<typeof streamQuery>,
+): void {
+  const subscription = context.feed.subscribe(session.id, deltas, true);
+  const follower = new Follower(context.log, subscription, session.id, cursorOf(request, after, session.lastSeq), true);
+  pushEvents(reply, new LogFrames(session.id, subscription, follower, until === 'idle'), closingFrame);
 }
 
-async function* frames(
-  context: Context,
-  sessionId: string,
-  after: number,
-  { until, deltas = false }: Static<typeof streamQuery>,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
-  const subscription = context.feed.subscribe(sessionId, deltas, true);
-  const close = () => subscription.close();
-  signal.addEventListener('abort', close, { once: true });
-  try {
-    for await (const updates of follow(context.log, subscription, sessionId, after, true)) {
-      let text = '';
-      for (const update of updates) {
-        if (!isStored(update)) {
-          text += deltaFrame(update, sessionId);
-          continue;
-        }
-        text += frameText(update, sessionId);
-        if (until === 'idle' && isTerminal(update)) {
-          yield text;
-          return;
-        }
-        if (text.length < pieceCharacters) continue;
-        yield text;
-        text = '';
+class LogFrames implements PushedSource {
+  private readonly sessionId: string;
+  private readonly subscription: Subscription;
+  private readonly follower: Follower;
+  private readonly untilIdle: boolean;
+  /** Of a batch that is sent in pieces. */
+  private rest: SessionUpdate[] | undefined;
+  private isOver = false;
+
+  constructor(sessionId: string, subscription: Subscription, follower: Follower, untilIdle: boolean) {
+    this.sessionId = sessionId;
+    this.subscription = subscription;
+    this.follower = follower;
+    this.untilIdle = untilIdle;
+  }
+
+  onNews(listener: () => void): void {
+    this.subscription.onNews = listener;
+  }
+
+  async read(): Promise<string | undefined> {
+    if (this.isOver || this.subscription.closed) return undefined;
+    const updates = this.rest ?? (await this.follower.read());
+    this.rest = undefined;
+    if (updates === undefined) return this.subscription.closed ? undefined : '';
+    let text = '';
+    for (const [index, update] of updates.entries()) {
+      if (!isStored(update)) {
+        text += deltaFrame(update, this.sessionId);
+        continue;
       }
-      if (text !== '') yield text;
+      text += frameText(update, this.sessionId);
+      this.isOver = this.untilIdle && isTerminal(update);
+      if (this.isOver) break;
+      if (text.length < pieceCharacters || index === updates.length - 1) continue;
+      this.rest = updates.slice(index + 1);
+      break;
     }
-  } finally {
-    signal.removeEventListener('abort', close);
-    close();
+    // Only reasoning came, which has no preview: there may be more behind it.
+    return text === '' ? this.read() : text;
+  }
+
+  close(): void {
+    this.subscription.close();
   }
 }
 

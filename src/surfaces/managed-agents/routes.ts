@@ -161,7 +161,7 @@ function conversationRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      await streamLog(context, request, reply, sessionOfPath(request), request.query);
+      streamLog(context, request, reply, sessionOfPath(request), request.query);
       return reply;
     },
   );

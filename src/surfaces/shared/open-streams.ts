@@ -1,21 +1,24 @@
 import type { ServerResponse } from 'node:http';
-import type { Principal } from '../../accounts/principal.ts';
+import type { FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { principalOfSecret } from './authenticate.ts';
+import { bearerOf, principalOf, principalOfSecret } from './authenticate.ts';
 
 /** Why the server ends a stream that its client still reads. */
 export type ClosingReason = 'token_expired' | 'credential_revoked' | 'server_shutdown';
 
-interface OpenStream {
-  response: ServerResponse;
-  orgId: number;
-  /** What the client signed in with; absent for a member with a cookie. */
+export interface EndableStream {
+  readonly response: ServerResponse;
+  end(reason: ClosingReason): void;
+}
+
+/** What streams were opened with; those of one credential share it. */
+interface Credential {
+  /** Absent for a member with a cookie. */
   secret: string | undefined;
+  orgId: number;
   /** When the token has run out and its grace is over. */
   endsAt: number;
-  /** In which second of the heartbeat's round it is its turn. */
-  slot: number;
-  end(reason: ClosingReason): void;
+  streams: Set<EndableStream>;
 }
 
 const graceMs = 60_000;
@@ -27,11 +30,13 @@ const heartbeatSeconds = 15;
  */
 export class OpenStreams {
   private readonly context: Context;
-  private readonly streams = new Set<OpenStream>();
+  private readonly credentials = new Map<string, Credential>();
+  /** Which streams are spoken to in each second of the round. */
+  private readonly rounds = Array.from({ length: heartbeatSeconds }, () => new Set<EndableStream>());
   private readonly stopListening: () => void;
   private timer: NodeJS.Timeout | undefined;
   private second = 0;
-  private count = 0;
+  private added = 0;
 
   constructor(context: Context) {
     this.context = context;
@@ -43,19 +48,23 @@ export class OpenStreams {
   }
 
   get size(): number {
-    return this.streams.size;
+    return this.rounds.reduce((sum, round) => sum + round.size, 0);
   }
 
   /** Call what it returns when the stream is over. */
-  add(response: ServerResponse, principal: Principal, secret: string | undefined, end: (reason: ClosingReason) => void): () => void {
-    const endsAt = principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY;
-    this.count += 1;
-    const stream = { response, orgId: principal.organization.id, secret, endsAt, slot: this.count % heartbeatSeconds, end };
-    this.streams.add(stream);
+  add(stream: EndableStream, request: FastifyRequest): () => void {
+    const credential = this.credentialOf(request);
+    const round = this.rounds[this.added % heartbeatSeconds];
+    this.added += 1;
+    credential.streams.add(stream);
+    round?.add(stream);
     this.timer ??= setInterval(() => this.tick(), 1_000);
     return () => {
-      this.streams.delete(stream);
-      if (this.streams.size > 0) return;
+      round?.delete(stream);
+      credential.streams.delete(stream);
+      if (credential.streams.size > 0) return;
+      this.credentials.delete(nameOf(credential));
+      if (this.credentials.size > 0) return;
       clearInterval(this.timer);
       this.timer = undefined;
     };
@@ -64,39 +73,58 @@ export class OpenStreams {
   /** Ends every stream: clients come back with their cursors, to another process or the next start. */
   close(): void {
     this.stopListening();
-    for (const stream of this.streams) stream.end('server_shutdown');
+    for (const credential of this.credentials.values()) endAll(credential, 'server_shutdown');
+  }
+
+  private credentialOf(request: FastifyRequest): Credential {
+    const principal = principalOf(request);
+    const fresh: Credential = {
+      secret: bearerOf(request),
+      orgId: principal.organization.id,
+      endsAt: principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY,
+      streams: new Set(),
+    };
+    const credential = this.credentials.get(nameOf(fresh)) ?? fresh;
+    this.credentials.set(nameOf(credential), credential);
+    return credential;
   }
 
   private tick(): void {
-    this.second = (this.second + 1) % heartbeatSeconds;
     const now = this.context.clock.now().getTime();
-    for (const { slot, response, endsAt, end } of this.streams) {
-      if (endsAt <= now) end('token_expired');
+    for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
+    this.second = (this.second + 1) % heartbeatSeconds;
+    for (const { response } of this.rounds[this.second] ?? []) {
       // A reader that has not taken what came before needs no sign of life.
-      else if (slot === this.second && response.writableLength === 0) response.write(': keep-alive\n\n');
+      if (response.writableLength === 0) response.write(': keep-alive\n\n');
     }
   }
 
   /** Something of an org changed: its streams go on if whoever opened them could open them again. */
   private async recheck(change: string): Promise<void> {
-    const affected = [...this.streams].filter((stream) => change === '*' || stream.orgId === Number(change));
-    for (const [secret, streams] of Map.groupBy(affected, (stream) => stream.secret)) {
-      if (secret === undefined || (await this.isWelcome(secret, streams))) continue;
-      for (const stream of streams) stream.end('credential_revoked');
+    for (const credential of [...this.credentials.values()]) {
+      if (change !== '*' && credential.orgId !== Number(change)) continue;
+      if (!(await this.isWelcome(credential))) endAll(credential, 'credential_revoked');
     }
   }
 
-  private async isWelcome(secret: string, streams: OpenStream[]): Promise<boolean> {
+  private async isWelcome({ secret, endsAt }: Credential): Promise<boolean> {
+    if (secret === undefined) return true;
     try {
       const principal = await principalOfSecret(this.context, secret);
       if (principal !== undefined) return principal.organization.status === 'active';
       // A token in its grace is nobody's any more, but was not revoked.
-      return streams.every(
-        (stream) => stream.endsAt !== Number.POSITIVE_INFINITY && stream.endsAt - graceMs < this.context.clock.now().getTime(),
-      );
+      return endsAt - graceMs < this.context.clock.now().getTime();
     } catch (error) {
       this.context.logger.warn({ err: error }, 'open streams were not checked');
       return true;
     }
   }
+}
+
+function nameOf({ secret, orgId }: Credential): string {
+  return secret ?? `members of ${orgId}`;
+}
+
+function endAll({ streams }: Credential, reason: ClosingReason): void {
+  for (const stream of [...streams]) stream.end(reason);
 }

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
-import { bearerOf, principalOf } from './authenticate.ts';
 import type { ClosingReason } from './open-streams.ts';
 
 /**
@@ -15,47 +14,48 @@ export async function sendEvents(
   abort: AbortController,
   farewell: (reason: ClosingReason) => string = (reason) => `: ${reason}\n\n`,
 ): Promise<void> {
-  const response = reply.raw;
-  reply.hijack();
-  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) response.setHeader(name, value);
-  response.writeHead(200, {
-    'content-type': 'text/event-stream; charset=utf-8',
-    'cache-control': 'no-cache, no-transform',
-    'x-accel-buffering': 'no',
-  });
-  response.flushHeaders();
-  const { request } = reply;
+  const { streams } = reply.server;
+  const response = beginEvents(reply);
   let last = '';
-  const leave = reply.server.streams.add(response, principalOf(request), bearerOf(request), (reason) => {
+  const end = (reason: ClosingReason) => {
     last = farewell(reason);
     abort.abort();
-  });
-  try {
-    await pump(response, source, abort, reply.server.streams.stalledMs);
-  } finally {
-    leave();
-    response.end(last);
-  }
-}
-
-async function pump(response: ServerResponse, source: AsyncGenerator<string>, abort: AbortController, stalledMs: number): Promise<void> {
+  };
+  const leave = streams.add({ response, end }, reply.request);
   const closed = () => abort.abort();
   response.once('close', closed);
   try {
     for await (const text of source) {
       if (response.destroyed || abort.signal.aborted) break;
-      if (text !== '' && !response.write(text)) await drained(response, abort.signal, stalledMs);
+      if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams.stalledMs);
     }
   } finally {
+    leave();
     response.off('close', closed);
+    response.end(last);
   }
 }
 
+/** Takes the response from Fastify and sends its head. */
+export function beginEvents(reply: FastifyReply): ServerResponse {
+  const response = reply.raw;
+  reply.hijack();
+  const headers: OutgoingHttpHeaders = {
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-cache, no-transform',
+    'x-accel-buffering': 'no',
+  };
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) headers[name] ??= value;
+  response.writeHead(200, headers);
+  response.flushHeaders();
+  return response;
+}
+
 /** A reader that takes nothing for too long is cut; its cursor is with the client. */
-async function drained(response: ServerResponse, signal: AbortSignal, stalledMs: number): Promise<void> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(stalledMs)]);
+export async function drained(response: ServerResponse, signal: AbortSignal | undefined, stalledMs: number): Promise<void> {
+  const patience = AbortSignal.timeout(stalledMs);
   try {
-    await once(response, 'drain', { signal: limit });
+    await once(response, 'drain', { signal: signal === undefined ? patience : AbortSignal.any([signal, patience]) });
   } catch {
     response.destroy();
   }

@@ -1,0 +1,128 @@
+import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
+import type { Subscription } from './feed.ts';
+import type { SessionLog } from './log.ts';
+
+const pageLength = 500;
+
+/**
+ * Yields every stored event after `after` once and in order, and live fragments as they come, in batches. Ends when the
+ * subscription is closed. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
+ */
+export async function* follow(
+  log: SessionLog,
+  subscription: Subscription,
+  sessionId: string,
+  after: number,
+  replay: boolean,
+): AsyncGenerator<SessionUpdate[]> {
+  const follower = new Follower(log, subscription, sessionId, after, replay);
+  let hasNews = false;
+  let wake: (() => void) | undefined;
+  subscription.onNews = () => {
+    hasNews = true;
+    wake?.();
+  };
+  for (;;) {
+    hasNews = false;
+    const updates = await follower.read();
+    if (updates !== undefined) yield updates;
+    else if (subscription.closed) return;
+    else if (!hasNews)
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+  }
+}
+
+/**
+ * Where somebody is in a session's log: first reads the log, then the subscription, and the log again wherever the
+ * subscription missed something. Between reads nothing waits: thousands of idle followers are thousands of small objects.
+ */
+export class Follower {
+  private readonly log: SessionLog;
+  private readonly subscription: Subscription;
+  private readonly sessionId: string;
+  private readonly preview: Preview | undefined;
+  private cursor: number;
+  private isBehind: boolean;
+  /** Up to where the subscription promised events when the reading of the log began. */
+  private promised = 0;
+
+  constructor(log: SessionLog, subscription: Subscription, sessionId: string, after: number, replay: boolean) {
+    this.log = log;
+    this.subscription = subscription;
+    this.sessionId = sessionId;
+    this.cursor = after;
+    this.isBehind = replay;
+    this.preview = subscription.live ? new Preview() : undefined;
+  }
+
+  /** The next batch; undefined when there is none until the subscription has news. */
+  async read(): Promise<SessionUpdate[] | undefined> {
+    for (;;) {
+      const updates = this.isBehind ? await this.readLog() : this.readNews();
+      if (this.subscription.closed) return undefined;
+      if (updates === undefined || updates.length > 0) return updates;
+    }
+  }
+
+  private async readLog(): Promise<StoredEvent[]> {
+    const events = await this.log.read(this.sessionId, this.cursor, pageLength);
+    this.cursor = events.at(-1)?.seq ?? this.cursor;
+    for (const event of events) this.preview?.close(event);
+    if (events.length < pageLength) {
+      this.isBehind = false;
+      this.subscription.caughtUp(this.cursor, this.promised);
+    }
+    return events;
+  }
+
+  private readNews(): SessionUpdate[] | undefined {
+    const taken = this.subscription.take(this.cursor);
+    if (taken === undefined) return undefined;
+    const fresh: SessionUpdate[] = [];
+    for (const update of taken.updates) {
+      if (!isStored(update)) {
+        if (this.preview?.continues(update)) fresh.push(update);
+      } else if (update.seq === this.cursor + 1) {
+        this.cursor = update.seq;
+        this.preview?.close(update);
+        fresh.push(update);
+      } else if (update.seq > this.cursor) {
+        this.isBehind = true;
+        break;
+      }
+    }
+    if (taken.updates.length === 0) this.isBehind = true;
+    this.promised = taken.knownSeq;
+    return fresh;
+  }
+}
+
+/** Messages whose live text is remembered: far more than can be under way in one session. */
+const maxPreviewed = 64;
+
+/**
+ * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who missed a
+ * piece gets the message when it is stored; one who read it from the log gets no late pieces of it.
+ */
+class Preview {
+  private readonly shown = new Map<string, number>();
+
+  continues({ messageId, offset, text }: LiveFragment): boolean {
+    if (offset !== (this.shown.get(messageId) ?? 0)) return false;
+    this.remember(messageId, offset + text.length);
+    return true;
+  }
+
+  close(event: StoredEvent): void {
+    if (event.type === 'message-produced' || event.type === 'reasoning-produced') this.remember(event.data.messageId, Number.NaN);
+  }
+
+  private remember(messageId: string, length: number): void {
+    this.shown.set(messageId, length);
+    if (this.shown.size <= maxPreviewed) return;
+    const [oldest] = this.shown.keys();
+    if (oldest !== undefined) this.shown.delete(oldest);
+  }
+}
