@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { newId } from '../../../src/ids.ts';
 import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { isStored } from '../../../src/session/events.ts';
-import { Feed, follow } from '../../../src/session/feed.ts';
+import { Feed } from '../../../src/session/feed.ts';
+import { follow } from '../../../src/session/follow.ts';
 import { numberEvents, SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
 
@@ -171,7 +172,7 @@ test('live text is shown from its first word and without a gap, or not at all', 
     ({ type: 'text-delta', turnId: 'turn_1', messageId, step: 1, agent: 'main', offset, text }) as const;
   const lost = feed.subscribe(session, true);
   feed.publish(session, [fragment('msg_a', 0, 'one ')]);
-  await lost.take(0);
+  lost.take(0);
   feed.publish(session, [fragment('msg_a', 4, 'two '), fragment('msg_a', 8, 'three')]);
   const texts = async (subscription: typeof early) => {
     const shown: string[] = [];
