@@ -36,6 +36,22 @@ export async function operate(parley: Parley, slug: string, changes: Record<stri
   assert.equal(answer.status, 200, answer.text);
 }
 
+/** Nothing listens there, so whatever is sent to it fails at once and leaves no machine. */
+export const deadUrl = 'http://127.0.0.1:59999/hook';
+
+/** For an app with PARLEY_WEBHOOK_ALLOW_PRIVATE: an endpoint that wants everything. */
+export async function createEndpoint(parley: Parley, key: string, name = 'all'): Promise<number> {
+  const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body: { name, url: deadUrl } });
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body.webhook_endpoint.id;
+}
+
+/** What was written for the endpoints of an org, in order; nothing is while it has none. */
+export async function webhookEvents(parley: Parley, orgId: number): Promise<{ type: string; data: unknown }[]> {
+  const { db } = parley.context.database;
+  return db.selectFrom('webhook_events').select(['type', 'data']).where('org_id', '=', orgId).orderBy('created_at').execute();
+}
+
 export async function auditActions(parley: Parley, key: string): Promise<string[]> {
   const answer = await parley.call('GET', '/api/audit_events?limit=500', { key });
   assert.equal(answer.status, 200, answer.text);

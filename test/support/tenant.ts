@@ -1,6 +1,6 @@
 // An org with one of everything, so that a path of the document can be filled in.
 import assert from 'node:assert/strict';
-import { createAgent, createKey, createOrganization, type TestOrganization } from './accounts.ts';
+import { createAgent, createEndpoint, createKey, createOrganization, type TestOrganization } from './accounts.ts';
 import type { Operation } from './openapi.ts';
 import type { Parley } from './parley.ts';
 
@@ -14,6 +14,7 @@ export interface Tenant extends TestOrganization {
   ids: Record<string, string>;
 }
 
+/** Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
 export async function createTenant(parley: Parley, slug: string): Promise<Tenant> {
   const organization = await createOrganization(parley, slug);
   const { key } = organization;
@@ -35,6 +36,8 @@ export async function createTenant(parley: Parley, slug: string): Promise<Tenant
     body: { token: joining.token, name: marker, password: 'a long enough password' },
   });
   assert.equal(joined.status, 201, joined.text);
+  const endpointId = await createEndpoint(parley, key, marker);
+  const sent = await made(`/api/webhook_endpoints/${endpointId}/test`, {});
   const session = await made(`/${slug}/desk/v1/sessions`, { metadata: { end_user_id: marker } });
   await made(`/${slug}/desk/v1/sessions/${session.id}/messages`, { text: marker });
   const response = await made(`/${slug}/desk/v1/responses`, { input: marker });
@@ -46,6 +49,8 @@ export async function createTenant(parley: Parley, slug: string): Promise<Tenant
     responseId: response.id,
     ids: {
       api_keys: String(apiKey.api_key.id),
+      webhook_endpoints: String(endpointId),
+      webhook_deliveries: sent.delivery.id,
       invitations: String(invitation.invitation.id),
       members: String(joined.body.member.id),
     },

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createAgent, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { createAgent, createEndpoint, createOrganization, operate, type TestOrganization, webhookEvents } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
-const parley = await startParley({ after });
+const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 async function organizationWithAgent(slug: string, config: Record<string, unknown> = {}): Promise<TestOrganization> {
   const organization = await createOrganization(parley, slug);
@@ -109,19 +109,10 @@ test('a hundred turns at the edge of a cap overspend it by no more than their re
 
 test('thresholds are reported once, and again after the budget is changed', async () => {
   const acme = await organizationWithAgent('alerts');
-  const { db } = parley.context.database;
-  await db
-    .insertInto('webhook_endpoints')
-    .values({ org_id: acme.id, name: 'all', url: 'https://hooks.example.com', secret_ciphertext: 'x' })
-    .execute();
+  await createEndpoint(parley, acme.key);
   const reported = async () => {
-    const rows = await db
-      .selectFrom('webhook_events')
-      .select(['type', 'data'])
-      .where('org_id', '=', acme.id)
-      .where('type', 'like', 'usage.%')
-      .execute();
-    return rows.map((row) => `${row.type} ${JSON.parse(JSON.stringify(row.data)).threshold}`).sort();
+    const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
+    return events.map(({ type, data }) => `${type} ${JSON.parse(JSON.stringify(data)).threshold}`).sort();
   };
   await operate(parley, acme.slug, { total_tokens_cap: 40 });
   assert.equal((await say(acme, '/words 60')).status, 200);

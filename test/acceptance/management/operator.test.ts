@@ -1,29 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { auditActions, createAgent, createOrganization, operate } from '../../support/accounts.ts';
+import { auditActions, createAgent, createEndpoint, createOrganization, operate, webhookEvents } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
-const parley = await startParley({ after });
+const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 const operator = (method: 'GET' | 'POST' | 'PATCH', path: string, body?: unknown) =>
   parley.call(method, path, { key: parley.operatorKey, body });
 
-/** What was written for the webhook worker; it writes nothing for an org without an endpoint. */
-async function webhookEvents(orgId: number): Promise<{ type: string; data: unknown }[]> {
-  return parley.context.database.db
-    .selectFrom('webhook_events')
-    .select(['type', 'data'])
-    .where('org_id', '=', orgId)
-    .orderBy('created_at')
-    .execute();
-}
-
 async function withEndpoint(slug: string) {
   const organization = await createOrganization(parley, slug);
-  await parley.context.database.db
-    .insertInto('webhook_endpoints')
-    .values({ org_id: organization.id, name: 'all', url: 'https://hooks.example.com', secret_ciphertext: 'x' })
-    .execute();
+  await createEndpoint(parley, organization.key);
   return organization;
 }
 
@@ -82,7 +69,7 @@ test('a suspended org is refused everywhere, at once, and is back when it is res
   await operate(parley, slug, { status: 'suspended' });
   await operate(parley, slug, { status: 'active' });
   assert.equal((await parley.call('GET', '/api/agents', { key })).status, 200);
-  assert.deepEqual(await webhookEvents(id), [
+  assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'organization.suspended', data: { status: 'suspended' } },
     { type: 'organization.resumed', data: { status: 'active' } },
   ]);
@@ -98,7 +85,7 @@ test('the first subscription is created, later ones updated, a cancelled one can
   await operate(parley, slug, { subscription: { plan: 'pro', status: 'active' } });
   await operate(parley, slug, { subscription: { plan: 'team', status: 'past_due' } });
   await operate(parley, slug, { subscription: { plan: 'team', status: 'canceled' } });
-  assert.deepEqual(await webhookEvents(id), [
+  assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'subscription.created', data: { plan: 'pro', status: 'active' } },
     { type: 'subscription.updated', data: { plan: 'team', status: 'past_due' } },
     { type: 'subscription.canceled', data: { plan: 'team', status: 'canceled' } },
@@ -111,7 +98,7 @@ test('an invoice fires invoice.paid or invoice.payment_failed', async () => {
   const paid = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'paid' });
   const failed = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'payment_failed' });
   assert.deepEqual([paid.status, failed.status], [201, 201]);
-  assert.deepEqual(await webhookEvents(id), [
+  assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'invoice.paid', data: { invoice_id: paid.body.invoice.id, amount_cents: 4_200 } },
     { type: 'invoice.payment_failed', data: { invoice_id: failed.body.invoice.id, amount_cents: 4_200 } },
   ]);
@@ -123,7 +110,7 @@ test('keys report themselves to webhooks without their secret', async () => {
   const { body } = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Short-lived', scopes: [] } });
   await parley.call('DELETE', `/api/api_keys/${body.api_key.id}`, { key });
   const data = { id: body.api_key.id, prefix: body.api_key.prefix, name: 'Short-lived' };
-  assert.deepEqual(await webhookEvents(id), [
+  assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'api_key.created', data },
     { type: 'api_key.revoked', data },
   ]);
