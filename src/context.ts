@@ -164,6 +164,7 @@ async function assemble(
   });
   const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier });
   runner.onLive = peers.showLive;
+  runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);

@@ -7,8 +7,8 @@ import type { Database } from './database.ts';
 export interface Bus {
   /** Whether the database itself announces what a batch wrote, so that the writer need not. */
   readonly announcesWrites: boolean;
-  /** Never throws: a notice that cannot be sent is a look that comes later. */
-  send(payload: string): void;
+  /** Resolves when it is on its way. Never rejects: a notice that cannot be sent is a look that comes later. */
+  send(payload: string): Promise<void>;
   receive(listener: (payload: string) => void): Promise<void>;
   close(): Promise<void>;
 }
@@ -17,7 +17,7 @@ export interface Bus {
 export const maxNoticeBytes = 7_500;
 
 /** Alone on its data, nobody else is there to be told. */
-export const silentBus: Bus = { announcesWrites: false, send: () => {}, receive: async () => {}, close: async () => {} };
+export const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
 
 export async function openBus(database: Database, redisUrl: string | undefined): Promise<Bus> {
   if (database.engine === 'pglite') return silentBus;
@@ -27,7 +27,7 @@ export async function openBus(database: Database, redisUrl: string | undefined):
 function postgresBus(database: Database): Bus {
   return {
     announcesWrites: true,
-    send: (payload) => void database.notify(payload).catch(() => {}),
+    send: (payload) => database.notify(payload).catch(() => {}),
     receive: (listener) => database.listen(listener),
     close: async () => {},
   };
@@ -43,7 +43,11 @@ async function redisBus(database: Database, url: string): Promise<Bus> {
   await Promise.all([publisher.connect(), subscriber.connect()]);
   return {
     announcesWrites: false,
-    send: (payload) => void publisher.publish(channel, payload).catch(() => {}),
+    send: (payload) =>
+      publisher.publish(channel, payload).then(
+        () => {},
+        () => {},
+      ),
     async receive(listener) {
       await database.listen(listener);
       await subscriber.subscribe(channel, listener);

@@ -13,6 +13,8 @@ const gatherMs = 30;
 export interface Peers {
   /** Text that a turn of this process shows, for watchers elsewhere. */
   showLive(sessionId: string, fragment: LiveFragment): void;
+  /** Sends what was gathered of a session's text now, so that it comes before what is about to be stored. */
+  flushLive(sessionId: string): Promise<void> | undefined;
   /** What a batch of this process wrote, where the database does not announce it. */
   announce(sessionIds: Iterable<string>): void;
   close(): void;
@@ -32,7 +34,7 @@ export async function joinPeers(
   const { db, feed, runner, directory, courier } = parts;
   /** Sessions that other processes watch live, and until when their word holds. */
   const watchedElsewhere = new Map<string, number>();
-  const gathered = new Map<string, LiveFragment[]>();
+  const gathered = new Map<string, { fragments: LiveFragment[]; timer: NodeJS.Timeout }>();
 
   feed.onWatched = (sessionId) => {
     if (runner.isRunning(sessionId) === undefined) bus.send(`${processId} watch ${sessionId}`);
@@ -98,22 +100,14 @@ export async function joinPeers(
     feed.publish(session, fragments);
   }
 
-  function sendGathered(sessionId: string): void {
-    const fragments = gathered.get(sessionId) ?? [];
-    gathered.delete(sessionId);
-    const text = JSON.stringify({ session: sessionId, fragments: merged(fragments) });
-    // Text too long for a notice is not previewed: the stored message brings it whole.
-    if (Buffer.byteLength(text) <= maxNoticeBytes) bus.send(`${processId} live ${text}`);
-  }
-
-  function showLive(sessionId: string, fragment: LiveFragment): void {
-    if (!watchedElsewhere.has(sessionId)) return;
+  function sendGathered(sessionId: string): Promise<void> | undefined {
     const waiting = gathered.get(sessionId);
-    if (waiting !== undefined) waiting.push(fragment);
-    else {
-      gathered.set(sessionId, [fragment]);
-      setTimeout(sendGathered, gatherMs, sessionId);
-    }
+    if (waiting === undefined) return undefined;
+    gathered.delete(sessionId);
+    clearTimeout(waiting.timer);
+    const text = JSON.stringify({ session: sessionId, fragments: merged(waiting.fragments) });
+    // Text too long for a notice is not previewed: the stored message brings it whole.
+    return Buffer.byteLength(text) <= maxNoticeBytes ? bus.send(`${processId} live ${text}`) : undefined;
   }
 
   return {

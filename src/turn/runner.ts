@@ -45,6 +45,8 @@ export class Runner {
   readonly running = new Map<string, RunningTurn>();
   /** Told of text as it comes, for watchers in other processes. */
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
+  /** Called before something is stored: what was shown must come first there too. */
+  onStoring: (sessionId: string) => Promise<void> | undefined = () => undefined;
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
   /** Turns that were stopped after the log gave them to this process and before it had taken them up. */
@@ -164,6 +166,7 @@ export class Runner {
           continue;
         }
         if (step.events.length === 0) continue;
+        await this.onStoring(turn.session);
         const { result, at } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
         if (result.status === 'lost') {
           this.states.delete(turn.session);

@@ -1,0 +1,165 @@
+// Several processes on one PostgreSQL: any of them serves any request, whichever runs the turn.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { clientOf, type LogEntry, type TestClient } from '../support/client.ts';
+import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { until } from '../support/turns.ts';
+
+describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded database takes one process' : false }, () => {
+  let database: TestDatabase;
+  let first: ServerProcess;
+  let second: ServerProcess;
+  let one: TestClient;
+  let two: TestClient;
+  const settings = { PARLEY_LEASE_MS: '1500' };
+  const endings: (() => Promise<void>)[] = [];
+  const owner = { after: (work: () => Promise<void>) => void endings.push(work) };
+
+  before(async () => {
+    database = await createDatabase();
+    first = await startServer(owner, { database, settings });
+    second = await startServer(owner, { database, settings });
+    one = clientOf(first);
+    two = clientOf(second);
+  });
+  after(async () => {
+    for (const end of endings) await end();
+    await database.remove();
+  });
+
+  test('an approval asked for by one process is answered at another', async () => {
+    await one.send('POST', '/v1/sessions', { session_id: 'approve' });
+    const paused = await one.send('POST', '/v1/sessions/approve/messages', { text: '/tool bash {"command":"echo done"}' });
+    const { request_id: requestId } = paused.body.pending_input as { request_id: string };
+    const resolved = await two.send('PUT', `/v1/sessions/approve/inputs/${requestId}`, { decision: 'approve_once' });
+    assert.equal(resolved.status, 200);
+    assert.match(JSON.stringify(resolved.body.events), /bash answered: done/);
+  });
+
+  test('a turn is interrupted from another process, and messages of both run in the order they came', async () => {
+    await one.send('POST', '/v1/sessions', { session_id: 'order' });
+    const slow = one.send('POST', '/v1/sessions/order/messages', { text: '/delay 100\n/words 200' });
+    await until(async () => (await statusOf(two, 'order')) === 'running');
+    const queued = two.send('POST', '/v1/sessions/order/messages', { text: '/say second' });
+    await two.send('POST', '/demo/assistant/v1/managed-agents/sessions/order/events', { type: 'user.interrupt' });
+    assert.equal((await slow).status, 200);
+    assert.equal((await queued).body.text, 'second');
+    const log = await readLog(one, 'order');
+    assert.deepEqual(
+      log.filter((entry) => entry.type === 'session.status_idle').map((entry) => entry.stop_reason),
+      ['interrupted', 'end_turn'],
+    );
+    assertGapless(log);
+  });
+
+  test('live text of a turn is seen at another process before it is stored', async () => {
+    await one.send('POST', '/v1/sessions', { session_id: 'live' });
+    const abort = new AbortController();
+    const url = `${second.url}/demo/assistant/v1/managed-agents/sessions/live/events/stream?deltas=true&until=idle`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` }, signal: abort.signal });
+    const text = response.text();
+    await one.send('POST', '/v1/sessions/live/messages', { text: '/delay 30\n/words 20' });
+    const frames = (await text).split('\n\n').filter((frame) => frame.includes('data: '));
+    const deltas = frames
+      .filter((frame) => frame.includes('agent.message_delta'))
+      .map((frame) => JSON.parse(frame.slice(frame.indexOf('{'))).text);
+    const whole = frames.find((frame) => frame.includes('event: agent.message\n')) ?? '';
+    assert.ok(deltas.length > 1);
+    assert.equal(deltas.join(''), JSON.parse(whole.slice(whole.indexOf('{'))).text);
+  });
+
+  test('a revoked key is refused by every process within a second', async () => {
+    const made = await one.send('POST', '/api/api_keys', { name: 'short-lived', scopes: ['agents:read'] });
+    const { api_key: key, secret } = made.body as { api_key: { id: number }; secret: string };
+    const other = clientOf(second, secret);
+    assert.equal((await other.send('GET', '/api/agents')).status, 200);
+    await one.send('DELETE', `/api/api_keys/${key.id}`);
+    const revoked = Date.now();
+    await until(async () => (await other.send('GET', '/api/agents')).status === 401);
+    assert.ok(Date.now() - revoked < 1_000);
+  });
+
+  test('a turn whose process is killed goes on in another, and its watchers miss nothing', async () => {
+    await one.send('POST', '/v1/sessions', { session_id: 'takeover' });
+    const abort = new AbortController();
+    const seen: LogEntry[] = [];
+    const watching = collect(two.follow('assistant', 'takeover', 0, abort.signal), seen);
+    await one.send('POST', '/demo/assistant/v1/managed-agents/sessions/takeover/events', {
+      type: 'user.message',
+      text: '/delay 50\n/words 30',
+    });
+    await until(async () => seen.some((entry) => entry.type === 'session.status_running'));
+    await first.kill();
+    await until(async () => seen.some((entry) => entry.type === 'session.status_idle'));
+    abort.abort();
+    await watching;
+    assertGapless(seen);
+    assert.deepEqual(
+      seen.map((entry) => entry.type),
+      ['user.message', 'session.status_running', 'agent.message', 'session.status_idle'],
+    );
+    await first.start(settings);
+  });
+
+  test('a rolling restart fails no request', async () => {
+    await two.send('POST', '/v1/sessions', { session_id: 'rolling' });
+    let stopped = false;
+    const failures: unknown[] = [];
+    let turns = 0;
+    /** As a load balancer would: away from a server that is not ready, and again to the other. */
+    const traffic = (async () => {
+      while (!stopped) {
+        const target = (await isReady(first)) ? one : two;
+        const answer = await target
+          .send('POST', '/v1/sessions/rolling/messages', { text: '/say ok' })
+          .catch((error: unknown) => ({ status: 0, body: { error } }));
+        if (answer.status !== 200) failures.push(answer);
+        turns += 1;
+      }
+    })();
+    for (let round = 0; round < 2; round += 1) {
+      await sleep(300);
+      assert.equal(await first.stop('SIGTERM'), 0);
+      await first.start(settings);
+    }
+    stopped = true;
+    await traffic;
+    assert.ok(turns > 3);
+    assert.deepEqual(
+      failures.filter((failure) => (failure as { status: number }).status !== 0 && (failure as { status: number }).status !== 503),
+      [],
+    );
+  });
+});
+
+async function isReady(server: ServerProcess): Promise<boolean> {
+  return fetch(`${server.url}/readyz`).then(
+    (response) => response.status === 200,
+    () => false,
+  );
+}
+
+async function statusOf(client: TestClient, sessionId: string): Promise<unknown> {
+  return (await client.send('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.status;
+}
+
+async function readLog(client: TestClient, sessionId: string): Promise<LogEntry[]> {
+  return (await client.send('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.events as LogEntry[];
+}
+
+async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Promise<void> {
+  try {
+    for await (const entry of entries) into.push(entry);
+  } catch {
+    // The watcher left.
+  }
+}
+
+function assertGapless(log: LogEntry[]): void {
+  assert.deepEqual(
+    log.map((entry) => entry.seq),
+    log.map((_entry, index) => index + 1),
+  );
+}
