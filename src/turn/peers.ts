@@ -110,8 +110,16 @@ export async function joinPeers(
     return Buffer.byteLength(text) <= maxNoticeBytes ? bus.send(`${processId} live ${text}`) : undefined;
   }
 
+  function showLive(sessionId: string, fragment: LiveFragment): void {
+    if (!watchedElsewhere.has(sessionId)) return;
+    const waiting = gathered.get(sessionId);
+    if (waiting !== undefined) waiting.fragments.push(fragment);
+    else gathered.set(sessionId, { fragments: [fragment], timer: setTimeout(sendGathered, gatherMs, sessionId) });
+  }
+
   return {
     showLive,
+    flushLive: sendGathered,
     announce(sessionIds) {
       for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
     },
