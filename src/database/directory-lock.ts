@@ -1,38 +1,90 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-/** PGlite does not lock its directory, and two openers destroy each other's data: so a file with our pid does. */
+/** Long against the moment between reading a stale lock and replacing it. */
+const settleMs = 100;
+
+/** PGlite does not lock its directory, and two openers destroy each other's data: so a file that names us does. */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = join(directory, 'parley.pid');
-  for (;;) {
-    try {
-      await writeFile(file, `${process.pid}\n`, { flag: 'wx' });
-      return () => rm(file, { force: true });
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-      const owner = await readOwner(file);
-      if (owner !== undefined && (await isRunning(owner))) {
-        throw new Error(
-          `the data directory ${directory} is in use by process ${owner}; stop it, or set PARLEY_DATA_DIR to another directory`,
-        );
-      }
-      await rm(file, { force: true });
-    }
+  const mine = describe(process.pid);
+  if (!createLock(file, mine)) {
+    // Created but not yet written, or left so by a full disk.
+    if (readHolder(file) === '') await sleep(settleMs);
+    replaceStale(directory, file, mine);
+    // Two may find the same stale lock; the one that wrote last has it.
+    await sleep(settleMs);
+    const holder = readHolder(file);
+    if (holder !== mine) throw inUse(directory, holder);
+  }
+  return async () => {
+    if (readHolder(file) === mine) rmSync(file, { force: true });
+  };
+}
+
+function createLock(file: string, mine: string): boolean {
+  try {
+    writeFileSync(file, mine, { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    throw error;
   }
 }
 
-async function readOwner(file: string): Promise<number | undefined> {
-  const owner = Number(await readFile(file, 'utf8').catch(() => ''));
-  return Number.isInteger(owner) && owner > 0 ? owner : undefined;
+function replaceStale(directory: string, file: string, mine: string): void {
+  const prepared = `${file}.${process.pid}`;
+  writeFileSync(prepared, mine);
+  const holder = readHolder(file);
+  if (isHeld(holder)) {
+    rmSync(prepared, { force: true });
+    throw inUse(directory, holder);
+  }
+  renameSync(prepared, file);
 }
 
-/** A pid may have been given to another program since; on Linux its command line tells. */
-async function isRunning(pid: number): Promise<boolean> {
+function readHolder(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function isHeld(holder: string): boolean {
+  const pid = Number.parseInt(holder, 10);
+  if (!(pid > 0) || !isAlive(pid)) return false;
+  // In a container a restarted server gets the pid of the one that crashed: when it began tells them apart.
+  return /\s\d/.test(holder) ? holder === describe(pid) : pid !== process.pid;
+}
+
+function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
+    return true;
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
-  const commandLine = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => 'node');
-  return commandLine.includes('node');
+}
+
+/** A pid and, where the system tells (Linux), when its process began. */
+function describe(pid: number): string {
+  return `${pid} ${startOf(pid)}`.trimEnd();
+}
+
+function startOf(pid: number): string {
+  try {
+    // The name, in brackets, may hold spaces; the start is the 22nd field, 20 after it.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+    return fields[19] ?? '';
+  } catch {
+    return '';
+  }
+}
+
+function inUse(directory: string, holder: string): Error {
+  const pid = Number.parseInt(holder, 10);
+  const by = pid > 0 ? `process ${pid}` : 'another process';
+  return new Error(`the data directory ${directory} is in use by ${by}; stop it, or set PARLEY_DATA_DIR to another directory`);
 }

@@ -72,13 +72,21 @@ test('a port in use is one clear line', async (t) => {
   assert.match(output, /^parley: .*EADDRINUSE.*\n$/);
 });
 
-test('the first start shows its keys once and keeps them for the owner alone', async (t) => {
+test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {
   const server = await startServer(t, { settings: { PARLEY_API_KEY: '', PARLEY_OPERATOR_KEY: '' } });
   const [, apiKey = ''] = server.output().match(/^API key \(shown once\): (svc_live_[A-Za-z0-9_-]{43})$/m) ?? [];
   const [, operatorKey = ''] = server.output().match(/^Operator key: +(svc_operator_[A-Za-z0-9_-]{16,})$/m) ?? [];
   const file = join(server.database.settings.PARLEY_DATA_DIR, 'credentials.json');
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: apiKey, operator_key: operatorKey });
   assert.equal(statSync(file).mode & 0o777, 0o600);
+
+  const curl = server.output().match(/^curl -s (\S+) -H "([^"]+)" -H "([^"]+)" -d '([^']+)'$/m);
+  assert.ok(curl, server.output());
+  const [, url = '', authorization = '', type = '', body = ''] = curl;
+  const headers = Object.fromEntries([authorization, type].map((header) => header.split(': ')));
+  const response = await fetch(url, { method: 'POST', headers, body });
+  assert.equal(response.status, 200);
+  assert.match(await response.text(), /Hello!/);
 
   assert.equal(await server.stop(), 0);
   const before = server.output().length;
