@@ -1,0 +1,113 @@
+// The AI SDK with its OpenAI and OpenAI-compatible providers, unchanged, against a listening server.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { APICallError, generateText, type LanguageModel, type ModelMessage, streamText } from 'ai';
+import { sessionCount } from '../support/adapter-wire.ts';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const baseOf = (tenant: Tenant, agent = 'helper') => `${url}/${tenant.slug}/${agent}/v1`;
+
+const providers: { name: string; model(tenant: Tenant, options?: { apiKey?: string; agent?: string }): LanguageModel }[] = [
+  {
+    name: '@ai-sdk/openai chat',
+    model: (tenant, { apiKey = tenant.key, agent } = {}) => createOpenAI({ baseURL: baseOf(tenant, agent), apiKey }).chat('helper'),
+  },
+  {
+    name: '@ai-sdk/openai responses',
+    model: (tenant, { apiKey = tenant.key, agent } = {}) => createOpenAI({ baseURL: baseOf(tenant, agent), apiKey }).responses('helper'),
+  },
+  {
+    name: '@ai-sdk/openai-compatible',
+    model: (tenant, { apiKey = tenant.key, agent } = {}) =>
+      createOpenAICompatible({ name: 'parley', baseURL: baseOf(tenant, agent), apiKey, includeUsage: true }).chatModel('helper'),
+  },
+];
+
+for (const { name, model } of providers) {
+  test(`${name}: generateText`, async () => {
+    const tenant = await createTenant(url);
+    const { text, usage, finishReason } = await generateText({ model: model(tenant), prompt: '/say Hello there' });
+    assert.deepEqual([text, finishReason], ['Hello there', 'stop']);
+    assert.equal(usage.totalTokens, (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
+    assert.ok((usage.inputTokens ?? 0) > 0);
+  });
+
+  test(`${name}: streamText, piece by piece, with usage`, async () => {
+    const tenant = await createTenant(url);
+    const result = streamText({ model: model(tenant), prompt: '/say one two three' });
+    const pieces: string[] = [];
+    for await (const piece of result.textStream) pieces.push(piece);
+    assert.deepEqual(pieces, ['one ', 'two ', 'three']);
+    assert.equal(await result.finishReason, 'stop');
+    assert.ok(((await result.usage).totalTokens ?? 0) > 0);
+  });
+
+  test(`${name}: several turns are one conversation`, async () => {
+    const tenant = await createTenant(url);
+    const messages: ModelMessage[] = [{ role: 'user', content: 'one' }];
+    const first = await generateText({ model: model(tenant), messages });
+    messages.push(...first.response.messages, { role: 'user', content: 'two' });
+    const second = await generateText({ model: model(tenant), messages });
+    assert.equal(second.text, 'You said: "two". This is turn 2 of our conversation.');
+    messages.push(...second.response.messages, { role: 'user', content: 'three' });
+    const third = streamText({ model: model(tenant), messages });
+    assert.equal(await third.text, 'You said: "three". This is turn 3 of our conversation.');
+    assert.equal(await sessionCount(tenant), name.includes('responses') ? 1 : 3, 'responses knows the session by the items that come back');
+  });
+
+  test(`${name}: a failure in the stream is seen by the caller`, async () => {
+    const tenant = await createTenant(url);
+    const errors: unknown[] = [];
+    const result = streamText({ model: model(tenant), prompt: '/fail broken_stream', onError: ({ error }) => void errors.push(error) });
+    let text = '';
+    let failed = false;
+    for await (const part of result.fullStream) {
+      if (part.type === 'text-delta') text += part.text;
+      failed ||= part.type === 'error';
+    }
+    assert.equal(text, 'This answer breaks off in the');
+    assert.ok(failed);
+    assert.match(
+      JSON.stringify(errors, (_, value) => (value instanceof Error ? { ...value, message: value.message } : value)),
+      /break off its answer/,
+    );
+  });
+
+  test(`${name}: 401, 402 and 404 carry their message`, async () => {
+    const tenant = await createTenant(url);
+    const failure = async (broken: LanguageModel) => {
+      const error = await generateText({ model: broken, prompt: 'hi', maxRetries: 0 }).then(
+        () => undefined,
+        (cause: unknown) => cause,
+      );
+      assert.ok(APICallError.isInstance(error), String(error));
+      return [error.statusCode, error.message];
+    };
+    assert.deepEqual(await failure(model(tenant, { apiKey: 'svc_live_unknownunknownunknown' })), [401, 'Unauthorized']);
+    assert.deepEqual(await failure(model(tenant, { agent: 'nobody' })), [404, 'Not Found']);
+    await tenant.operate({ credits_micros: 0 });
+    assert.deepEqual(await failure(model(tenant)), [402, 'The prepaid balance is used up.']);
+  });
+}
+
+test('@ai-sdk/openai responses: an approval is asked for and answered', async () => {
+  const tenant = await createTenant(url, { tools: ['bash'] });
+  const provider = createOpenAI({ baseURL: baseOf(tenant), apiKey: tenant.key });
+  const tools = { parley: provider.tools.mcp({ serverLabel: 'parley', serverUrl: 'https://parley.example', requireApproval: 'always' }) };
+  const messages: ModelMessage[] = [{ role: 'user', content: '/tool bash {"command":"echo hi"}' }];
+  const paused = await generateText({ model: provider.responses('helper'), messages, tools });
+  const request = paused.content.find((part) => part.type === 'tool-approval-request');
+  assert.ok(request !== undefined, JSON.stringify(paused.content));
+  messages.push(...paused.response.messages, {
+    role: 'tool',
+    content: [{ type: 'tool-approval-response', approvalId: request.approvalId, approved: true, providerExecuted: true }],
+  });
+  const done = await generateText({ model: provider.responses('helper'), messages, tools });
+  assert.equal(done.text, 'bash answered: hi');
+});
