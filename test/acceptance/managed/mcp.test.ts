@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../../support/app.ts';
+import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
+import { startMcpServer } from '../../support/mcp-server.ts';
+
+const secret = 'crm-secret-token-5521';
+const server = await startMcpServer(secret);
+const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
+after(async () => server.close());
+
+await stored('PUT', '/api/model_credentials/crm_token', { api_key: secret }, 200);
+const crm = { name: 'crm', url: server.url, credential: 'crm_token' };
+await release('crm', { mcp_servers: [crm] });
+await release('two', { mcp_servers: [crm, { ...crm, name: 'archive' }] });
+await release('bare', {});
+await release('free', { mcp_servers: [crm], permissions: { mode: 'autonomous', rules: [{ tool: 'crm__leak', action: 'deny' }] } });
+
+const client = new ManagedClient(app, app.apiKey, 'demo/crm');
+
+test('a browser lists, calls and reads through its session, and never sees the credential', async () => {
+  const alice = client.as(await mintToken(app, { end_user_id: 'alice' }, 'crm'));
+  const id = await alice.create();
+  const ask = async (method: string, params?: unknown) => {
+    const answer = await alice.request('POST', '/mcp', { method, ...(params === undefined ? {} : { params }) }, { 'x-svc-session': id });
+    assert.equal(answer.status, 200, `${method}: ${answer.text}`);
+    assert.ok(!answer.text.includes(secret));
+    return JSON.parse(answer.text);
+  };
+  const { tools } = await ask('tools/list');
+  assert.deepEqual(
+    tools.map((tool: { name: string }) => tool.name),
+    ['find', 'rename', 'leak', 'fail', 'hang'],
+  );
+  assert.deepEqual((await ask('tools/call', { name: 'find', arguments: { name: 'Ada' } })).content, [{ type: 'text', text: 'found Ada' }]);
+  assert.equal((await ask('resources/list')).resources[0].uri, 'notes://all');
+  assert.equal((await ask('resources/read', { uri: 'notes://all' })).contents[0].text, 'all notes');
+  assert.equal((await ask('prompts/list')).prompts[0].name, 'greet');
+  assert.equal((await ask('prompts/get', { name: 'greet' })).messages[0].content.text, 'say hello');
+  assert.ok(server.credentials.includes(`Bearer ${secret}`));
+});
+
+test('a guarded tool is 403 until the session has approved it', async () => {
+  const id = await client.create();
+  const rename = () =>
+    client.request('POST', '/mcp', { method: 'tools/call', params: { name: 'rename', arguments: { to: 'Bo' } } }, { 'x-svc-session': id });
+  const refused = await rename();
+  assert.equal(refused.status, 403, refused.text);
+  assert.equal((fields(refused).detail as { error: string }).error, 'approval_required');
+  let seq = 0;
+  for (const [result, status] of [
+    ['approve_once', 403],
+    ['approve_session', 200],
+  ] as const) {
+    await client.say(id, '/tool crm__rename {"to":"Al"}');
+    const pause = (await client.untilIdle(id, seq)).at(-1);
+    assert.equal(pause?.stop_reason, 'requires_action');
+    await client.post(id, { type: 'user.tool_confirmation', request_id: pause?.request_id, result });
+    seq = (await client.untilIdle(id, pause?.seq)).at(-1)?.seq ?? 0;
+    assert.equal((await rename()).status, status, result);
+  }
+});
+
+test('the rules and the mode of the release hold as in a turn', async () => {
+  const free = new ManagedClient(app, app.apiKey, 'demo/free');
+  const id = await free.create();
+  const call = (name: string) =>
+    free.request('POST', '/mcp', { method: 'tools/call', params: { name, arguments: { to: 'Bo' } } }, { 'x-svc-session': id });
+  assert.equal((await call('rename')).status, 200);
+  assert.equal((await call('leak')).status, 403);
+});
+
+test('what cannot be asked is 400, and an unknown session 404', async () => {
+  const id = await client.create();
+  const ask = (body: unknown, session: string | undefined = id) =>
+    client.request('POST', '/mcp', body, session === undefined ? {} : { 'x-svc-session': session });
+  for (const body of [
+    undefined,
+    {},
+    { method: 7 },
+    { method: 'tools/delete' },
+    { method: 'initialize' },
+    { method: 'tools/list', params: [] },
+    { method: 'tools/call', params: {} },
+    { method: 'tools/call', params: { name: 'unknown' } },
+    { method: 'tools/list', params: { server: 'unknown' } },
+    { method: 'resources/read', params: { uri: 'notes://none' } },
+  ]) {
+    const answer = await ask(body);
+    assert.equal(answer.status, 400, `${JSON.stringify(body)} gave ${answer.status} ${answer.text}`);
+  }
+  assert.equal((await client.request('POST', '/mcp', { method: 'tools/list' })).status, 400, 'no header');
+  assert.equal((await ask({ method: 'tools/list' }, 'ses_unknown')).text, '{"detail":"Not Found"}');
+  const bare = new ManagedClient(app, app.apiKey, 'demo/bare');
+  assert.equal((await bare.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': await bare.create() })).status, 400);
+  assert.equal((await bare.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id })).status, 404, 'below another agent');
+});
+
+test('params.server chooses where the release has several', async () => {
+  const two = new ManagedClient(app, app.apiKey, 'demo/two');
+  const id = await two.create();
+  const list = (params: unknown) => two.request('POST', '/mcp', { method: 'tools/list', params }, { 'x-svc-session': id });
+  assert.equal((await list({})).status, 400);
+  assert.equal((await list({ server: 'archive' })).status, 200);
+});
+
+test('a server that is gone is 502, and warming says error', async () => {
+  const gone = await startMcpServer(secret);
+  await release('gone', { mcp_servers: [{ ...crm, url: gone.url }] });
+  gone.close();
+  const broken = new ManagedClient(app, app.apiKey, 'demo/gone');
+  const id = await broken.create();
+  await app.context.warm.settled(id);
+  assert.equal(app.context.warm.stateOf(id)?.status, 'error');
+  const answer = await broken.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id });
+  assert.equal(answer.status, 502, answer.text);
+  await broken.say(id, '/say a turn can still be sent');
+  assert.equal((await broken.untilIdle(id)).at(-1)?.stop_reason, 'end_turn');
+});
+
+async function release(slug: string, config: Record<string, unknown>): Promise<void> {
+  await stored('POST', '/api/agents', { slug }, 201);
+  await stored('POST', `/api/agents/${slug}/releases`, { ...config, activate: true }, 201);
+  const until = Date.now() + 15_000;
+  for (;;) {
+    const { data } = JSON.parse((await app.request('GET', `/api/agents/${slug}/releases`)).text);
+    if (data[0].state === 'materialized') return;
+    assert.ok(data[0].state !== 'failed' && Date.now() < until, JSON.stringify(data[0]));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function stored(method: 'PUT' | 'POST', path: string, body: unknown, status: number): Promise<void> {
+  const answer = await app.request(method, path, body);
+  assert.equal(answer.status, status, answer.text);
+}
