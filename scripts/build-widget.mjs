@@ -1,5 +1,5 @@
 // Builds the chat widget into widget/dist, with a compressed copy beside it.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { constants, gzipSync } from 'node:zlib';
@@ -8,9 +8,17 @@ import { build } from 'vite';
 const root = fileURLToPath(new URL('../widget', import.meta.url));
 
 export async function buildWidget() {
-  await build({ root, configFile: join(root, 'vite.config.ts'), logLevel: 'warn' });
-  const path = join(root, 'dist/parley-chat.js');
-  writeFileSync(`${path}.gz`, gzipSync(readFileSync(path), { level: constants.Z_BEST_COMPRESSION }));
+  const { output } = await build({ root, configFile: join(root, 'vite.config.ts'), logLevel: 'warn', build: { write: false } });
+  const path = join(root, 'dist', output[0].fileName);
+  mkdirSync(join(root, 'dist'), { recursive: true });
+  replaceFile(path, output[0].code);
+  replaceFile(`${path}.gz`, gzipSync(output[0].code, { level: constants.Z_BEST_COMPRESSION }));
+}
+
+/** A server that runs meanwhile serves the old one or the new one, never none. */
+function replaceFile(path, content) {
+  writeFileSync(`${path}.${process.pid}`, content);
+  renameSync(`${path}.${process.pid}`, path);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildWidget();

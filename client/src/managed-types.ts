@@ -55,13 +55,19 @@ export type LoggedEvent = Logged &
     | { type: 'agent.tool_result'; tool_use_id: string; tool: string; output: string; is_error: boolean }
     | {
         type: 'session.status_idle';
-        stop_reason: 'end_turn' | 'requires_action' | 'interrupted' | 'max_steps';
+        stop_reason: 'requires_action';
+        request_id: string;
+        tool_use_id: string;
+        pending_input: PendingInput;
         usage: Usage;
-        /** With `requires_action`, and with `denied`. */
-        request_id?: string;
-        pending_input?: PendingInput;
-        tool_use_id?: string;
+      }
+    | {
+        type: 'session.status_idle';
+        stop_reason: 'end_turn' | 'interrupted' | 'max_steps';
+        usage: Usage;
+        /** Something was denied in this turn: the request. */
         denied?: boolean;
+        request_id?: string;
       }
     | { type: 'session.error'; code: string; message: string; provider?: string; usage: Usage }
     | { type: 'session.context_condensed'; through_seq: number; summary: string | null }

@@ -6,12 +6,19 @@ import { createServer } from 'node:http';
 
 const parley = process.env.PARLEY_URL ?? 'http://127.0.0.1:8080';
 const apiKey = process.env.PARLEY_API_KEY;
-const page = readFileSync(new URL('index.html', import.meta.url), 'utf8').replaceAll('{{parley}}', parley);
+const read = (name) => readFileSync(new URL(name, import.meta.url), 'utf8');
+const page = read('index.html').replaceAll('{{parley}}', parley);
+const style = read('style.css');
+// All that the widget needs of a strict policy is the address of Parley, twice.
+const policy = `default-src 'none'; style-src 'self'; script-src ${parley}; connect-src 'self' ${parley}`;
 
 const server = createServer(async (request, response) => {
   const path = new URL(request.url, 'http://shop').pathname;
   if (request.method === 'GET' && path === '/') {
-    response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'set-cookie': visitorCookie(request) }).end(page);
+    const headers = { 'content-security-policy': policy, 'set-cookie': visitorCookie(request) };
+    response.writeHead(200, { 'content-type': 'text/html; charset=utf-8', ...headers }).end(page);
+  } else if (request.method === 'GET' && path === '/style.css') {
+    response.writeHead(200, { 'content-type': 'text/css; charset=utf-8' }).end(style);
   } else if (request.method === 'POST' && path === '/token') {
     await sendToken(request, response);
   } else {

@@ -56,7 +56,7 @@ test('an approval is answered, and a turn is stopped', async () => {
   await managed.send(id, '/tool bash {"command":"echo yes"}');
   const asked = (await collect(managed.events(id, { until: 'idle' }))).at(-1);
   assert.ok(asked?.type === 'session.status_idle' && asked.stop_reason === 'requires_action');
-  await managed.confirm(id, asked.request_id ?? '', 'approve_session');
+  await managed.confirm(id, asked.request_id, 'approve_session');
   const rest = await collect(managed.events(id, { after: asked.seq, until: 'idle' }));
   assert.equal(rest[0]?.type, 'user.tool_confirmation');
   await managed.send(id, '/delay 1000\n/words 60');

@@ -174,7 +174,7 @@ test('it passes the checks of accessibility, light and dark, and follows the var
       [],
     );
     assert.equal(await page.evaluate('document.documentElement.scrollWidth <= 375'), true);
-    await page.addStyleTag({ content: 'parley-chat { --parley-user-background: rgb(1, 2, 3) }' });
+    await page.evaluate("document.querySelector('parley-chat').style.setProperty('--parley-user-background', 'rgb(1, 2, 3)')");
     const bubble = "document.querySelector('parley-chat').shadowRoot.querySelector('.user .bubble')";
     assert.equal(await page.evaluate(`getComputedStyle(${bubble}).backgroundColor`), 'rgb(1, 2, 3)');
   }

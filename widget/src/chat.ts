@@ -48,10 +48,11 @@ export class Chat {
     this.outgoing.push(entry);
     this.#changed();
     try {
+      const tried = this.#sessionId;
       await this.#deliver(text, files).catch((error: unknown) => {
         // The remembered conversation is gone, or somebody else's: this message begins a new one.
-        if (!(error instanceof NotFoundError) || this.state === 'empty') throw error;
-        this.#leave();
+        if (!(error instanceof NotFoundError) || tried === undefined) throw error;
+        if (this.#sessionId === tried) this.#leave();
         return this.#deliver(text, files);
       });
       this.failure = undefined;

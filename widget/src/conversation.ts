@@ -54,7 +54,7 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
     case 'session.status_idle':
       conversation.running = false;
       conversation.draft = undefined;
-      if (event.stop_reason === 'requires_action' && event.pending_input !== undefined)
+      if (event.stop_reason === 'requires_action')
         items.push({
           kind: 'approval',
           id: event.pending_input.request_id,

@@ -1,15 +1,15 @@
 import { html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
-import { repeat } from 'lit/directives/repeat.js';
 import type { Decision } from '../../client/src/index.ts';
 import { type Chat, reasonOf } from './chat.ts';
+import { messagesView, statusView } from './chat-views.ts';
 import { composerView } from './composer.ts';
 import { connect, type TokenProvider } from './connect.ts';
 import { openQuestion } from './conversation.ts';
+import { fileDrop } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
 import type { StorageKind } from './remembered-session.ts';
 import { styles } from './styles.ts';
-import { agentView, draftView, itemView, userView } from './views.ts';
 
 const maxFileBytes = 10 * 1024 * 1024;
 
@@ -62,6 +62,14 @@ export class ParleyChat extends LitElement {
   /** Follows the end of the log until the person scrolls away from it. */
   #atEnd = true;
   #askedFor: string | undefined;
+  readonly #drop = fileDrop(
+    () => !this.noUploads,
+    (isOver) =>
+      this.#change(() => {
+        this.#dragging = isOver;
+      }),
+    (files) => this.#addFiles(files),
+  );
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
@@ -113,16 +121,19 @@ export class ParleyChat extends LitElement {
   #panel(closed: boolean): TemplateResult {
     const words = this.#labels;
     const chat = this.#chat;
+    const problem = this.#problem ?? (chat === undefined && this.org !== undefined ? words.tokenMissing : undefined);
+    const decide = (requestId: string, decision: Decision) => void this.#decide(requestId, decision);
+    const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
     return html`<section id="panel" class="panel ${this.#dragging ? 'over' : ''}" part="panel" ?hidden=${closed} aria-label=${words.heading}
-        @keydown=${this.#onKey} @dragover=${this.#onDrag} @dragleave=${this.#onDragEnd} @drop=${this.#onDrop}>
+        @keydown=${this.#onKey} @dragover=${this.#drop.over} @dragleave=${this.#drop.leave} @drop=${this.#drop.drop}>
       <header part="header">
         <h2>${words.heading}</h2>
         <button class="icon" type="button" title=${words.startOver} aria-label=${words.startOver} ?disabled=${chat === undefined || chat.state === 'empty'} @click=${this.startOver}>${icons.startOver}</button>
       </header>
       <div class="log" part="log" role="log" tabindex="0" aria-label=${words.heading} aria-busy=${chat?.state === 'loading' ? 'true' : 'false'} @scroll=${this.#onScroll}>
-        ${this.#messages()}
+        ${chat === undefined ? nothing : messagesView(chat, this.greeting, actions)}
       </div>
-      <p class="status" part="status" role="status">${this.#status()}</p>
+      <p class="status" part="status" role="status">${statusView(chat, problem, words, () => this.#change(() => chat?.reconnect()))}</p>
       <div class="hidden" role="alert">${this.#alert()}</div>
       ${composerView({
         labels: words,
@@ -144,34 +155,6 @@ export class ParleyChat extends LitElement {
         onStop: () => void this.#attempt(chat?.interrupt()),
       })}
     </section>`;
-  }
-
-  #messages(): unknown {
-    const chat = this.#chat;
-    const words = this.#labels;
-    if (chat === undefined) return nothing;
-    const { items, draft, running } = chat.conversation;
-    const decide = (requestId: string, decision: Decision) => void this.#decide(requestId, decision);
-    const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
-    const waiting = draft !== undefined || running || (chat.outgoing.length > 0 && openQuestion(chat.conversation) === undefined);
-    return html`${this.greeting ? agentView(this.greeting, words) : nothing}
-      ${repeat(
-        items,
-        (item) => `${item.kind} ${item.id}`,
-        (item) => itemView(item, actions),
-      )}
-      ${chat.outgoing.map(({ text, files }) => userView(text, files, words, true))}
-      ${waiting ? draftView(draft?.text ?? '', words) : nothing}`;
-  }
-
-  #status(): unknown {
-    const chat = this.#chat;
-    const words = this.#labels;
-    const failure = this.#problem ?? chat?.failure ?? (chat === undefined && this.org !== undefined ? words.tokenMissing : undefined);
-    if (failure !== undefined)
-      return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${() => this.#change(() => chat.reconnect())}>${words.retry}</button>` : nothing}`;
-    if (chat?.state === 'lost') return words.lost;
-    return chat?.state === 'loading' ? words.loading : nothing;
   }
 
   #alert(): string {
@@ -281,27 +264,6 @@ export class ParleyChat extends LitElement {
     if (!(event.currentTarget instanceof HTMLElement)) return;
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
     this.#atEnd = scrollHeight - scrollTop - clientHeight < 40;
-  }
-
-  #onDrag(event: DragEvent): void {
-    if (this.noUploads || !event.dataTransfer?.types.includes('Files')) return;
-    event.preventDefault();
-    this.#change(() => {
-      this.#dragging = true;
-    });
-  }
-
-  #onDragEnd(): void {
-    this.#change(() => {
-      this.#dragging = false;
-    });
-  }
-
-  #onDrop(event: DragEvent): void {
-    this.#onDragEnd();
-    if (this.noUploads || event.dataTransfer === null) return;
-    event.preventDefault();
-    this.#addFiles([...event.dataTransfer.files]);
   }
 
   #change(change: () => void): void {

@@ -1,0 +1,39 @@
+// The widget's script as pages of any origin load it.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { startApp } from '../support/app.ts';
+import { buildWidget } from '../support/build-widget.ts';
+
+const script = buildWidget();
+const app = await startApp({ after });
+const path = '/widget/parley-chat.js';
+const anonymous = { authorization: '' };
+
+test('anybody may load it, from any origin, without a credential', async () => {
+  const answer = await app.request('GET', path, undefined, { ...anonymous, origin: 'https://shop.example' });
+  assert.equal(answer.status, 200);
+  assert.equal(answer.text, script.toString());
+  const { etag, ...headers } = answer.headers;
+  assert.match(String(etag), /^W\/"[\w-]{22}"$/);
+  assert.equal(headers['content-type'], 'text/javascript; charset=utf-8');
+  assert.equal(headers['access-control-allow-origin'], '*');
+  assert.equal(headers['cross-origin-resource-policy'], 'cross-origin');
+  assert.equal(headers['cache-control'], 'public, max-age=300, stale-while-revalidate=86400');
+  assert.equal(headers.vary, 'accept-encoding');
+});
+
+test('it is compressed for who takes that, and not sent again to who has it', async () => {
+  const compressed = await app.server.inject({ url: path, headers: { 'accept-encoding': 'br, gzip' } });
+  assert.equal(compressed.headers['content-encoding'], 'gzip');
+  assert.equal(gunzipSync(compressed.rawPayload).toString(), script.toString());
+  const again = await app.request('GET', path, undefined, { ...anonymous, 'if-none-match': String(compressed.headers.etag) });
+  assert.equal(again.status, 304);
+  assert.equal(again.text, '');
+  assert.equal((await app.request('GET', path, undefined, { ...anonymous, 'if-none-match': 'W/"other"' })).status, 200);
+});
+
+test('nothing else is below it', async () => {
+  assert.equal((await app.request('GET', '/widget/')).text, '{"detail":"Not Found"}');
+  assert.equal((await app.request('GET', '/widget/../package.json')).status, 404);
+});

@@ -1,0 +1,35 @@
+import { html, nothing, type TemplateResult } from 'lit';
+import { repeat } from 'lit/directives/repeat.js';
+import type { Chat } from './chat.ts';
+import { openQuestion } from './conversation.ts';
+import type { Labels } from './labels.ts';
+import { agentView, draftView, type ItemActions, itemView, userView } from './views.ts';
+
+/** The whole conversation: what is in the log, what is on its way there, and what is being written. */
+export function messagesView(chat: Chat, greeting: string | undefined, actions: ItemActions): TemplateResult {
+  const { labels } = actions;
+  const { items, draft, running } = chat.conversation;
+  const isAwaited = draft !== undefined || running || (chat.outgoing.length > 0 && openQuestion(chat.conversation) === undefined);
+  return html`${greeting ? agentView(greeting, labels) : nothing}
+    ${repeat(
+      items,
+      (item) => `${item.kind} ${item.id}`,
+      (item) => itemView(item, actions),
+    )}
+    ${chat.outgoing.map(({ text, files }) => userView(text, files, labels, true))}
+    ${isAwaited ? draftView(draft?.text ?? '', labels) : nothing}`;
+}
+
+/** One line below the conversation: what went wrong, or how the connection is. */
+export function statusView(
+  chat: Chat | undefined,
+  problem: string | undefined,
+  labels: Labels,
+  retry: () => void,
+): TemplateResult | string | typeof nothing {
+  const failure = problem ?? chat?.failure;
+  if (failure !== undefined)
+    return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${retry}>${labels.retry}</button>` : nothing}`;
+  if (chat?.state === 'lost') return labels.lost;
+  return chat?.state === 'loading' ? labels.loading : nothing;
+}
