@@ -107,6 +107,7 @@ async function assemble(
   const bus = await openBus(database, config.REDIS_URL);
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const feed = new Feed();
+  const rateLimit = new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST);
   const destinations = createDestinations(config);
   const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
@@ -162,7 +163,7 @@ async function assemble(
     leaseMs: config.PARLEY_LEASE_MS,
     retentionDays: config.PARLEY_WEBHOOK_RETENTION_DAYS,
   });
-  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier });
+  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier, rateLimit });
   runner.onLive = peers.showLive;
   runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
@@ -189,7 +190,7 @@ async function assemble(
     database,
     secrets,
     directory,
-    rateLimit: new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST),
+    rateLimit,
     log,
     feed,
     settings,

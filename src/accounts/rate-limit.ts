@@ -1,10 +1,14 @@
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
 
-/** A bucket per organization that fills at `perSecond` and holds `burst`; either at 0 turns the limit off. */
+/**
+ * A bucket per organization that fills at `perSecond` and holds `burst`; either at 0 turns the limit off. Each process of
+ * an installation counts for itself and takes its part of the limit, so that all together keep it.
+ */
 export class RateLimit {
   private readonly perSecond: number;
   private readonly burst: number;
+  private processes = 1;
   private readonly buckets = new LRUCache<number, { tokens: number; at: number }>({ max: 100_000 });
 
   constructor(perSecond: number, burst: number) {
@@ -12,15 +16,22 @@ export class RateLimit {
     this.burst = burst;
   }
 
+  /** How many processes share the limit. */
+  shareWith(processes: number): void {
+    this.processes = Math.max(1, processes);
+  }
+
   /** Throws 429 with the time after which there is room again. */
   take(orgId: number, now: number = performance.now()): void {
     if (this.perSecond === 0 || this.burst === 0) return;
-    const bucket = this.buckets.get(orgId) ?? { tokens: this.burst, at: now };
-    bucket.tokens = Math.min(this.burst, bucket.tokens + ((now - bucket.at) / 1000) * this.perSecond);
+    const burst = Math.max(1, this.burst / this.processes);
+    const perSecond = this.perSecond / this.processes;
+    const bucket = this.buckets.get(orgId) ?? { tokens: burst, at: now };
+    bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.at) / 1000) * perSecond);
     bucket.at = now;
     this.buckets.set(orgId, bucket);
     if (bucket.tokens < 1)
-      throw new ServiceError('rate-limited', 'Too many requests.', { retryAfterSeconds: (1 - bucket.tokens) / this.perSecond });
+      throw new ServiceError('rate-limited', 'Too many requests.', { retryAfterSeconds: (1 - bucket.tokens) / perSecond });
     bucket.tokens -= 1;
   }
 }

@@ -7,6 +7,8 @@ import type { Runner } from './runner.ts';
 
 const watchEveryMs = 5_000;
 const watchLastsMs = 12_000;
+const aliveEveryMs = 1_000;
+const aliveLastsMs = 3_500;
 /** Text of a turn that someone watches from another process is gathered for this long before it is sent. */
 const gatherMs = 30;
 
@@ -22,18 +24,27 @@ export interface Peers {
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `watch
+ * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `alive` (there is another process), `watch
  * <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One lost while a connection
  * was down costs nothing but the look after it.
  */
 export async function joinPeers(
   bus: Bus,
   processId: string,
-  parts: { db: Db; feed: Feed; runner: Runner; directory: Directory; courier: { wake(): void } },
+  parts: {
+    db: Db;
+    feed: Feed;
+    runner: Runner;
+    directory: Directory;
+    courier: { wake(): void };
+    rateLimit: { shareWith(processes: number): void };
+  },
 ): Promise<Peers> {
-  const { db, feed, runner, directory, courier } = parts;
+  const { db, feed, runner, directory, courier, rateLimit } = parts;
   /** Sessions that other processes watch live, and until when their word holds. */
   const watchedElsewhere = new Map<string, number>();
+  /** Other processes, and until when they count as alive. */
+  const others = new Map<string, number>();
   const gathered = new Map<string, { fragments: LiveFragment[]; timer: NodeJS.Timeout }>();
 
   feed.onWatched = (sessionId) => {
@@ -46,12 +57,23 @@ export async function joinPeers(
     for (const [sessionId, until] of watchedElsewhere) if (until < now) watchedElsewhere.delete(sessionId);
   }, watchEveryMs).unref();
 
+  const presence = setInterval(() => {
+    bus.send(`${processId} alive`);
+    const now = Date.now();
+    for (const [other, until] of others) if (until < now) others.delete(other);
+    rateLimit.shareWith(others.size + 1);
+  }, aliveEveryMs).unref();
+
   await bus.receive((payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
     if (sender === processId) return;
     switch (kind) {
       case 'sessions':
         for (const entry of rest) wake(entry);
+        return;
+      case 'alive':
+        others.set(sender ?? '', Date.now() + aliveLastsMs);
+        rateLimit.shareWith(others.size + 1);
         return;
       case 'changed':
         directory.invalidate(rest[0] ?? '*');
@@ -125,6 +147,7 @@ export async function joinPeers(
     },
     close() {
       clearInterval(refresh);
+      clearInterval(presence);
     },
   };
 }
