@@ -31,6 +31,8 @@ export async function* runTurn(
         if (next === 'paused') return;
         mayHaveBegun = false;
       }
+      // What the model asks for from here on is asked for by this run.
+      mayHaveBegun = false;
       if (isInterrupted(turn, signal)) {
         yield { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
         return;
