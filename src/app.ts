@@ -4,6 +4,7 @@ import { notFound } from './errors.ts';
 import { newRequestId } from './ids.ts';
 import { chatCompletionsRoutes } from './surfaces/chat-completions/routes.ts';
 import { dashboardRoutes } from './surfaces/dashboard/routes.ts';
+import { docsRoutes } from './surfaces/docs/routes.ts';
 import { gatewayRoutes } from './surfaces/gateway/routes.ts';
 import { managedAgentRoutes } from './surfaces/managed-agents/routes.ts';
 import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
@@ -87,6 +88,7 @@ export async function createApp(context: Context): Promise<Server> {
   operatorRoutes(server, context);
   openApiRoutes(server, context);
   apiReferenceRoutes(server, context);
+  await docsRoutes(server);
   widgetRoutes(server);
   await dashboardRoutes(server, context);
   await server.ready();

@@ -18,7 +18,6 @@ export function apiReferenceRoutes(server: Server, _context: Context): void {
   let loading: Promise<FastifyInstance> | undefined;
   const config = { family: 'management' as const };
 
-  server.get('/docs', { config, schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/api/'));
   server.get('/docs/api', { config, schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/api/', 301));
   server.get('/docs/api/*', { config, schema: { hide: true } }, async (request, reply) => {
     loading ??= loadReference().catch((error) => {

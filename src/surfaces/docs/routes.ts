@@ -1,0 +1,31 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { notFound } from '../../errors.ts';
+import type { Server } from '../shared/fastify.ts';
+import { pageHtml, style } from './page.ts';
+
+const folder = new URL('../../../docs/', import.meta.url);
+
+/** The documentation of this very version, rendered from the same files that the repository shows. Public. */
+export async function docsRoutes(server: Server): Promise<void> {
+  const pages = new Set((await readdir(folder)).filter((file) => file.endsWith('.md')).map((file) => file.slice(0, -3)));
+  const rendered = new Map<string, string>();
+  const options = { config: { family: 'management' as const }, schema: { hide: true } };
+
+  server.get('/docs', options, (_request, reply) => reply.redirect('/docs/quickstart', 302));
+  server.get('/docs/style.css', options, (_request, reply) =>
+    reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
+  );
+  server.get('/docs/:page', options, async (request, reply) => {
+    const { page } = request.params as { page: string };
+    if (!pages.has(page)) throw notFound();
+    const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), [...pages].sort()));
+    rendered.set(page, html);
+    return reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
+      .send(html);
+  });
+  server.get('/llms.txt', options, async (_request, reply) => {
+    return reply.type('text/plain; charset=utf-8').send(await readFile(new URL('llms.txt', folder), 'utf8'));
+  });
+}
