@@ -1,7 +1,8 @@
 import { backoffMs, sleep } from './backoff.ts';
 import { Credentials } from './credentials.ts';
-import { type ApiError, apiError, ConnectionError } from './errors.ts';
+import { ApiError, apiError, ConnectionError } from './errors.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
+import { readText } from './read-body.ts';
 
 export interface Call extends RequestOptions {
   query?: Record<string, string | number | boolean | undefined>;
@@ -32,37 +33,48 @@ export class Transport {
 
   /** The parsed JSON of a good answer; undefined for an empty one. The caller names its type: it is the contract's word. */
   async json<Body>(method: string, path: string, call: Call = {}): Promise<Body> {
-    const response = await this.open(method, path, call);
-    const text = await response.text().catch((error: unknown) => {
-      throw disconnected(error, call.signal);
-    });
+    const { text, headers } = await this.#send(method, path, call, async (response) => ({
+      text: await readText(response),
+      headers: response.headers,
+    }));
     const body = text.trim() === '' ? undefined : parseJson(text);
     // A long turn sends 200 before it is done; its failure is then in the body.
-    if (typeof body === 'object' && body !== null && Object.keys(body).join() === 'detail') throw apiError(200, body, response.headers);
+    if (typeof body === 'object' && body !== null && Object.keys(body).join() === 'detail') throw apiError(200, body, headers);
     return body as Body;
   }
 
   /** A good answer whose body is still to be read. */
-  async open(method: string, path: string, call: Call = {}): Promise<Response> {
+  open(method: string, path: string, call: Call = {}): Promise<Response> {
+    return this.#send(method, path, call, async (response) => response);
+  }
+
+  /** Sends the request until an answer has come and been read, or until trying again is no use. */
+  async #send<Answer>(method: string, path: string, call: Call, read: (response: Response) => Promise<Answer>): Promise<Answer> {
     const { maxRetries = this.#options.maxRetries ?? 5, signal } = call;
     const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
     if (call.body !== undefined) headers['content-type'] = 'application/json';
     if (method === 'POST' && !call.harmless) headers['idempotency-key'] = call.idempotencyKey ?? crypto.randomUUID();
     const init = { method, headers, ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }) };
-    let renewed = false;
+    let isRenewed = false;
     for (let attempt = 0; ; attempt += 1) {
-      const outcome = await this.#attempt(this.#root + path + queryText(call.query), init, signal);
-      if (outcome instanceof Response) return outcome;
-      if (!renewed && isRefused(outcome) && this.#credentials.renewable) {
-        renewed = true;
+      const outcome = await this.#attempt(this.#root + path + queryText(call.query), init, read, signal);
+      if ('answer' in outcome) return outcome.answer;
+      const { failure } = outcome;
+      if (!isRenewed && failure instanceof ApiError && failure.status === 401 && this.#credentials.renewable) {
+        isRenewed = true;
         continue;
       }
-      if (attempt >= maxRetries || !isRetryable(outcome)) throw outcome;
-      await sleep(waitMs(outcome, attempt), signal);
+      if (attempt >= maxRetries || !isRetryable(failure)) throw failure;
+      await sleep(waitMs(failure, attempt), signal);
     }
   }
 
-  async #attempt(url: string, init: RequestInit & { headers: Record<string, string> }, signal?: AbortSignal) {
+  async #attempt<Answer>(
+    url: string,
+    init: RequestInit & { headers: Record<string, string> },
+    read: (response: Response) => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<{ answer: Answer } | { failure: ApiError | ConnectionError }> {
     signal?.throwIfAborted();
     const credential = await this.#credentials.get();
     const late = new AbortController();
@@ -73,11 +85,12 @@ export class Transport {
         headers: { ...init.headers, authorization: `Bearer ${credential}` },
         signal: signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]),
       });
-      if (response.ok) return response;
+      clearTimeout(timer);
+      if (response.ok) return { answer: await read(response) };
       if (response.status === 401) this.#credentials.refused(credential);
-      return apiError(response.status, parseJson(await response.text()), response.headers);
+      return { failure: apiError(response.status, parseJson(await readText(response)), response.headers) };
     } catch (error) {
-      return disconnected(error, signal);
+      return { failure: disconnected(error, signal) };
     } finally {
       clearTimeout(timer);
     }
@@ -105,10 +118,6 @@ export function isRetryable(error: ApiError | ConnectionError): boolean {
 export function waitMs(error: ApiError | ConnectionError, attempt: number): number {
   const asked = error instanceof ConnectionError ? undefined : error.retryAfterSeconds;
   return asked === undefined ? backoffMs(attempt, mostBackoffMs) : Math.min(asked, 60) * 1000 + Math.random() * 250;
-}
-
-function isRefused(error: ApiError | ConnectionError): boolean {
-  return !(error instanceof ConnectionError) && error.status === 401;
 }
 
 function queryText(query: Call['query'] = {}): string {

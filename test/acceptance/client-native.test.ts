@@ -108,15 +108,18 @@ test('a refusal of the provider is told at once and not tried again', async () =
 });
 
 test('a lost answer is asked for again with the same key, and the turn runs once', async () => {
-  const proxy = await startBreakingProxy(baseUrl, (_passed, index) => (index === 0 ? { cutAfterBytes: 0 } : undefined));
-  after(proxy.close);
-  const session = await client.sessions.create();
-  const reply = await new ParleyClient({ baseUrl: proxy.origin, apiKey: app.apiKey }).messages.send(session.id, '/say once');
-  assert.equal(reply.text, 'once');
-  assert.equal(proxy.passed.length, 2);
-  assert.ok(proxy.passed[0]?.idempotencyKey);
-  assert.equal(proxy.passed[0]?.idempotencyKey, proxy.passed[1]?.idempotencyKey);
-  assert.equal((await client.sessions.transcript(session.id)).messages.length, 2);
+  // Nothing of it arrives, or its head and a first byte.
+  for (const cutAfterBytes of [0, 1]) {
+    const proxy = await startBreakingProxy(baseUrl, (_passed, index) => (index === 0 ? { cutAfterBytes } : undefined));
+    after(proxy.close);
+    const session = await client.sessions.create();
+    const reply = await new ParleyClient({ baseUrl: proxy.origin, apiKey: app.apiKey }).messages.send(session.id, '/say once');
+    assert.equal(reply.text, 'once');
+    assert.equal(proxy.passed.length, 2);
+    assert.ok(proxy.passed[0]?.idempotencyKey);
+    assert.equal(proxy.passed[0]?.idempotencyKey, proxy.passed[1]?.idempotencyKey);
+    assert.equal((await client.sessions.transcript(session.id)).messages.length, 2);
+  }
 });
 
 test('429 and 503 are tried again, no sooner than Retry-After says', async () => {
