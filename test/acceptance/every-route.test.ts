@@ -104,7 +104,7 @@ for (const operation of operations.filter((candidate) => !candidate.isPublic)) {
 
 test('a good request is answered as the document says', async () => {
   for (const operation of operations.filter((candidate) => candidate.path.startsWith('/api/'))) {
-    const fresh = await createTenant(parley, `good-${operations.indexOf(operation)}`);
+    const fresh = operation.method === 'GET' ? neighbour : await createTenant(parley, `good-${operations.indexOf(operation)}`);
     const body = await goodBody(operation, fresh.key);
     const key = operation.isPublic ? undefined : fresh.key;
     const answer = await parley.call(operation.method, pathOf(operation, fresh), {

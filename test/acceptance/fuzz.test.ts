@@ -11,7 +11,7 @@ const parley = await startParley(
   { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_LOG_LEVEL: 'error' } },
 );
 const { operations, resolve } = await readOpenApi(parley);
-const runs = Number(process.env.FUZZ_RUNS ?? 60);
+const runs = Number(process.env.FUZZ_RUNS ?? 40);
 const seed = Number(process.env.FUZZ_SEED ?? 20_260_101);
 
 const nasty = fc.constantFrom(
@@ -88,9 +88,11 @@ function requestFor(
   return fc.record({ path: fc.tuple(path, query).map(([where, which]) => (which === '' ? where : `${where}?${which}`)), body, headers });
 }
 
+const reader = await createTenant(parley, 'reader');
+
 for (const [index, operation] of operations.entries()) {
   test(`${operation.name} answers whatever it is sent`, async () => {
-    const tenant = await createTenant(parley, `fuzz-${index}`);
+    const tenant = operation.method === 'GET' ? reader : await createTenant(parley, `fuzz-${index}`);
     await fc.assert(
       fc.asyncProperty(requestFor(operation, tenant), async ({ path, body, headers }) => {
         const answer = await parley.call(operation.method, path, { key: tenant.key, ...(body === undefined ? {} : { body }), headers });

@@ -25,34 +25,47 @@ export async function createTenant(parley: Parley, slug: string): Promise<Tenant
     assert.ok(answer.status < 300, `${path}: ${answer.text}`);
     return answer.body;
   };
-  await parley.call('PATCH', '/api/organization', { key, body: { name: marker, default_agent: 'desk' } });
-  await parley.call('PATCH', '/api/agents/desk', { key, body: { name: marker, description: marker } });
-  const credential = await parley.call('PUT', '/api/model_credentials/openai', { key, body: { api_key: 'sk-0123456789abcdef' } });
-  assert.equal(credential.status, 200);
-  const apiKey = await made('/api/api_keys', { name: marker, scopes: [] });
-  const invitation = await made('/api/invitations', { email: `invited-${slug}@example.com`, role: 'member' });
-  const joining = await made('/api/invitations', { email: `member-${slug}@example.com`, role: 'member' });
-  const joined = await parley.call('POST', '/api/invitations/accept', {
-    body: { token: joining.token, name: marker, password: 'a long enough password' },
-  });
-  assert.equal(joined.status, 201, joined.text);
-  const endpointId = await createEndpoint(parley, key, marker);
-  const sent = await made(`/api/webhook_endpoints/${endpointId}/test`, {});
-  const session = await made(`/${slug}/desk/v1/sessions`, { metadata: { end_user_id: marker } });
-  await made(`/${slug}/desk/v1/sessions/${session.id}/messages`, { text: marker });
-  const response = await made(`/${slug}/desk/v1/responses`, { input: marker });
+  const join = async () => {
+    const { token } = await made('/api/invitations', { email: `member-${slug}@example.com`, role: 'member' });
+    const joined = await parley.call('POST', '/api/invitations/accept', {
+      body: { token, name: marker, password: 'a long enough password' },
+    });
+    assert.equal(joined.status, 201, joined.text);
+    return joined.body.member;
+  };
+  const converse = async () => {
+    const session = await made(`/${slug}/desk/v1/sessions`, { metadata: { end_user_id: marker } });
+    await made(`/${slug}/desk/v1/sessions/${session.id}/messages`, { text: marker });
+    return session;
+  };
+  const hook = async () => {
+    const id = await createEndpoint(parley, key, marker);
+    return { id, ...(await made(`/api/webhook_endpoints/${id}/test`, {})) };
+  };
+  const [apiKey, invitation, member, endpoint, session, response, bareKey] = await Promise.all([
+    made('/api/api_keys', { name: marker, scopes: [] }),
+    made('/api/invitations', { email: `invited-${slug}@example.com`, role: 'member' }),
+    join(),
+    hook(),
+    converse(),
+    made(`/${slug}/desk/v1/responses`, { input: marker }),
+    createKey(parley, key, []),
+    parley.call('PUT', '/api/model_credentials/openai', { key, body: { api_key: 'sk-0123456789abcdef' } }),
+    parley.call('PATCH', '/api/organization', { key, body: { name: marker, default_agent: 'desk' } }),
+    parley.call('PATCH', '/api/agents/desk', { key, body: { name: marker, description: marker } }),
+  ]);
   return {
     ...organization,
     marker,
-    bareKey: await createKey(parley, key, []),
+    bareKey,
     sessionId: session.id,
     responseId: response.id,
     ids: {
       api_keys: String(apiKey.api_key.id),
-      webhook_endpoints: String(endpointId),
-      webhook_deliveries: sent.delivery.id,
+      webhook_endpoints: String(endpoint.id),
+      webhook_deliveries: endpoint.delivery.id,
       invitations: String(invitation.invitation.id),
-      members: String(joined.body.member.id),
+      members: String(member.id),
     },
   };
 }
