@@ -19,7 +19,7 @@ export interface Claimed {
   previous_secret_until: Date | null;
 }
 
-/** What a lane holds here already. `troubled`: it was slow or failed lately, so one slot must do. */
+/** What a lane holds here already. `troubled`: it fails or hangs, so one slot must do. */
 export interface LaneLoad {
   lane: string;
   running: number;

@@ -1,0 +1,108 @@
+// What dead destinations cost the living: 200 webhook endpoints, with none and with one in ten dead.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { headers, type Parley, startParley } from './parley.ts';
+
+export interface WebhookReport {
+  endpoints: number;
+  /** Deliveries a second to endpoints that answer, when all do. */
+  allAlive: number;
+  /** The same when one endpoint in ten never answers. */
+  oneInTenDead: number;
+  /** How much of the throughput is kept. */
+  kept: number;
+}
+
+const endpoints = 200;
+const deadEvery = 10;
+
+/** On the embedded database, or on the given one. Each event goes to every endpoint; only what the living get is counted. */
+export async function measureWebhooks(databaseUrl: string | undefined, events = 10): Promise<WebhookReport> {
+  const allAlive = await measureRun(databaseUrl, events, false);
+  const oneInTenDead = await measureRun(databaseUrl, events, true);
+  return { endpoints, allAlive, oneInTenDead, kept: Math.round((oneInTenDead / allAlive) * 100) / 100 };
+}
+
+export function webhookTable(reports: { name: string; report: WebhookReport }[]): string {
+  return [
+    `## Webhooks to ${endpoints} endpoints, one in ten dead`,
+    '',
+    '| what | all alive, deliveries/s | one in ten dead, deliveries/s | kept |',
+    '|---|---|---|---|',
+    ...reports.map(({ name, report }) => `| ${name} | ${report.allAlive} | ${report.oneInTenDead} | ${report.kept} |`),
+    '',
+  ].join('\n');
+}
+
+async function measureRun(databaseUrl: string | undefined, events: number, withDead: boolean): Promise<number> {
+  const receiver = await startReceiver();
+  const parley = await startParley(databaseUrl, { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' });
+  try {
+    const ids: number[] = [];
+    for (let index = 0; index < endpoints; index += 1) {
+      const isDead = withDead && index % deadEvery === 0;
+      const body = { name: `Endpoint ${index}`, url: `${receiver.url}/${isDead ? 'dead' : 'alive'}`, event_types: ['api_key.created'] };
+      const created = await post(parley, '/api/webhook_endpoints', body);
+      ids.push(created.webhook_endpoint.id);
+    }
+    const living = withDead ? endpoints - endpoints / deadEvery : endpoints;
+    const begun = performance.now();
+    const arrived = receiver.countTo(living * events);
+    for (let index = 0; index < events; index += 1) await post(parley, '/api/api_keys', { name: `Event ${index}`, scopes: [] });
+    await arrived;
+    const perSecond = Math.round((living * events * 1_000) / (performance.now() - begun));
+    // The same database serves the next run.
+    for (const id of ids) await fetch(`${parley.url}/api/webhook_endpoints/${id}`, { method: 'DELETE', headers: bearer });
+    return perSecond;
+  } finally {
+    await parley.stop();
+    receiver.close();
+  }
+}
+
+const bearer = { authorization: headers.authorization };
+
+async function post(parley: Parley, path: string, body: unknown): Promise<ReturnType<typeof JSON.parse>> {
+  const response = await fetch(`${parley.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+/** Answers `/alive` at once and `/dead` never. */
+async function startReceiver() {
+  let count = 0;
+  let goal = Number.POSITIVE_INFINITY;
+  let reached = () => {};
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      if (request.url === '/dead') return;
+      response.writeHead(200).end();
+      count += 1;
+      if (count >= goal) reached();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('The receiver has no port');
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    countTo(wanted: number): Promise<void> {
+      goal = wanted;
+      return new Promise((resolve) => {
+        reached = resolve;
+      });
+    },
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+if (import.meta.main) {
+  const report = await measureWebhooks(process.env.DATABASE_URL);
+  process.stdout.write(
+    webhookTable([{ name: process.env.DATABASE_URL === undefined ? 'Parley on PGlite' : 'Parley on PostgreSQL', report }]),
+  );
+}

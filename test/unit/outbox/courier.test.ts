@@ -1,0 +1,239 @@
+// The courier on a real database with a clock that stands still until it is moved.
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, test } from 'node:test';
+import { createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { loadConfig } from '../../../src/config.ts';
+import { openDatabase } from '../../../src/database/database.ts';
+import { createLogger } from '../../../src/logger.ts';
+import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
+import { listDeliveries } from '../../../src/outbox/deliveries.ts';
+import { createEndpoint, findEndpoint } from '../../../src/outbox/endpoints.ts';
+import { insertDeliveries, newDelivery } from '../../../src/outbox/fan-out.ts';
+import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
+import { createDatabase } from '../../support/engine.ts';
+import { startReceiver } from '../../support/webhook-receiver.ts';
+
+const prepared = await createDatabase();
+const database = await openDatabase(loadConfig(prepared.settings));
+after(async () => {
+  await database.close();
+  await prepared.remove();
+});
+const { db } = database;
+const secrets = createSecretBox(Buffer.alloc(32, 1));
+const organization = await db
+  .insertInto('organizations')
+  .values({ slug: 'acme', name: 'Acme' })
+  .returning(['id', 'slug'])
+  .executeTakeFirstOrThrow();
+const noPage = { limit: 200, before: undefined, state: undefined };
+const minute = 60_000;
+
+function stillClock() {
+  let now = new Date('2026-03-01T00:00:00Z').getTime();
+  return {
+    now: () => new Date(now),
+    advance(milliseconds: number) {
+      now += milliseconds;
+    },
+  };
+}
+
+function createCourier(clock: CourierParts['clock'], more: Partial<CourierParts> = {}): Courier {
+  return new Courier({
+    database,
+    processId: randomUUID(),
+    clock,
+    logger: createLogger('silent'),
+    secrets,
+    fetch: (input, init) => fetch(input, { ...init, redirect: 'manual' }),
+    peers: {},
+    maxFailures: 25,
+    leaseMs: 5_000,
+    retentionDays: 30,
+    ...more,
+  });
+}
+
+async function newEndpoint(url: string): Promise<number> {
+  const actor = { orgId: organization.id, at: new Date() };
+  const created = await db.transaction().execute((trx) => createEndpoint(trx, secrets, actor, { name: 'Hooks', url, eventTypes: [] }));
+  return created.endpoint.id;
+}
+
+async function queue(endpointId: number, count: number, now: Date): Promise<void> {
+  const endpoint = { id: endpointId, org_id: organization.id, slug: organization.slug };
+  const event = { type: 'session.started', createdAt: now, data: {} };
+  const fresh = Array.from({ length: count }, () => newDelivery(null, endpoint, event));
+  await insertDeliveries(db, fresh, now);
+}
+
+test('a delivery that always fails is tried eight times by the schedule, with the same bytes, and is given up', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  receiver.answer = 500;
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 1, clock.now());
+  const courier = createCourier(clock);
+  const read = async () => {
+    const [delivery] = await listDeliveries(db, organization.id, endpointId, noPage);
+    assert.ok(delivery);
+    return delivery;
+  };
+  const steps = [5_000, 5 * minute, 30 * minute, 120 * minute, 300 * minute, 600 * minute, 600 * minute];
+  for (const step of steps) {
+    await courier.idle();
+    const delivery = await read();
+    assert.equal(delivery.state, 'pending');
+    const wait = (delivery.nextAttemptAt?.getTime() ?? 0) - clock.now().getTime();
+    assert.ok(wait >= step * 0.8 && wait <= step * 1.2, `${wait} is not about ${step}`);
+    const before = receiver.received.length;
+    clock.advance(wait - 1);
+    await courier.idle();
+    assert.equal(receiver.received.length, before);
+    clock.advance(1);
+  }
+  await courier.idle();
+  const delivery = await read();
+  assert.deepEqual([delivery.state, delivery.nextAttemptAt, delivery.attempts.length], ['failed', undefined, 8]);
+  assert.equal(new Set(receiver.received.map((one) => one.text)).size, 1);
+  assert.equal(new Set(receiver.received.map((one) => one.headers['svc-signature'])).size, 8);
+  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 8);
+  clock.advance(24 * 60 * minute);
+  await courier.idle();
+  assert.equal(receiver.received.length, 8);
+  await courier.stop();
+});
+
+test('Retry-After of a 429 or 503 lengthens the step, of a 500 it does not', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const courier = createCourier(clock);
+  const waits: number[] = [];
+  for (const status of [429, 503, 500]) {
+    const endpointId = await newEndpoint(receiver.url);
+    receiver.answer = (_one, response) => response.writeHead(status, { 'retry-after': '9' }).end();
+    await queue(endpointId, 1, clock.now());
+    await courier.idle();
+    const [delivery] = await listDeliveries(db, organization.id, endpointId, noPage);
+    waits.push((delivery?.nextAttemptAt?.getTime() ?? 0) - clock.now().getTime());
+  }
+  assert.deepEqual(waits.slice(0, 2), [9_000, 9_000]);
+  assert.ok((waits[2] ?? 0) <= 6_000);
+  await courier.stop();
+});
+
+test('a success between failures starts the count anew; the limit disables and parks what waits', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  const courier = createCourier(clock, { maxFailures: 3 });
+  const failures = async () => (await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures;
+  for (const [status, expected] of [
+    [500, 1],
+    [500, 2],
+    [200, 0],
+    [500, 1],
+  ] as const) {
+    receiver.answer = status;
+    await queue(endpointId, 1, clock.now());
+    await courier.idle();
+    assert.equal(await failures(), expected);
+  }
+  await queue(endpointId, 2, clock.now());
+  await courier.idle();
+  const endpoint = await findEndpoint(db, organization.id, endpointId);
+  assert.deepEqual([endpoint?.enabled, endpoint?.consecutiveFailures], [false, 3]);
+  const attempts = receiver.received.length;
+  clock.advance(60 * minute);
+  await courier.idle();
+  assert.equal(receiver.received.length, attempts);
+  await courier.stop();
+});
+
+test('no answer in time, a refused connection and a broken answer are failures that say what happened', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const courier = createCourier(clock, { attemptTimeoutMs: 150 });
+  const errorOf = async (url: string) => {
+    const endpointId = await newEndpoint(url);
+    await queue(endpointId, 1, clock.now());
+    await courier.idle();
+    const [delivery] = await listDeliveries(db, organization.id, endpointId, noPage);
+    return delivery?.attempts[0];
+  };
+  receiver.answer = () => {};
+  assert.equal((await errorOf(receiver.url))?.error, 'No answer within 0.15 s.');
+  receiver.answer = (_one, response) => response.destroy();
+  assert.ok((await errorOf(receiver.url))?.error);
+  assert.match((await errorOf('http://127.0.0.1:1/'))?.error ?? '', /.+/);
+  // A 2xx decides, whatever becomes of its body; of a long one only the beginning is read.
+  receiver.answer = (_one, response) => response.writeHead(200).write('partly');
+  const stalled = await errorOf(receiver.url);
+  assert.deepEqual([stalled?.status, stalled?.error], [200, undefined]);
+  receiver.answer = (_one, response) => response.writeHead(200).end('x'.repeat(1_000_000));
+  assert.equal((await errorOf(receiver.url))?.excerpt.length, 1_024);
+  await courier.stop();
+});
+
+test('a destination that hangs, and a long queue for it, delay no other', async (t) => {
+  const clock = stillClock();
+  const [dead, alive] = [await startReceiver(t), await startReceiver(t)];
+  dead.answer = () => {};
+  const deadEndpoints = await Promise.all(Array.from({ length: 12 }, () => newEndpoint(dead.url)));
+  const aliveEndpoint = await newEndpoint(alive.url);
+  for (const endpointId of deadEndpoints) await queue(endpointId, 20, clock.now());
+  clock.advance(1_000);
+  await queue(aliveEndpoint, 100, clock.now());
+  const limits = { perLane: 4, healthy: 16, troubled: 16, slowMs: 500 };
+  const courier = createCourier(clock, { limits, attemptTimeoutMs: 60_000, pollMs: 50 });
+  await courier.start();
+  await alive.until((received) => received.length === 100);
+  assert.ok(dead.received.length <= 12 * limits.perLane, `${dead.received.length} attempts hang`);
+  await courier.stop();
+});
+
+test('what a process that fell silent had claimed is sent by another when the lease ends, not before', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 3, clock.now());
+  const [lost] = await listDeliveries(db, organization.id, endpointId, noPage);
+  assert.ok(lost);
+  await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'gone', due_at: new Date(clock.now().getTime() + 5_000) })
+    .where('id', '=', lost.id)
+    .execute();
+  const courier = createCourier(clock);
+  await courier.idle();
+  assert.equal(receiver.received.length, 2);
+  clock.advance(5_000);
+  await courier.idle();
+  assert.equal(receiver.received.at(-1)?.body.id, lost.id);
+  assert.equal(receiver.received.length, 3);
+  await courier.stop();
+});
+
+test('two couriers on one queue send each delivery once', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpoints = await Promise.all(Array.from({ length: 5 }, () => newEndpoint(receiver.url)));
+  for (const endpointId of endpoints) await queue(endpointId, 20, clock.now());
+  const couriers = [createCourier(clock), createCourier(clock)];
+  await Promise.all(couriers.map((courier) => courier.idle()));
+  await receiver.until((received) => received.length >= 100);
+  await Promise.all(couriers.map((courier) => courier.stop()));
+  assert.equal(receiver.received.length, 100);
+  assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 100);
+});
+
+test('deliveries older than the retention are dropped', async () => {
+  const clock = stillClock();
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  await queue(endpointId, 2, new Date(clock.now().getTime() - 31 * 24 * 60 * minute));
+  await queue(endpointId, 1, new Date(clock.now().getTime() - 29 * 24 * 60 * minute));
+  await dropOldDeliveries(db, clock.now(), 30);
+  assert.equal((await listDeliveries(db, organization.id, endpointId, noPage)).length, 1);
+});
