@@ -67,7 +67,10 @@ export async function* streamAnswer(
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {
       if (signal.aborted) {
-        if (signal.reason instanceof InterruptReason && signal.reason.reason === 'interrupted') return draft.interrupted();
+        const why = signal.reason instanceof InterruptReason ? signal.reason.reason : undefined;
+        if (why === 'interrupted') return draft.interrupted();
+        const kept = why === 'timeout' ? draft.interrupted().events : [];
+        if (kept.length > 0) yield { type: 'commit', events: kept };
         throw signal.reason;
       }
       if (!(error instanceof ModelError) || !error.retryable || attempt === maxAttempts) {

@@ -26,7 +26,7 @@ export function sessionBodyOf(session: Session, agent: Agent | undefined, org: s
 /** The unary answer of spec 2.4. Throws what the turn failed with. */
 export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
   if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
-  const { message, text, agent, usage, pending } = outcome;
+  const { message, text, agent, usage, pending, ended } = outcome;
   const parts = message?.thinking ? outcome.parts : outcome.parts.filter((part) => part.type !== 'reasoning');
   const files = (message?.files ?? []).map((path) => ({ type: 'file', path }));
   return {
@@ -41,5 +41,6 @@ export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
     ],
     usage: wireUsage(usage),
     ...(pending === undefined ? {} : { pending_input: pendingInput(pending) }),
+    ...(ended === undefined || ended.stopReason === 'end_turn' ? {} : { stop_reason: ended.stopReason }),
   };
 }

@@ -72,6 +72,7 @@ export const messageObject = Type.Object(
     messages: Type.Array(Type.Object({ id: Type.String(), role: Type.String(), text: Type.String(), parts: Type.Array(Type.Unknown()) })),
     usage,
     pending_input: Type.Optional(pendingInput),
+    stop_reason: Type.Optional(Type.String({ description: 'Of a turn that did not end by itself: interrupted or max_steps.' })),
   },
   { title: 'Message' },
 );

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+const log = async (tenant: Tenant, id: string) =>
+  (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body.events as { type: string; [field: string]: unknown }[];
+
+test('a turn ends after max_steps, and says so', async () => {
+  const tenant = await createTenant(url, { limits: { max_steps: 1 }, permissions: { mode: 'autonomous' } });
+  const id = await tenant.session();
+  const frames = await (
+    await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo hi"}\n/say never', stream: true })
+  ).rest();
+  assert.equal(frames.at(-1)?.event, 'done');
+  assert.equal(frames.at(-1)?.data.data.stop_reason, 'max_steps');
+  assert.equal((await log(tenant, id)).at(-1)?.stop_reason, 'max_steps');
+  assert.equal((await tenant.say(id, '/say next')).text, 'next');
+});
+
+test('a turn that takes longer than turn_timeout_s fails as turn_timeout, and the session goes on', async () => {
+  const tenant = await createTenant(url, { limits: { turn_timeout_s: 1 } });
+  const id = await tenant.session();
+  const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 30000\n/say one two', stream: true })).rest();
+  assert.equal(frames.at(-1)?.event, 'error');
+  assert.equal(frames.at(-1)?.data.data.code, 'turn_timeout');
+  const transcript = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+  assert.equal(transcript.body.messages[1]?.text, 'one ', 'what was said is kept');
+  const unary = await tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 30000\n/say one two' });
+  assert.ok(unary.status >= 500, String(unary.status));
+  assert.equal(unary.body.detail.error, 'turn_timeout');
+  assert.equal((await tenant.say(id, '/say next')).text, 'next');
+});
+
+for (const overflow of ['drop', 'summarize']) {
+  test(`a conversation that nears the context limit is condensed (${overflow}), the log says so, and it goes on`, async () => {
+    const tenant = await createTenant(url, { context: { limit_tokens: 600, overflow } });
+    const id = await tenant.session();
+    for (let turn = 0; turn < 12; turn += 1) await tenant.say(id, `/words 60\nturn ${turn}`);
+    const events = await log(tenant, id);
+    const condensed = events.filter((event) => event.type === 'session.context_condensed');
+    assert.ok(condensed.length >= 1, 'it was condensed');
+    for (const event of condensed) {
+      assert.ok(Number(event.through_seq) < events.length);
+      assert.equal(typeof event.summary, overflow === 'drop' ? 'object' : 'string');
+    }
+    const { text } = await tenant.say(id, 'hello');
+    const [, shown] = /turn (\d+) of/.exec(text) ?? [];
+    assert.ok(Number(shown) < 12, `the model is shown ${shown} turns`);
+    const transcript = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
+    assert.equal(transcript.body.messages.length, 26, 'the transcript is whole');
+  });
+}
+
+test('a tool says what it left out of a long output', async () => {
+  const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
+  const body = await tenant.say(await tenant.session(), '/tool bash {"command":"seq 1 20000"}\n/say ok');
+  const { output } = body.messages[1].parts[0];
+  assert.ok(output.length < 40_000);
+  assert.match(output, /truncated/i);
+});
+
+test('a handoff inside a turn: the rest of it and the next turns are the other sub-agent', async () => {
+  const agents = [{ name: 'front' }, { name: 'billing', tools: [] }];
+  const tenant = await createTenant(url, { main: 'front', agents, permissions: { mode: 'autonomous' } });
+  const id = await tenant.session();
+  const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/handoff billing', stream: true })).rest();
+  const steps = frames.filter((frame) => frame.event === 'step_start').map((frame) => frame.data.data.agent);
+  assert.deepEqual(steps, ['front', 'billing']);
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.current_agent, 'billing');
+  const nowhere = await tenant.say(id, '/handoff nobody');
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.current_agent, 'billing');
+  assert.match(JSON.stringify(nowhere), /nobody/);
+});
