@@ -36,3 +36,5 @@ function newestChange(folder) {
   );
   return Math.max(...files.map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs));
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) buildMissing();

@@ -13,6 +13,8 @@ export interface StreamState {
 
 /** The server sends a comment every 15 s; a stream this silent is dead, whatever the socket says. */
 const silentMs = 40_000;
+const frameMs = 16;
+const replayMs = 400;
 
 /**
  * Follows a session's log: everything from the start, then as it happens. When the connection breaks it goes on after the
@@ -21,15 +23,19 @@ const silentMs = 40_000;
 export class EventStream {
   state: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
   private readonly url: string;
+  /** How many entries there were when the page was opened: until they are here there is nothing worth drawing. */
+  private readonly expected: number;
   private readonly abort = new AbortController();
   private readonly listeners = new Set<() => void>();
   private pending: LogEvent[] = [];
   private preview = '';
   private lastSeq = 0;
   private scheduled: ReturnType<typeof setTimeout> | undefined;
+  private delay = 0;
 
-  constructor(url: string) {
+  constructor(url: string, expected = 0) {
     this.url = url;
+    this.expected = expected;
     void this.run();
   }
 
@@ -40,7 +46,7 @@ export class EventStream {
 
   close(): void {
     this.abort.abort();
-    clearTimeout(this.scheduled);
+    this.cancel();
   }
 
   private async run(): Promise<void> {
@@ -83,7 +89,7 @@ export class EventStream {
         clearTimeout(watchdog);
         watchdog = setTimeout(() => attempt.abort(), silentMs);
         parser.feed(decoder.decode(value, { stream: true }));
-        if (this.state.phase !== 'live') this.publish({ phase: 'live' });
+        if (this.scheduled === undefined && this.state.phase !== 'live') this.publish({ phase: 'live' });
       }
     } finally {
       clearTimeout(watchdog);
@@ -103,13 +109,21 @@ export class EventStream {
       attempt.abort();
       return;
     }
-    this.scheduled ??= setTimeout(() => this.publish({}), 16);
+    // A few frames are shown at once; a long log is drawn when it is here, or as far as it came in a moment.
+    const hurry = this.lastSeq >= this.expected && this.pending.length < 100;
+    if (hurry && this.delay > frameMs) this.cancel();
+    this.delay = hurry ? frameMs : replayMs;
+    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), this.delay);
+  }
+
+  private cancel(): void {
+    clearTimeout(this.scheduled);
+    this.scheduled = undefined;
   }
 
   /** Many frames, one rendering. */
   private publish(changes: Partial<StreamState>): void {
-    clearTimeout(this.scheduled);
-    this.scheduled = undefined;
+    this.cancel();
     const events = this.pending.length === 0 ? this.state.events : this.state.events.concat(this.pending);
     this.pending = [];
     this.state = { ...this.state, ...changes, events, preview: this.preview };

@@ -1,15 +1,17 @@
-import { useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { EventStream, type StreamState } from './event-stream.ts';
 import { type Conversation, foldConversation } from './fold.ts';
 
 const nothing: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
 
 /** A session's log, live, and what it amounts to. */
-export function useConversation(base: string | undefined): StreamState & { conversation: Conversation } {
+export function useConversation(base: string | undefined, expected = 0): StreamState & { conversation: Conversation } {
   const [stream, setStream] = useState<EventStream>();
+  // Of the moment it is opened; what comes later is no reason to open it again.
+  const known = useRef(expected);
   useEffect(() => {
     if (base === undefined) return;
-    const opened = new EventStream(`${base}/events/stream`);
+    const opened = new EventStream(`${base}/events/stream`, known.current);
     setStream(opened);
     return () => {
       opened.close();

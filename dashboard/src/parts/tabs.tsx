@@ -19,7 +19,8 @@ export function Tabs({ label, value, onChange, tabs }: TabsProps) {
           className="rounded-md px-2.5 py-1 whitespace-nowrap text-dim hover:bg-hover hover:text-ink aria-pressed:bg-tint aria-pressed:font-medium aria-pressed:text-accent"
         >
           {tab.label}
-          {tab.note !== undefined && <span className="ml-1.5 text-[0.9em] opacity-80">{tab.note}</span>}
+          {tab.note !== undefined && ' '}
+          {tab.note !== undefined && <span className="ml-0.5 text-[0.9em]">{tab.note}</span>}
         </button>
       ))}
     </fieldset>

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, ServiceError } from '../../errors.ts';
 import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../session/search.ts';
 import { findSession } from '../../session/sessions.ts';
 import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiting-approvals.ts';
@@ -102,13 +102,14 @@ function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<Ses
   const position = decodeCursor(cursor, ['string', 'string']);
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
   const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
+  if (!isTime) throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
   const text = q?.trim() ?? '';
   return {
     ...(state === undefined ? {} : { state }),
     ...(surface === undefined ? {} : { surface }),
     ...(release === undefined ? {} : { release }),
     ...(text === '' ? {} : { text }),
-    ...(after === undefined || !isTime ? {} : { after }),
+    ...(after === undefined ? {} : { after }),
   };
 }
 

@@ -28,13 +28,16 @@ curl -sN "${base}/managed-agents/sessions/$SESSION/events/stream?until=idle" \\
     },
     {
       name: '@parley/client',
-      code: `import { createParley } from '@parley/client';
+      code: `import { ParleyClient } from '@parley/client';
 
-const parley = createParley({ baseUrl: ${JSON.stringify(origin)}, apiKey: process.env.PARLEY_API_KEY });
-const agent = parley.agent(${JSON.stringify(org)}, ${JSON.stringify(agent)});
+const parley = new ParleyClient({
+  baseUrl: ${JSON.stringify(origin)},
+  apiKey: process.env.PARLEY_API_KEY,
+  agent: ${JSON.stringify(`${org}/${agent}`)},
+});
 
-const session = await agent.sessions.create();
-for await (const event of agent.messages.stream(session.id, { text: ${JSON.stringify(said)} })) {
+const session = await parley.sessions.create();
+for await (const event of parley.messages.stream(session.id, { text: ${JSON.stringify(said)} })) {
   if (event.type === 'text') process.stdout.write(event.data.part.text);
 }
 `,

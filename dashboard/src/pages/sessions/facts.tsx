@@ -11,7 +11,7 @@ export function Facts({ session }: { session: SessionHead }) {
     <div className="min-h-0 flex-1 overflow-y-auto px-4 py-4 sm:px-6">
       <dl className="grid max-w-2xl grid-cols-[auto_1fr] gap-x-6 gap-y-2">
         <Fact label="Agent">
-          <Link to={`/agents/${session.agent}`} className="text-accent hover:underline">
+          <Link to={`/agents/${session.agent}`} className="text-accent underline underline-offset-2">
             {session.agent}
           </Link>
           , release {session.release}, now {session.current_agent}

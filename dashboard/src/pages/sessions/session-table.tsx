@@ -26,7 +26,9 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
               <td>
                 <span className="flex min-w-0 items-center">
                   <Link to={`/sessions/${session.id}`} className="min-w-0 truncate font-mono text-[0.92em] hover:text-accent">
-                    {session.id}
+                    <span className="max-sm:hidden">{session.id}</span>
+                    {/* The beginning is the time, alike in neighbours: a narrow list shows the end. */}
+                    <span className="sm:hidden">…{session.id.slice(-12)}</span>
                   </Link>
                   <span className="-my-2 max-sm:hidden">
                     <CopyButton value={session.id} label={`Copy ${session.id}`} />

@@ -46,7 +46,7 @@ function Session({ session }: { session: SessionHead }) {
   const query = useQueryState();
   const view = query.read('view') || 'transcript';
   const base = managedPath(organization.slug, session.agent, session.id);
-  const { conversation, events, preview, phase, refusal } = useConversation(base);
+  const { conversation, events, preview, phase, refusal } = useConversation(base, session.event_count);
   const head = `/dashboard/api/sessions/${encodeURIComponent(session.id)}`;
   const seen = events.length;
   // The head follows the log: what the stream brings may have changed the session's state.

@@ -1,0 +1,171 @@
+// Talking to an agent in the playground: streaming, approvals on keys, files, stopping, trying another release.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { startApp } from '../support/app.ts';
+import { openBrowser } from '../support/browser.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard, signIn } from '../support/dashboard.ts';
+
+buildDashboardOnce();
+const app = await startApp({ after });
+const url = await app.listen();
+const browser = await openBrowser({ after });
+const { page, problems } = await openDashboard(browser, url);
+await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+
+async function fresh(): Promise<void> {
+  await page.goto('/dashboard/playground/assistant');
+  await page.getByText('Talk to Assistant.').waitFor();
+}
+
+async function say(text: string, on: Page = page): Promise<void> {
+  await on.getByLabel('Message').fill(text);
+  await on.getByLabel('Message').press('Enter');
+}
+
+const log = () => page.getByRole('log', { name: 'Conversation' });
+const rail = () => page.getByRole('region', { name: 'Events' });
+
+test('an answer is written word by word, and the rail shows each stored event', async () => {
+  await fresh();
+  await say('/delay 150\n/say one **two** three four five six seven');
+  await log().getByText('one two three').waitFor();
+  assert.equal(await rail().getByText('agent.message').count(), 0);
+  await log().getByText('six seven').waitFor();
+  await rail().getByText('session.status_idle').waitFor();
+  assert.equal(await log().locator('strong').textContent(), 'two');
+  const seqs = await rail().locator('button > span:first-child').allTextContents();
+  assert.deepEqual(seqs, ['1', '2', '3', '4']);
+  await rail().getByText('agent.message').click();
+  await rail().getByText('"one **two** three four five six seven"').waitFor();
+  assert.match(page.url(), /session=ses_/);
+});
+
+for (const [key, outcome] of [
+  ['1', 'Approved once'],
+  ['2', 'Approved for the session'],
+  ['3', 'Denied'],
+] as const) {
+  test(`key ${key} answers an approval: ${outcome}`, async () => {
+    await fresh();
+    await say('/tool bash {"command":"echo from-the-shell"}');
+    const card = page.getByRole('region', { name: 'Approval for bash' });
+    await card.getByText('"echo from-the-shell"').waitFor();
+    await page.getByLabel('Message').press('Escape');
+    await page.keyboard.press(key);
+    await log().getByText(outcome, { exact: true }).waitFor();
+    await card.waitFor({ state: 'detached' });
+    await rail().getByText('user.tool_confirmation').waitFor();
+    await rail().getByText('session.status_idle').nth(1).waitFor();
+    if (key === '3') return;
+    await say('/tool bash {"command":"echo again"}');
+    if (key === '1') await card.waitFor();
+    else await log().getByText('bash answered: again').waitFor();
+  });
+}
+
+test('a digit typed into the message answers nothing', async () => {
+  await fresh();
+  await say('/tool bash {"command":"date"}');
+  await page.getByRole('button', { name: 'Approve once' }).waitFor();
+  await page.getByLabel('Message').pressSequentially('123');
+  assert.equal(await page.getByLabel('Message').inputValue(), '123');
+  assert.ok(await page.getByRole('button', { name: 'Deny' }).isEnabled());
+  await page.getByLabel('Message').fill('');
+});
+
+test('thinking is shown or hidden, and the choice is in the address', async () => {
+  await fresh();
+  await say('/think A secret plan.\n/say Done.');
+  await log().getByText('Thinking').click();
+  await log().getByText('A secret plan.', { exact: true }).waitFor();
+  await page.getByLabel('Thinking').click();
+  await log().getByText('Thinking').waitFor({ state: 'detached' });
+  assert.match(page.url(), /thinking=off/);
+});
+
+test('a dropped file goes along with the next message', async () => {
+  await fresh();
+  const data = await page.evaluateHandle(
+    "(() => { const data = new DataTransfer(); data.items.add(new File(['a,b'], 'table.csv')); return data; })()",
+  );
+  await page.getByRole('region', { name: 'Chat' }).dispatchEvent('drop', { dataTransfer: data });
+  await page.getByText('table.csv').waitFor();
+  await say('/tool files {"operation":"read","path":"uploads/table.csv"}');
+  await log().getByText('uploads/table.csv').first().waitFor();
+  await log().getByText('files answered: a,b').waitFor();
+});
+
+test('a running turn is stopped', async () => {
+  await fresh();
+  await say('/delay 200\n/words 200');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await log().getByText('Stopped').waitFor();
+  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+});
+
+test('markup of an agent fetches nothing and runs nothing', async () => {
+  await fresh();
+  await say(
+    '/say <img src="https://elsewhere.example/x.png" onerror="document.title=1"> ![x](https://elsewhere.example/y.png) [link](javascript:alert(1)) end',
+  );
+  await log().getByText('link end').waitFor();
+  await rail().getByText('session.status_idle').waitFor();
+  assert.equal(await log().locator('img, script, iframe').count(), 0);
+  assert.equal(await log().locator('a[href^="javascript"]').count(), 0);
+  assert.deepEqual(problems, []);
+});
+
+test('the same in code, for three clients', async () => {
+  await fresh();
+  await page.getByLabel('Message').fill("What's new?");
+  await page.getByRole('button', { name: 'View code' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('/demo/assistant/v1/managed-agents/sessions').first().waitFor();
+  await dialog.getByRole('button', { name: '@parley/client' }).click();
+  await dialog.getByText('new ParleyClient').waitFor();
+  await dialog.getByRole('button', { name: 'openai' }).click();
+  await dialog.getByText('new OpenAI').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Message').fill('');
+});
+
+test('another release can be tried before it is active', async () => {
+  await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Second.', permissions: { mode: 'autonomous' } });
+  await fresh();
+  await page.getByLabel('Release').selectOption('2');
+  await say('/tool bash {"command":"echo unasked"}');
+  await log().getByText('bash answered: unasked').waitFor();
+});
+
+test('the inbox answers what waits in any session, the oldest first, by key', async () => {
+  await fresh();
+  await say('/tool bash {"command":"echo first-one"}');
+  await page.getByRole('button', { name: 'Approve once' }).waitFor();
+  await page.goto('/dashboard/approvals');
+  const cards = page.getByRole('region', { name: /Approval for/ });
+  await page.getByText('"echo first-one"').waitFor();
+  const before = await cards.count();
+  const oldest = await cards.first().textContent();
+  await page.keyboard.press('3');
+  await page.waitForFunction(`document.querySelectorAll('section[aria-label^="Approval for"]').length === ${before - 1}`);
+  assert.notEqual(oldest, before === 1 ? '' : await cards.first().textContent());
+});
+
+test('a session is followed live by a second person, and stopped', async () => {
+  await fresh();
+  await say('/say seen by one');
+  await rail().getByText('session.status_idle').waitFor();
+  const sessionId = new URL(page.url()).searchParams.get('session');
+  const second = await openDashboard(browser, url);
+  await signIn(second.page);
+  await second.page.goto(`/dashboard/sessions/${sessionId}`);
+  await second.page.getByText('seen by one').first().waitFor();
+  await say('/say seen by both');
+  await second.page.getByRole('log').getByText('seen by both', { exact: true }).waitFor();
+  await second.page.getByRole('button', { name: 'Stop' }).click();
+  await second.page.getByRole('button', { name: 'Stop session' }).click();
+  await second.page.getByRole('button', { name: 'Stopped' }).waitFor();
+  await second.context.close();
+  assert.deepEqual(second.problems, []);
+});

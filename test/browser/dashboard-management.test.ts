@@ -1,0 +1,248 @@
+// Running an organization from the dashboard: signing in, releases, webhooks, keys, caps, the audit log, members.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { openBrowser } from '../support/browser.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard, owner } from '../support/dashboard.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+buildDashboardOnce();
+const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+const url = await app.listen();
+const receiver = await startReceiver({ after });
+const browser = await openBrowser({ after });
+const { page, context, problems } = await openDashboard(browser, url);
+await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+const dialog = () => page.getByRole('dialog');
+
+test('the first-start link works once', async () => {
+  const late = await openDashboard(browser, url);
+  await late.page.goto(`/dashboard/join?token=${app.context.seeded.ownerToken}`);
+  await late.page.getByLabel('Your name').fill('Mallory');
+  await late.page.getByLabel('E-mail').fill('mallory@example.com');
+  await late.page.getByLabel('Password').fill('long enough to try');
+  await late.page.getByRole('button', { name: 'Join' }).click();
+  await late.page.getByText('This invitation is unknown, has expired or was used already.').waitFor();
+  await late.context.close();
+});
+
+test('someone not signed in is asked to, and then led to where they wanted', async () => {
+  const visitor = await openDashboard(browser, url);
+  await visitor.page.goto('/dashboard/sessions?state=stopped');
+  await visitor.page.waitForURL(/sign-in\?next=/);
+  await visitor.page.getByLabel('E-mail').fill(owner.email);
+  await visitor.page.getByLabel('Password').fill('not the password');
+  await visitor.page.getByRole('button', { name: 'Sign in' }).click();
+  await visitor.page.getByRole('alert').waitFor();
+  await visitor.page.getByLabel('Password').fill(owner.password);
+  await visitor.page.getByRole('button', { name: 'Sign in' }).click();
+  await visitor.page.waitForURL('**/dashboard/sessions?state=stopped');
+  await visitor.page.getByRole('button', { name: /ada@example.com/ }).click();
+  await visitor.page.getByRole('button', { name: 'Sign out' }).click();
+  await visitor.page.waitForURL(/sign-in/);
+  assert.equal((await visitor.page.request.get('/dashboard/session')).status(), 401);
+  await visitor.context.close();
+});
+
+test('pages are reached with two keys, a skip link leads past the menu, and the colours can be chosen', async () => {
+  await page.goto('/dashboard/');
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to content');
+  for (const [key, title] of [
+    ['s', 'Sessions'],
+    ['a', 'Agents'],
+    ['l', 'Audit log'],
+    ['o', 'Overview'],
+  ] as const) {
+    await page.keyboard.press('g');
+    await page.keyboard.press(key);
+    await page.getByRole('heading', { name: title, level: 1 }).waitFor();
+  }
+  await page.keyboard.press('?');
+  await dialog().getByText('Approve once, for the session, deny').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: /ada@example.com/ }).click();
+  await page.getByRole('button', { name: 'dark' }).click();
+  assert.equal(await page.evaluate('getComputedStyle(document.documentElement).colorScheme'), 'dark');
+  await page.getByRole('button', { name: 'system' }).click();
+});
+
+test('a release is edited, checked, compared, activated and rolled back', async () => {
+  await page.goto('/dashboard/agents/assistant?tab=edit');
+  const editor = page.getByLabel(/^Release/);
+  const text = await editor.inputValue();
+  await editor.fill('{ not json');
+  assert.equal(await editor.getAttribute('aria-invalid'), 'true');
+  assert.ok(await page.getByRole('button', { name: 'Make release' }).isDisabled());
+  await editor.fill(text.replace('"offline"', '"no-such-provider"'));
+  await page.getByRole('button', { name: 'Make release' }).click();
+  await page
+    .getByRole('alert')
+    .getByText(/provider/)
+    .waitFor();
+  await editor.fill(text.replaceAll('Answer briefly', 'Answer at length'));
+  await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
+  await page.getByLabel('Activate it at once').check();
+  await page.getByRole('button', { name: 'Make release' }).click();
+  const second = page.getByRole('row', { name: /Release 2/ });
+  await second.getByText('active').waitFor();
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
+  await page.getByRole('button', { name: 'Releases', exact: true }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByRole('button', { name: 'Roll back' })
+    .click();
+  await dialog().getByText('stay on the release they were made with').waitFor();
+  await dialog().getByRole('button', { name: 'Roll back' }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByText('active')
+    .waitFor();
+});
+
+test('an agent is made', async () => {
+  await page.goto('/dashboard/agents');
+  await page.getByRole('button', { name: 'New agent' }).click();
+  await dialog().getByLabel('Slug').fill('support');
+  await dialog().getByRole('button', { name: 'Create agent' }).click();
+  await page.waitForURL('**/agents/support?tab=edit');
+  await page.getByRole('button', { name: 'Make release' }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByText('active')
+    .waitFor();
+});
+
+test('a key is shown once, works, and is refused once revoked', async () => {
+  await page.goto('/dashboard/keys?new=1');
+  await dialog().getByLabel('Name').fill('Backend');
+  await dialog().getByLabel('agents:read').check();
+  await dialog().getByRole('button', { name: 'Create key' }).click();
+  const secret = (await dialog().locator('pre').textContent()) ?? '';
+  assert.match(secret, /^svc_live_/);
+  const read = () => fetch(`${url}/api/agents`, { headers: { authorization: `Bearer ${secret}` } });
+  assert.equal((await read()).status, 200);
+  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  assert.equal(await page.getByText(secret).count(), 0);
+  await page
+    .getByRole('row', { name: /Backend/ })
+    .getByRole('button', { name: 'Revoke' })
+    .click();
+  await dialog().getByRole('button', { name: 'Revoke key' }).click();
+  await page.getByText('The key was revoked.').waitFor();
+  assert.equal((await read()).status, 401);
+});
+
+test('a webhook endpoint: made, tested, its signature checked, resent, its secret rotated, disabled', async () => {
+  await page.goto('/dashboard/webhooks?new=1');
+  await dialog().getByLabel('Name').fill('Orders');
+  await dialog().getByLabel('URL').fill(receiver.url);
+  await dialog().getByLabel('session.started').check();
+  await dialog().getByRole('button', { name: 'Create endpoint' }).click();
+  const secret = (await dialog().locator('pre').textContent()) ?? '';
+  assert.match(secret, /^whsec_svc_/);
+  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  await page.getByText(/0 of 25/).waitFor();
+  await page.getByRole('link', { name: 'Orders' }).click();
+  await page.getByRole('button', { name: 'Send a test' }).click();
+  const [delivery] = await receiver.until((received) => received.length === 1);
+  await page.locator('summary').getByText('delivered').waitFor();
+
+  await page.locator('details summary').first().click();
+  await page.getByRole('button', { name: 'Resend' }).click();
+  await receiver.until((received) => received.length === 2);
+  await page.getByText('2 attempts').waitFor();
+
+  await page.getByRole('button', { name: 'Rotate secret' }).click();
+  await dialog().getByRole('button', { name: 'Rotate secret' }).click();
+  await dialog().getByText('whsec_svc_').waitFor();
+  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  await page.getByText('Old secret').waitFor();
+  await page.getByRole('button', { name: 'Disable' }).click();
+  await page.getByRole('button', { name: 'Enable' }).waitFor();
+
+  await page.goto('/dashboard/webhooks');
+  await page.getByLabel('Signing secret').fill(secret);
+  await page.getByLabel('Svc-Signature header').fill(String(delivery?.headers['svc-signature']));
+  await page.getByLabel('Raw body').fill(delivery?.text ?? '');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText(/^It matches\./).waitFor();
+  await page.getByLabel('Raw body').fill('{}');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText(/^It does not match/).waitFor();
+});
+
+test('caps are set, and the overview holds the spend against them', async () => {
+  await page.goto('/dashboard/usage');
+  await page.getByRole('button', { name: 'Change caps' }).click();
+  await dialog().getByLabel('Tokens in all').fill('1000000');
+  await dialog().getByRole('button', { name: 'Save caps' }).click();
+  await page.getByText('of 1,000,000').waitFor();
+  await page.goto('/dashboard/');
+  await page.getByText('of 1M tokens').waitFor();
+});
+
+test('the audit log is filtered, verified and exported; looking at it writes nothing', async () => {
+  await page.goto('/dashboard/audit');
+  await page.getByRole('button', { name: /Chain verified, \d+ events/ }).waitFor();
+  await page.getByLabel('Action').selectOption('api_key.revoked');
+  await page.waitForURL(/action=api_key.revoked/);
+  await page.getByRole('button', { name: 'api_key.revoked' }).click();
+  await page.getByText('"actor_email"').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'agent.created' }).count(), 0);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Export CSV' }).click()]);
+  assert.equal(download.suggestedFilename(), 'audit_events.csv');
+  await page.goto('/dashboard/audit?action=audit_log.exported');
+  await page.getByText('1 event', { exact: true }).waitFor();
+});
+
+test('a credential is stored and tested, and never shown', async () => {
+  await page.goto('/dashboard/settings/models');
+  await page.getByRole('button', { name: 'Store a key' }).click();
+  await dialog()
+    .getByLabel(/Provider/)
+    .fill('openai-compatible');
+  await dialog().getByLabel('Key', { exact: true }).fill('sk-a-long-enough-key-wxyz');
+  await dialog().getByRole('button', { name: 'Store key' }).click();
+  await page.getByText('…wxyz').waitFor();
+  await page.getByRole('button', { name: 'Test' }).click();
+  await dialog().getByLabel('Model').fill('any');
+  await dialog().getByLabel('Base URL').fill('http://127.0.0.1:9/v1');
+  await dialog().getByRole('button', { name: 'Test' }).click();
+  await dialog()
+    .getByText(/^[a-z_]+: /)
+    .waitFor();
+  await page.keyboard.press('Escape');
+});
+
+test('an invited member joins, sees what members may, and cannot change things', async () => {
+  await page.goto('/dashboard/settings/members');
+  await page.getByRole('button', { name: 'Invite someone' }).click();
+  await dialog().getByLabel('E-mail').fill('grace@example.com');
+  await dialog().getByRole('button', { name: 'Make invitation' }).click();
+  const link = (await dialog().locator('pre').textContent()) ?? '';
+  await dialog().getByRole('button', { name: 'Done' }).click();
+  const member = await openDashboard(browser, url);
+  await member.page.goto(link);
+  await member.page.getByLabel('Your name').fill('Grace Hopper');
+  await member.page.getByLabel('Password').fill('a different long one');
+  await member.page.getByRole('button', { name: 'Join' }).click();
+  await member.page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await member.page.goto('/dashboard/keys');
+  await member.page.getByText('First key').waitFor();
+  assert.equal(await member.page.getByRole('button', { name: 'New key' }).count(), 0);
+  await member.page.goto('/dashboard/audit');
+  await member.page.getByText('The audit log is for owners and admins.').waitFor();
+  await member.context.close();
+  await page.reload();
+  await page.getByLabel('Role of grace@example.com').selectOption('admin');
+  await page.getByLabel('Role of ada@example.com').selectOption('member');
+  await page.getByText(/last owner/).waitFor();
+});
+
+test('nothing went wrong on the way, and no request left the machine', async () => {
+  assert.deepEqual(problems, []);
+  await context.close();
+});

@@ -1,0 +1,59 @@
+// What a person at the playground sees of a reload and of a server that dies: a banner, then the rest, and nothing missing.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { openBrowser } from '../support/browser.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
+import { startServer } from '../support/server-process.ts';
+
+buildDashboardOnce();
+const server = await startServer({ after }, { settings: { PARLEY_LEASE_MS: '1000' } });
+const browser = await openBrowser({ after });
+const { page } = await openDashboard(browser, server.url);
+await joinAsOwner(page, /join\?token=(\S+)/.exec(server.output())?.[1] ?? '');
+
+const log = () => page.getByRole('log', { name: 'Conversation' });
+const seqs = () => page.getByRole('region', { name: 'Events' }).locator('button > span:first-child').allTextContents();
+
+async function say(text: string): Promise<void> {
+  await page.getByLabel('Message').fill(text);
+  await page.getByLabel('Message').press('Enter');
+}
+
+test('a reload in the middle of a turn goes on with it', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/delay 120\n/say one two three four five six seven eight nine ten');
+  await log().getByText('one two three').waitFor();
+  await page.reload();
+  await log().getByText('one two three four five six seven eight nine ten', { exact: true }).waitFor();
+  assert.deepEqual(await seqs(), ['1', '2', '3', '4']);
+});
+
+test('a server killed in the middle of a turn: a banner, then the turn goes on, and no entry is missing or double', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/delay 150\n/say alpha beta gamma delta epsilon zeta eta theta iota kappa');
+  await log().getByText('alpha beta').waitFor();
+  await server.kill();
+  await page.getByText('The server cannot be reached.').waitFor();
+  await server.start();
+  await page.getByText('Connected again.').waitFor();
+  await log().getByText('alpha beta gamma delta epsilon zeta eta theta iota kappa', { exact: true }).waitFor();
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').waitFor();
+  const found = await seqs();
+  assert.deepEqual(
+    found,
+    found.map((_, index) => String(index + 1)),
+  );
+});
+
+test('a message sent while the server is away arrives once, when it is back', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/say first');
+  await log().getByText('first', { exact: true }).waitFor();
+  await server.stop();
+  await say('/say second');
+  await page.getByText('The server cannot be reached.').waitFor();
+  await server.start();
+  await log().getByText('second', { exact: true }).waitFor();
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').nth(1).waitFor();
+  assert.equal(await log().getByText('/say second').count(), 1);
+});

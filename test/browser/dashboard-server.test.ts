@@ -1,0 +1,149 @@
+// How the dashboard is served: its policy, its caching, who may read what, and how much there is to load.
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { apiKey } from '../support/app.ts';
+import { buildDashboardOnce } from '../support/dashboard.ts';
+import { startParley } from '../support/parley.ts';
+
+buildDashboardOnce();
+const parley = await startParley({ after });
+const dist = join(import.meta.dirname, '../../dashboard/dist');
+const assets = readdirSync(join(dist, 'assets'));
+
+test('every address below /dashboard is the app, under a policy without inline scripts and without other places', async () => {
+  for (const path of ['/dashboard/', '/dashboard/sessions/ses_1?view=log', '/dashboard/no/such/page']) {
+    const { status, headers, text } = await parley.call('GET', path);
+    assert.equal(status, 200);
+    const policy = String(headers['content-security-policy']);
+    assert.match(policy, /default-src 'none'; script-src 'self'; style-src 'self';/);
+    assert.doesNotMatch(policy, /unsafe|https?:|\*/);
+    assert.equal(headers['cache-control'], 'no-cache');
+    assert.doesNotMatch(text, /<script>|<script [^>]*>[^<]|style=|https?:/);
+  }
+  assert.equal((await parley.call('GET', '/dashboard')).headers.location, '/dashboard/');
+});
+
+test('hashed files are cached for good and compressed; unknown ones are 404', async () => {
+  const script = assets.find((name) => name.endsWith('.js')) ?? '';
+  const { status, headers } = await parley.call('GET', `/dashboard/assets/${script}`, { headers: { 'accept-encoding': 'gzip' } });
+  assert.equal(status, 200);
+  assert.match(String(headers['cache-control']), /immutable/);
+  assert.equal(headers['content-encoding'], 'gzip');
+  assert.match(String(headers['content-type']), /javascript/);
+  for (const name of ['gone.js', '..%2F..%2Fpackage.json', '../index.html'])
+    assert.notEqual(
+      (await parley.call('GET', `/dashboard/assets/${name}`)).headers['cache-control'],
+      'public, max-age=31536000, immutable',
+    );
+  assert.equal((await parley.call('GET', '/dashboard/assets/gone.js')).text, '{"detail":"Not Found"}');
+});
+
+test('a foreign host or origin is refused', async () => {
+  for (const headers of [{ host: 'rebound.example' }, { host: '127.0.0.1:80', origin: 'https://elsewhere.example' }, { origin: 'null' }])
+    for (const path of ['/dashboard/', '/dashboard/api/overview'])
+      assert.equal((await parley.call('GET', path, { key: apiKey, headers: { host: '127.0.0.1', ...headers } })).status, 403);
+  for (const host of ['localhost:8080', '127.0.0.1:8080', '[::1]:8080', '10.1.2.3'])
+    assert.equal((await parley.call('GET', '/dashboard/', { headers: { host } })).status, 200);
+});
+
+test('its reads need a credential with the scope, and show nothing of another org', async () => {
+  const paths = [
+    'overview',
+    'sessions',
+    'sessions/ses_x',
+    'approvals',
+    'approvals/count',
+    'agents/assistant/pins',
+    'audit',
+    'audit/verification',
+    'system',
+  ];
+  for (const path of paths) assert.equal((await parley.call('GET', `/dashboard/api/${path}`)).status, 401);
+  const weak = await parley.call('POST', '/api/api_keys', { key: apiKey, body: { name: 'weak', scopes: [] } });
+  for (const path of paths) assert.equal((await parley.call('GET', `/dashboard/api/${path}`, { key: weak.body.secret })).status, 403, path);
+
+  const mine = await parley.call('POST', '/demo/assistant/v1/sessions', { key: apiKey, body: {} });
+  await parley.call('POST', `/demo/assistant/v1/sessions/${mine.body.id}/messages`, {
+    key: apiKey,
+    body: { text: '/tool bash {"command":"date"}' },
+  });
+  const other = await parley.call('POST', '/operator/organizations', { key: parley.operatorKey, body: { slug: 'other' } });
+  const theirs = other.body.api_key;
+  assert.deepEqual((await parley.call('GET', '/dashboard/api/sessions', { key: theirs })).body, { data: [], next_cursor: null });
+  assert.deepEqual((await parley.call('GET', '/dashboard/api/approvals', { key: theirs })).body.data, []);
+  assert.equal((await parley.call('GET', `/dashboard/api/sessions/${mine.body.id}`, { key: theirs })).text, '{"detail":"Not Found"}');
+  assert.equal((await parley.call('GET', '/dashboard/api/agents/assistant/pins', { key: theirs })).status, 404);
+  const overview = await parley.call('GET', '/dashboard/api/overview', { key: theirs });
+  assert.equal(overview.body.turns.count + overview.body.pending_approvals, 0);
+
+  const found = await parley.call('GET', '/dashboard/api/sessions?state=waiting&agent=assistant', { key: apiKey });
+  assert.deepEqual(
+    found.body.data.map(({ id, state, agent }: { id: string; state: string; agent: string }) => ({ id, state, agent })),
+    [{ id: mine.body.id, state: 'waiting', agent: 'assistant' }],
+  );
+  const [approval] = (await parley.call('GET', '/dashboard/api/approvals', { key: apiKey })).body.data;
+  assert.deepEqual([approval.session_id, approval.tool, approval.input], [mine.body.id, 'bash', { command: 'date' }]);
+});
+
+test('the session search pages by cursor without a gap, and refuses what is no cursor', async () => {
+  const ids: string[] = [];
+  for (let index = 0; index < 7; index += 1)
+    ids.push(
+      (await parley.call('POST', '/demo/assistant/v1/sessions', { key: apiKey, body: { metadata: { end_user_id: 'pager' } } })).body.id,
+    );
+  const seen: string[] = [];
+  for (let cursor = ''; ; ) {
+    const page = await parley.call('GET', `/dashboard/api/sessions?q=pager&limit=3${cursor === '' ? '' : `&cursor=${cursor}`}`, {
+      key: apiKey,
+    });
+    seen.push(...page.body.data.map(({ id }: { id: string }) => id));
+    if (page.body.next_cursor === null) break;
+    cursor = page.body.next_cursor;
+  }
+  assert.deepEqual(seen, ids.reverse());
+  for (const bad of ['cursor=x', 'state=odd', 'release=0', `cursor=${Buffer.from('["now()","x"]').toString('base64url')}`])
+    assert.equal((await parley.call('GET', `/dashboard/api/sessions?${bad}`, { key: apiKey })).status, 422, bad);
+});
+
+test('a session can be opened on a release that is not active, and counts as pinned to it', async () => {
+  const { body } = await parley.call('POST', '/api/agents/assistant/releases', { key: apiKey, body: { instructions: 'Second.' } });
+  const opened = await parley.call('POST', '/dashboard/api/playground/sessions', {
+    key: apiKey,
+    body: { agent: 'assistant', release: body.release.version },
+  });
+  assert.equal(opened.status, 201);
+  const head = await parley.call('GET', `/dashboard/api/sessions/${opened.body.id}`, { key: apiKey });
+  assert.equal(head.body.session.release, body.release.version);
+  const pins = await parley.call('GET', '/dashboard/api/agents/assistant/pins', { key: apiKey });
+  assert.ok(
+    pins.body.data.some(
+      ({ version, sessions }: { version: number; sessions: number }) => version === body.release.version && sessions === 1,
+    ),
+  );
+  for (const release of [999, 0, 1.5])
+    assert.ok(
+      (await parley.call('POST', '/dashboard/api/playground/sessions', { key: apiKey, body: { agent: 'assistant', release } })).status >=
+        404,
+    );
+});
+
+test('a model is tried with one word, and its refusal is an answer', async () => {
+  const good = await parley.call('POST', '/dashboard/api/models/test', { key: apiKey, body: { provider: 'offline', name: 'demo' } });
+  assert.equal(good.body.ok, true);
+  const bad = await parley.call('POST', '/dashboard/api/models/test', {
+    key: apiKey,
+    body: { provider: 'anthropic', name: 'claude-sonnet-4-5' },
+  });
+  assert.deepEqual([bad.status, bad.body.ok, bad.body.code], [200, false, 'byok_key_rejected']);
+});
+
+test('all of it is less than 200 kB compressed, and the first page less than 130', () => {
+  const size = (name: string) => readFileSync(join(dist, 'assets', name)).length;
+  const compressed = assets.filter((name) => name.endsWith('.gz'));
+  const total = compressed.reduce((sum, name) => sum + size(name), 0);
+  const first = compressed.filter((name) => /^index-/.test(name)).reduce((sum, name) => sum + size(name), 0);
+  assert.ok(total < 200_000, `${total} bytes`);
+  assert.ok(first < 130_000, `${first} bytes`);
+});

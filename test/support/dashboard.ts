@@ -1,0 +1,81 @@
+// The dashboard as a person uses it: built, served, opened in a real browser.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import AxeBuilder from '@axe-core/playwright';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+
+const root = join(import.meta.dirname, '../..');
+const images = join(root, 'docs/images');
+
+export const owner = { name: 'Ada Lovelace', email: 'ada@example.com', password: 'correct horse battery' };
+
+export interface Visit {
+  page: Page;
+  context: BrowserContext;
+  /** What the page complained about, and every request that went elsewhere. Empty in the end. */
+  problems: string[];
+}
+
+export function buildDashboardOnce(): void {
+  execFileSync(process.execPath, [join(root, 'scripts/build-missing.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] });
+}
+
+/** A fresh browser profile at the dashboard of this address. */
+export async function openDashboard(browser: Browser, url: string, options: { width?: number; dark?: boolean } = {}): Promise<Visit> {
+  const { width = 1280, dark = false } = options;
+  const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? 'dark' : 'light', baseURL: url });
+  context.setDefaultTimeout(20_000);
+  const page = await context.newPage();
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(error.message));
+  page.on('console', (message) => {
+    // A refused request is logged by the browser itself; the page says what it means.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) problems.push(message.text());
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push(`a request left: ${request.url()}`);
+  });
+  return { page, context, problems };
+}
+
+/** Follows the link that the first start printed. */
+export async function joinAsOwner(page: Page, token: string): Promise<void> {
+  await page.goto(`/dashboard/join?token=${token}`);
+  await page.getByLabel('Your name').fill(owner.name);
+  await page.getByLabel('E-mail').fill(owner.email);
+  await page.getByLabel('Password').fill(owner.password);
+  await page.getByRole('button', { name: 'Join' }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+}
+
+export async function signIn(page: Page, email = owner.email, password = owner.password): Promise<void> {
+  await page.goto('/dashboard/sign-in');
+  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('navigation', { name: 'Main' }).waitFor({ state: 'attached' });
+}
+
+export async function assertAccessible(page: Page, what: string): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']).analyze();
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(
+    serious.map(({ id, nodes }) => `${what}: ${id} ${nodes.map((node) => node.target.join(' ')).join(', ')}`),
+    [],
+  );
+}
+
+/** Pictures for the documentation: made when they are missing, or all of them with PARLEY_SCREENSHOTS=1. */
+export async function keepPicture(page: Page, name: string): Promise<void> {
+  const path = join(images, `${name}.png`);
+  if (existsSync(path) && process.env.PARLEY_SCREENSHOTS !== '1') return;
+  mkdirSync(images, { recursive: true });
+  await page.screenshot({ path, animations: 'disabled' });
+}
+
+/** How much wider than the window the page is. */
+export function overflow(page: Page): Promise<number> {
+  return page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+}
