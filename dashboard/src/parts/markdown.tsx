@@ -2,7 +2,13 @@ import DOMPurify from 'dompurify';
 import { Marked } from 'marked';
 import { memo, useLayoutEffect, useRef } from 'react';
 
-const marked = new Marked({ gfm: true, breaks: true, async: false });
+// HTML in what an agent writes is shown as what it is, text; an image, as the words that stand for it.
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  async: false,
+  renderer: { html: ({ text }) => escapeHtml(text), image: ({ text }) => escapeHtml(text) },
+});
 
 // Nothing that an agent writes may fetch anything: no images, no media, no styles, no forms.
 const rules = {
@@ -56,3 +62,7 @@ export const Markdown = memo(function Markdown({ text }: { text: string }) {
   }, [text]);
   return <div ref={place} className="prose" />;
 });
+
+function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
+}
