@@ -55,9 +55,9 @@ test('suspending an organization closes its streams', async (t) => {
 
 test('a key revoked by another process closes its streams here', { skip: engine === 'pglite' && 'one process owns PGlite' }, async (t) => {
   const database = await createDatabase();
-  t.after(() => database.remove());
   const here = await startApp(t, { database });
   const there = await startApp(t, { database });
+  t.after(() => database.remove());
   const minted = await here.request('POST', '/api/api_keys', { name: 'Doomed', scopes: [] });
   const { api_key: key, secret } = fields(minted) as { api_key: { id: number }; secret: string };
   const client = new ManagedClient(here, secret);
