@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import AxeBuilder from '@axe-core/playwright';
 import type { Page } from 'playwright-core';
-import { openBrowser } from '../support/browser.ts';
+import { keepPicture, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startServer } from '../support/server-process.ts';
 import { startShop } from '../support/shop.ts';
@@ -166,8 +166,9 @@ test('it passes the checks of accessibility, light and dark, and follows the var
   for (const colorScheme of ['light', 'dark'] as const) {
     const context = await browser.newContext({ colorScheme, viewport: { width: 375, height: 700 } });
     const page = await visit(await context.newPage());
-    await say(page, 'Show me `code`, please\n/tool bash {"command":"ls"}');
+    await say(page, 'Which files do I have?\n/tool bash {"command":"ls"}');
     await page.getByRole('button', { name: 'Approve once' }).waitFor();
+    await keepPicture(page.locator('parley-chat .panel'), `widget-${colorScheme}`);
     const { violations } = await new AxeBuilder({ page }).include('parley-chat').analyze();
     assert.deepEqual(
       violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),

@@ -1,5 +1,7 @@
 // The machine's own Chromium, headless. Nothing is downloaded.
-import { type Browser, chromium } from 'playwright-core';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
 import type { Owner } from './app.ts';
 import { findChromium } from './programs.ts';
 
@@ -11,4 +13,13 @@ export async function openBrowser(owner: Owner): Promise<Browser> {
   });
   owner.after(() => browser.close());
   return browser;
+}
+
+/** A picture for the documentation: made when it is missing, or with PARLEY_SCREENSHOTS=1. */
+export async function keepPicture(of: Page | Locator, name: string): Promise<void> {
+  const folder = join(import.meta.dirname, '../../docs/images');
+  const path = join(folder, `${name}.png`);
+  if (existsSync(path) && process.env.PARLEY_SCREENSHOTS !== '1') return;
+  mkdirSync(folder, { recursive: true });
+  await of.screenshot({ path, animations: 'disabled' });
 }
