@@ -262,6 +262,8 @@ export interface Schemas {
       message: string;
       options: (string)[];
     };
+    /** Of a turn that did not end by itself: interrupted or max_steps. */
+    stop_reason?: string;
   };
   MintSessionToken: {
     /** The verified end user; without it the token is anonymous. */

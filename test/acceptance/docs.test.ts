@@ -19,6 +19,8 @@ test('every page of the documentation is served, and its links lead somewhere', 
       assert.ok(pages.includes(target ?? ''), `${page} links to ${target}`);
     }
   }
+  assert.equal((await app.request('GET', '/docs/images/widget-light.png')).headers['content-type'], 'image/png');
+  assert.equal((await app.request('GET', '/docs/images/..%2Fwidget.md')).status, 404);
   assert.equal((await app.request('GET', '/docs/nothing-here')).text, '{"detail":"Not Found"}');
   assert.match((await app.request('GET', '/llms.txt')).text, /^# Parley/);
 });

@@ -8,6 +8,7 @@ const folder = new URL('../../../docs/', import.meta.url);
 /** The documentation of this very version, rendered from the same files that the repository shows. Public. */
 export async function docsRoutes(server: Server): Promise<void> {
   const pages = new Set((await readdir(folder)).filter((file) => file.endsWith('.md')).map((file) => file.slice(0, -3)));
+  const pictures = new Set((await readdir(new URL('images/', folder))).filter((file) => file.endsWith('.png')));
   const rendered = new Map<string, string>();
   const options = { config: { family: 'management' as const }, schema: { hide: true } };
 
@@ -24,6 +25,14 @@ export async function docsRoutes(server: Server): Promise<void> {
       .type('text/html; charset=utf-8')
       .header('content-security-policy', "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
       .send(html);
+  });
+  server.get('/docs/images/:picture', options, async (request, reply) => {
+    const { picture } = request.params as { picture: string };
+    if (!pictures.has(picture)) throw notFound();
+    return reply
+      .type('image/png')
+      .header('cache-control', 'max-age=3600')
+      .send(await readFile(new URL(`images/${picture}`, folder)));
   });
   server.get('/llms.txt', options, async (_request, reply) => {
     return reply.type('text/plain; charset=utf-8').send(await readFile(new URL('llms.txt', folder), 'utf8'));
