@@ -72,6 +72,8 @@ export interface Reply {
   usage: Usage;
   /** Set when the turn waits for `inputs.resolve`. */
   pending_input?: PendingInput;
+  /** Of a turn that did not end by itself. */
+  stop_reason?: 'interrupted' | 'max_steps';
 }
 
 /** An event of a native turn, in the order in which it happened. */
