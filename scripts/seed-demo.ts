@@ -2,8 +2,9 @@
 // With the embedded database the server must not run at the same time.
 import { sql } from 'kysely';
 import { loadConfig } from '../src/config.ts';
-import { type Database, openDatabase } from '../src/database/database.ts';
+import type { Database } from '../src/database/database.ts';
 import { migrate } from '../src/database/migrate.ts';
+import { openDatabase } from '../src/database/open.ts';
 
 export interface DemoSize {
   sessions: number;

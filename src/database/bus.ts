@@ -17,7 +17,7 @@ export interface Bus {
 export const maxNoticeBytes = 7_500;
 
 /** Alone on its data, nobody else is there to be told. */
-export const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
+const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
 
 export async function openBus(database: Database, redisUrl: string | undefined): Promise<Bus> {
   if (database.engine === 'pglite') return silentBus;

@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely';
-import type { Config } from '../config.ts';
 import type { Schema } from './schema.ts';
 
 export type Db = Kysely<Schema>;
@@ -23,12 +22,6 @@ export interface Database {
 export interface PreparedStatement {
   name: string;
   text: string;
-}
-
-/** Loads only the engine that is used. */
-export async function openDatabase(config: Config): Promise<Database> {
-  if (config.DATABASE_URL === undefined) return (await import('./pglite.ts')).openPGlite(config.PARLEY_DATA_DIR);
-  return (await import('./postgres.ts')).openPostgres(config.DATABASE_URL, config.PARLEY_DATABASE_POOL);
 }
 
 /** True for a failure of the connection rather than of the statement: the caller may answer 503 and try again. */

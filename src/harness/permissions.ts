@@ -23,7 +23,7 @@ export function decidePermission(
 }
 
 /** `*` stands for any run of characters, `?` for one. Linear in the text, whatever the pattern. */
-export function matchesGlob(text: string, pattern: string): boolean {
+function matchesGlob(text: string, pattern: string): boolean {
   let textIndex = 0;
   let patternIndex = 0;
   let starIndex = -1;

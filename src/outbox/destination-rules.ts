@@ -84,7 +84,7 @@ const rangeNames: Record<string, string> = {
  * Well-known services that a forged HTTP request could talk to. None is in the range from which systems hand out free
  * ports, or is a usual port of web servers.
  */
-export const refusedPorts: ReadonlySet<number> = new Set([
+const refusedPorts: ReadonlySet<number> = new Set([
   1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117,
   119, 123, 135, 137, 138, 139, 143, 161, 162, 179, 389, 427, 445, 464, 465, 500, 512, 513, 514, 515, 526, 530, 531, 532, 540, 543, 544,
   548, 554, 556, 563, 587, 593, 601, 631, 636, 873, 989, 990, 993, 995, 1080, 1099, 1433, 1434, 1521, 1719, 1720, 1723, 1883, 2049, 2181,

@@ -60,7 +60,7 @@ export async function findSessionRow(db: Db, orgId: number, sessionId: string): 
 }
 
 /** Counting stops here: the cost of the answer must not grow with what is stored. */
-export const countedAtMost = 100_000;
+const countedAtMost = 100_000;
 
 /** How many sessions of an agent are pinned to each release. */
 export async function sessionsPerRelease(db: Db, orgId: number, agentId: number): Promise<Map<number, number>> {

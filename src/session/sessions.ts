@@ -81,12 +81,6 @@ export async function findSessionOfApproval(db: Db, orgId: number, requestId: st
   return row === undefined ? undefined : toSession(row);
 }
 
-/** Whether any org has a session of this id: the one question that reaches across orgs, so that ids stay unique. */
-export async function sessionIdTaken(db: Db, sessionId: string): Promise<boolean> {
-  const row = await db.selectFrom('sessions').select('id').where('id', '=', sessionId).executeTakeFirst();
-  return row !== undefined;
-}
-
 /** Writes the session, counts it, and reports `session.started`. Undefined when the id is taken. Run it in a transaction. */
 export async function insertSession(db: Db, session: NewSession, agentSlug: string): Promise<Session | undefined> {
   const row = await db

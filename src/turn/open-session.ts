@@ -66,7 +66,7 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
 }
 
 /** The release that new sessions run on: 404 with none, 409 while it is not ready. */
-export async function activeRelease(directory: Directory, agent: Agent): Promise<Release> {
+async function activeRelease(directory: Directory, agent: Agent): Promise<Release> {
   const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
   if (release === undefined) throw notFound();
   if (release.state !== 'materialized') throw new ServiceError('conflict', `Release ${release.version} is not materialized.`);

@@ -7,7 +7,7 @@ import { adapterError } from '../shared/adapter-errors.ts';
 import { toWireError } from '../shared/errors.ts';
 import { ShownText } from '../shared/shown-text.ts';
 
-export const endOfStream = 'data: [DONE]\n\n';
+const endOfStream = 'data: [DONE]\n\n';
 
 /** Turns what a turn adds into the chunks of spec 4.10, as text: nothing is built for a token but its line. */
 export class ChatProjector {

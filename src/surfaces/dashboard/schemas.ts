@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 
-export const sessionStates = ['running', 'waiting', 'idle', 'stopped'] as const;
+const sessionStates = ['running', 'waiting', 'idle', 'stopped'] as const;
 
 export const searchQuery = Type.Object({
   agent: Type.Optional(Type.String({ maxLength: 64 })),

@@ -117,7 +117,7 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
   return answer.body();
 }
 
-export function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): Extract<OutputItem, { type: 'message' }> {
+function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): Extract<OutputItem, { type: 'message' }> {
   return { id, type: 'message', status, role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] };
 }
 

@@ -24,7 +24,7 @@ export function acceptJsonOnly(server: FastifyInstance): void {
 }
 
 /** Walks without recursion, so that depth cannot end the process. */
-export function assertPlain(value: unknown, kind: 'invalid' | 'bad-request'): void {
+function assertPlain(value: unknown, kind: 'invalid' | 'bad-request'): void {
   const open: { value: unknown; depth: number; path: string }[] = [{ value, depth: 0, path: '' }];
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next.value === 'string') assertStorable(next.value, next.path, kind);

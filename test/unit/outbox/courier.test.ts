@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { loadConfig } from '../../../src/config.ts';
-import { openDatabase } from '../../../src/database/database.ts';
+import { openDatabase } from '../../../src/database/open.ts';
 import { createLogger } from '../../../src/logger.ts';
 import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
 import { listDeliveries } from '../../../src/outbox/deliveries.ts';
