@@ -7,6 +7,8 @@ export interface LoadPlan {
   url: string;
   headers: Record<string, string>;
   body: string;
+  /** One body per client, where the session is named there. */
+  bodies?: string[];
   seconds: number;
 }
 
@@ -35,12 +37,12 @@ const report: LoadReport = {
 process.stdout.write(`${JSON.stringify(report)}\n`);
 process.exit(0);
 
-async function runClient(path: string): Promise<void> {
+async function runClient(path: string, client: number): Promise<void> {
   const until = performance.now() + plan.seconds * 1000;
-  while (performance.now() < until) await send(path);
+  while (performance.now() < until) await send(path, plan.bodies?.[client] ?? plan.body);
 }
 
-function send(path: string): Promise<void> {
+function send(path: string, body: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const started = performance.now();
     const outgoing = request(plan.url + path, { method: 'POST', agent, headers: plan.headers }, (response) => {
@@ -59,7 +61,7 @@ function send(path: string): Promise<void> {
       });
     });
     outgoing.on('error', reject);
-    outgoing.end(plan.body);
+    outgoing.end(body);
   });
 }
 
