@@ -1,20 +1,57 @@
 import type { FastifyRequest } from 'fastify';
+import { LRUCache } from 'lru-cache';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
-import { principalOf, visible, visibleSession } from '../shared/authenticate.ts';
+import type { TurnSession } from '../shared/adapter-session.ts';
+import { assertSessionVisible, principalOf, visible, visibleSession } from '../shared/authenticate.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
 /** A long history is not looked up item by item. */
 const maxLookups = 8;
 
 /**
+ * Where responses that were given lately belong, so that going on from one needs no look into the database. Only for
+ * going on: another process that deletes one is noticed here a minute later at most.
+ */
+export class KnownResponses {
+  private readonly sessions = new LRUCache<string, string>({ max: 10_000, ttl: 60_000 });
+
+  /** Sessions that are not kept are not remembered. */
+  note(responseId: string, session: TurnSession): void {
+    if (session.stored) this.sessions.set(responseId, session.id);
+  }
+
+  forget(responseId: string): void {
+    this.sessions.delete(responseId);
+  }
+
+  sessionOf(responseId: string): string | undefined {
+    return this.sessions.get(responseId);
+  }
+}
+
+/**
  * The session that a body goes on with: that of `previous_response_id`, else `conversation`, else that of the newest item
  * of ours that the input echoes. Undefined: a new one. The body is not validated yet.
  */
-export async function findNamedSession(context: Context, request: FastifyRequest, body: unknown): Promise<Session | undefined> {
+export async function findNamedSession(
+  context: Context,
+  request: FastifyRequest,
+  known: KnownResponses,
+  body: unknown,
+): Promise<TurnSession | undefined> {
   const previous = fieldOf(body, 'previous_response_id');
-  if (typeof previous === 'string') return (await findResponse(context, request, previous)).session;
+  if (typeof previous === 'string') {
+    const id = known.sessionOf(previous);
+    if (id === undefined) {
+      const { session } = await findResponse(context, request, previous);
+      known.note(previous, session);
+      return session;
+    }
+    await assertSessionVisible(context, request, id);
+    return { id, orgId: principalOf(request).organization.id, stored: true };
+  }
   const conversation = fieldOf(body, 'conversation');
   const sessionId = typeof conversation === 'object' ? fieldOf(conversation, 'id') : conversation;
   if (typeof sessionId === 'string') return visibleSession(context, request, sessionId);

@@ -15,12 +15,12 @@ const maxText = 200_000;
  * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
  * after the newest item of ours, since clients repeat the whole conversation. Throws when there is nothing to run.
  */
-export function readInput(input: string | readonly InputItem[], isNew: boolean, pendingRequestId: string | undefined): ResponseInput {
+export function readInput(input: string | readonly InputItem[], isNew: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   const first = isNew ? 0 : items.findLastIndex(isAnswer) + 1;
   const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
   const approvals = items.filter((item, index) => index >= first && item.type === 'mcp_approval_response');
-  if (approvals.length > 0) return readApproval(approvals, last >= 0, pendingRequestId);
+  if (approvals.length > 0) return readApproval(approvals, last >= 0);
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: holds no user message to run');
   if (text.length > maxText) throw new ServiceError('invalid', `input: at most ${maxText} characters in a message`);
@@ -34,10 +34,10 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean, 
   return { type: 'message', text, context };
 }
 
-/** Requests are asked one at a time: of several answers the one to the pending request counts. */
-function readApproval(approvals: InputItem[], hasMessage: boolean, pendingRequestId: string | undefined): ResponseInput {
+/** Requests are asked one at a time: of several answers the last one counts. */
+function readApproval(approvals: InputItem[], hasMessage: boolean): ResponseInput {
   if (hasMessage) throw new ServiceError('invalid', 'input: answer the approval request first, then send the message');
-  const chosen = approvals.find((item) => item.approval_request_id === pendingRequestId) ?? approvals.at(-1);
+  const chosen = approvals.at(-1);
   if (chosen?.approval_request_id === undefined) throw new ServiceError('invalid', 'input: approval_request_id is required');
   if (chosen.approve === undefined) throw new ServiceError('invalid', 'input: approve is required');
   return { type: 'approval', requestId: chosen.approval_request_id, approve: chosen.approve };

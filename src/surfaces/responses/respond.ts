@@ -10,6 +10,7 @@ import { sendLongJson } from '../shared/long-json.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { findEarlierTurn } from '../shared/start-turn.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
+import type { KnownResponses } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
 import { type ResponseInput, readInput } from './read-input.ts';
 import { responsePlace } from './response-ids.ts';
@@ -19,13 +20,23 @@ type Body = Static<typeof responseRequest>;
 type Drop = (() => Promise<void>) | undefined;
 
 /** Runs the input's message, or goes on with the turn whose approval it answers, and answers as the responses wire does. */
-export async function respond(context: Context, request: FastifyRequest, reply: FastifyReply, body: Body): Promise<FastifyReply> {
+export async function respond(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Body,
+  named: TurnSession | undefined,
+  known: KnownResponses,
+): Promise<FastifyReply> {
   const live = body.stream ?? false;
-  const named = request.session;
-  const input = readInput(body.input, named === undefined, named?.pendingInput?.request_id);
-  const { turn, after, drop } =
-    input.type === 'approval' ? await goOn(context, request, reply, input, live) : await begin(context, request, reply, body, input, live);
-  const answer = new ResponseAnswer(responsePlace(turn.turnId, after), agentOf(request).slug, echoOf(body));
+  const input = readInput(body.input, named === undefined);
+  const { turn, after, session, drop } =
+    input.type === 'approval'
+      ? await goOn(context, request, reply, named, input, live)
+      : await begin(context, request, reply, named, body, input, live);
+  const place = responsePlace(turn.turnId, after);
+  if (session !== undefined) known.note(place.responseId, session);
+  const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
   if (live) {
     const abort = new AbortController();
     await sendEvents(reply, responseEvents(context, turn, new ResponseProjector(answer), abort.signal, drop), abort);
@@ -66,6 +77,7 @@ interface Running {
   turn: WatchableTurn;
   /** Where in the turn this response begins. */
   after: number;
+  session: TurnSession | undefined;
   drop: Drop;
 }
 
@@ -73,6 +85,7 @@ async function begin(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
+  named: TurnSession | undefined,
   body: Body,
   input: Extract<ResponseInput, { type: 'message' }>,
   live: boolean,
@@ -80,10 +93,10 @@ async function begin(
   const earlier = await findEarlierTurn(context, request, reply, live);
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
-    return { turn: earlier, after: 0, drop: undefined };
+    return { turn: earlier, after: 0, session: undefined, drop: undefined };
   }
   const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true };
-  const opened = await openForTurn(context, request, reply, request.session, wanted);
+  const opened = await openForTurn(context, request, reply, named, wanted);
   const told = opened.fresh && typeof body.instructions === 'string' && body.instructions !== '' ? [body.instructions] : [];
   const earlierMessages = [...told.map((text) => ({ role: 'system' as const, text })), ...input.context];
   const echo = echoOf(body);
@@ -93,22 +106,23 @@ async function begin(
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { live, message });
-  return { turn, after: 0, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
+  const session = turn.sessionId === opened.session.id ? opened.session : undefined;
+  return { turn, after: 0, session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
 }
 
 async function goOn(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
+  session: TurnSession | undefined,
   input: Extract<ResponseInput, { type: 'approval' }>,
   live: boolean,
 ): Promise<Running> {
-  const session = request.session;
   if (session === undefined) throw notFound();
   reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await context.turns.resolve(session.orgId, session.id, input.requestId, decision, live);
-  return { turn, after: turn.resolvedSeq, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
+  return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
 }
 
 function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Drop {

@@ -1,12 +1,13 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
 import { adapterErrorBody } from '../shared/adapter-errors.ts';
+import type { TurnSession } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
 import { requireAgent } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
-import { findNamedSession } from './named-session.ts';
+import { findNamedSession, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
 import { fetchResponse, removeResponse } from './stored-response.ts';
@@ -20,10 +21,14 @@ function addRoutes(server: Server, context: Context): void {
   const config = { family: 'agent' as const, errorBody: adapterErrorBody };
   const tags = ['Responses'];
   const guard = requireAgent(context, 'key-or-token');
+  const known = new KnownResponses();
+  /** What the hook found, for the handler. */
+  const named = new WeakMap<FastifyRequest, TurnSession>();
 
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
-    request.session = await findNamedSession(context, request, request.body);
+    const session = await findNamedSession(context, request, known, request.body);
+    if (session !== undefined) named.set(request, session);
   };
 
   server.post(
@@ -34,7 +39,7 @@ function addRoutes(server: Server, context: Context): void {
       preValidation: [seesNamedSession, refuseOtherIdentity],
       schema: { tags, summary: 'Create a response', body: responseRequest, response: answered(200, responseObject) },
     },
-    (request, reply) => respond(context, request, reply, request.body),
+    (request, reply) => respond(context, request, reply, request.body, named.get(request), known),
   );
 
   server.get(
@@ -53,7 +58,10 @@ function addRoutes(server: Server, context: Context): void {
   server.delete(
     '/:response_id',
     { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answered(200, deletedResponse) } },
-    (request) => removeResponse(context, request, responseIdOf(request)),
+    async (request) => {
+      known.forget(responseIdOf(request));
+      return removeResponse(context, request, responseIdOf(request));
+    },
   );
 }
 
