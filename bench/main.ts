@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { startPostgres } from '../test/support/postgres-server.ts';
+import { adapterTables } from './adapters.ts';
 import { compare, measure, type Row, table } from './measure.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
@@ -33,6 +34,8 @@ say(
 await offlineTurns('Unary turn, offline model, 32 clients', 'unary');
 await offlineTurns('Streamed turn of 64 chunks, offline model, 32 clients', 'stream');
 await longSession();
+for (const { name, parley, pids } of engines)
+  for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients);
 await upstreamTurns('The same, one client: the first word', 0, 1);
