@@ -1,4 +1,5 @@
 import type { Database } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
 import type { Operation, OperationResult } from './operations.ts';
 
@@ -10,6 +11,8 @@ const readEvents = {
 
 /** More than this in one statement makes everyone wait for everyone. */
 const maxBatch = 256;
+/** Some seconds of work for a database that keeps up; more would only be answered too late. */
+const maxWaiting = 4_096;
 
 export interface Applied {
   result: OperationResult;
@@ -45,7 +48,11 @@ export class SessionLog {
     this.notifies = notifies;
   }
 
+  /** New work is refused while too much waits; what belongs to running turns is always taken, or they could not end. */
   apply(operation: Operation): Promise<Applied> {
+    if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) {
+      return Promise.reject(new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 }));
+    }
     return new Promise((resolve, reject) => {
       this.waiting.push({ operation, resolve, reject });
       if (!this.writing) {
