@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
-import type { GatewayEvent } from './event.ts';
+import { type GatewayEvent, gatewayUrl } from './event.ts';
 import { tellOthers } from './tell-others.ts';
 
 export interface GatewayIdentity {
@@ -40,7 +40,10 @@ export async function markAdmitted(
       transaction,
     );
     if (rows.length === 0) return;
-    const forwarded = { ...event, session_id: sessionId, hops: [...event.hops, own.name] };
+    // A session belongs to the gateway that its sender is reached at: ours goes along only with those who are here.
+    const { session_id: _named, ...rest } = event;
+    const isHere = event.sender_gateway_url === undefined || gatewayUrl(event.sender_gateway_url) === own.url;
+    const forwarded = { ...rest, ...(isHere ? { session_id: sessionId } : {}), hops: [...event.hops, own.name] };
     await tellOthers(transaction, orgId, await participantsOf(transaction, sessionId), forwarded, own.url, now);
   });
 }

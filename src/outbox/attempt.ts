@@ -2,6 +2,7 @@ import { credentialContext } from '../accounts/model-credentials.ts';
 import type { SecretBox } from '../accounts/secret-box.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedFetch } from './destination.ts';
+import { deliveriesUrl } from './gateway-deliveries.ts';
 import type { Claimed } from './queue.ts';
 import { signatureOf } from './signature.ts';
 
@@ -81,7 +82,7 @@ function gatewayHeaders(delivery: Claimed, parts: AttemptParts): Record<string, 
 
 /** A key goes to the gateway that it is configured for and nowhere else. */
 function peerKey(peers: Readonly<Record<string, string>>, url: string): string | undefined {
-  const found = Object.entries(peers).find(([peer]) => url === `${peer.replace(/\/+$/, '')}/v1/gateway/deliveries`);
+  const found = Object.entries(peers).find(([peer]) => URL.canParse(peer) && url === deliveriesUrl(new URL(peer).href));
   return found?.[1];
 }
 

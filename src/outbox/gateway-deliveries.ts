@@ -4,7 +4,7 @@ import type { Db } from '../database/database.ts';
 import { notifyCouriers } from './deliveries.ts';
 
 export interface GatewayDelivery {
-  /** Of the receiving gateway, without a slash at its end. */
+  /** Of the receiving gateway. */
   gatewayUrl: string;
   type: string;
   body: unknown;
@@ -14,7 +14,7 @@ export interface GatewayDelivery {
 export async function queueForGateways(transaction: Db, orgId: number, deliveries: readonly GatewayDelivery[], now: Date): Promise<void> {
   if (deliveries.length === 0) return;
   const rows = deliveries.map(({ gatewayUrl, type, body }) => {
-    const url = `${gatewayUrl}/v1/gateway/deliveries`;
+    const url = deliveriesUrl(gatewayUrl);
     return { id: randomUUID(), gateway_url: url, lane: `gateway ${url}`, type, body: JSON.stringify(body) };
   });
   await sql`
@@ -24,4 +24,9 @@ export async function queueForGateways(transaction: Db, orgId: number, deliverie
     transaction,
   );
   await notifyCouriers(transaction);
+}
+
+/** Where a gateway takes deliveries. */
+export function deliveriesUrl(gatewayUrl: string): string {
+  return `${gatewayUrl.replace(/\/+$/, '')}/v1/gateway/deliveries`;
 }

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { Type } from 'typebox';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
@@ -30,6 +30,11 @@ const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Typ
 export function webhookRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
+
+  const sees: onRequestAsyncHookHandler = async (request) => {
+    const endpoint = await findEndpoint(context.database.db, principalOf(request).organization.id, pathId(request));
+    if (endpoint === undefined) throw notFound();
+  };
 
   server.get(
     '/api/webhook_endpoints',
@@ -87,7 +92,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id',
     {
       config,
-      onRequest: [canWrite],
+      onRequest: [canWrite, sees],
       schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
     },
     async (request) => {

@@ -127,6 +127,8 @@ test('a destination that is not HTTPS and public is refused, when created and wh
   }
   const list = await parley.call('GET', '/api/webhook_endpoints', { key });
   assert.deepEqual(list.body.webhook_endpoints, [endpoint]);
+  const absent = await parley.call('PATCH', '/api/webhook_endpoints/999999', { key, body: { url: 'https://127.0.0.1/' } });
+  assert.deepEqual([absent.status, absent.text], [404, notFound]);
 });
 
 test('an endpoint is changed, disabled, enabled, rotated and deleted, and each is in the audit log', async () => {
