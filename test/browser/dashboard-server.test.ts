@@ -147,3 +147,17 @@ test('all of it is less than 200 kB compressed, and the first page less than 130
   assert.ok(total < 200_000, `${total} bytes`);
   assert.ok(first < 130_000, `${first} bytes`);
 });
+
+test('with split hosts, agents answer the dashboard on the management host, and nobody else there', async () => {
+  const hosts = { PARLEY_BASE_HOST: 'base.example', PARLEY_AGENT_HOST: 'agents.example', PARLEY_MANAGEMENT_HOST: 'admin.example' };
+  const split = await startParley({ after }, { settings: hosts });
+  const path = '/demo/assistant/v1/sessions';
+  const ask = async (headers: Record<string, string>, key?: string) => (await split.call('GET', path, { key, headers })).status;
+  assert.equal(await ask({ host: 'agents.example' }, apiKey), 200);
+  assert.equal(await ask({ host: 'admin.example' }, apiKey), 404);
+  assert.equal(await ask({ host: 'admin.example', 'x-parley-dashboard': '1' }, apiKey), 404);
+  assert.equal(await ask({ host: 'admin.example', 'x-parley-dashboard': '1' }), 401);
+  assert.equal(await ask({ host: 'base.example', 'x-parley-dashboard': '1' }), 404);
+  assert.equal((await split.call('GET', '/dashboard/', { headers: { host: 'admin.example' } })).status, 200);
+  assert.equal((await split.call('GET', '/dashboard/', { headers: { host: 'agents.example' } })).status, 404);
+});

@@ -72,7 +72,7 @@ export class EventStream {
   private async readOnce(): Promise<boolean> {
     const attempt = new AbortController();
     const signal = AbortSignal.any([this.abort.signal, attempt.signal]);
-    const response = await fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders('GET'), signal });
+    const response = await fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders(), signal });
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
       if (response.status >= 500 || response.status === 429) return true;

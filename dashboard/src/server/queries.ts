@@ -23,6 +23,7 @@ export const queryClient = new QueryClient({
 interface ReadOptions {
   enabled?: boolean;
   refetchInterval?: number | false;
+  staleTime?: number;
 }
 
 /** Reads a path of the API; the path is also the name under which it is cached. */

@@ -47,13 +47,10 @@ export async function request<Answer>(method: string, path: string, options: Req
   throw await refusal(response);
 }
 
-/** The headers that let a signed-in person's browser change something. */
-export function ownHeaders(method: string): Record<string, string> {
+/** What a page of another site cannot send: it lets a signed-in person's browser change things, and marks where they come from. */
+export function ownHeaders(): Record<string, string> {
   const organization = chosenOrganization();
-  return {
-    ...(method === 'GET' ? {} : { 'x-parley-dashboard': '1' }),
-    ...(organization === null ? {} : { 'x-parley-organization': organization }),
-  };
+  return { 'x-parley-dashboard': '1', ...(organization === null ? {} : { 'x-parley-organization': organization }) };
 }
 
 export async function refusal(response: Response): Promise<RequestError> {
@@ -68,7 +65,7 @@ async function send(method: string, path: string, { body, signal, idempotencyKey
   const init: RequestInit = {
     method,
     headers: {
-      ...ownHeaders(method),
+      ...ownHeaders(),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
     },

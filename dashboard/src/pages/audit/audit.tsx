@@ -141,7 +141,7 @@ function Verification() {
     checked: number;
     head: string;
     broken: { id: number; reason: string } | null;
-  }>('/dashboard/api/audit/verification');
+  }>('/dashboard/api/audit/verification', { staleTime: 60_000 });
   if (data === undefined) return <span className="text-faint">Checking the chain…</span>;
   return (
     <Button
