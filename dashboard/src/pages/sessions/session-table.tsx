@@ -30,7 +30,7 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
                     {/* The beginning is the time, alike in neighbours: a narrow list shows the end. */}
                     <span className="sm:hidden">…{session.id.slice(-12)}</span>
                   </Link>
-                  <span className="-my-2 max-sm:hidden">
+                  <span className="-my-2 opacity-50 focus-within:opacity-100 hover:opacity-100 max-sm:hidden">
                     <CopyButton value={session.id} label={`Copy ${session.id}`} />
                   </span>
                 </span>
