@@ -33,7 +33,7 @@ test('a message is answered, written word by word', async () => {
   const draft = page.locator('parley-chat .bubble.draft');
   await draft.getByText('one two').waitFor();
   await answers(page).getByText('one two three four five').waitFor();
-  assert.equal(await draft.count(), 0);
+  await draft.waitFor({ state: 'detached' });
   assert.equal(await answers(page).locator('strong').textContent(), 'two');
   assert.equal(await page.locator('parley-chat .user .bubble').count(), 1);
 });
@@ -100,7 +100,9 @@ test('a reload goes on with the conversation, also in the middle of a turn and w
   await page.getByText('Denied', { exact: true }).waitFor();
   assert.equal(await page.locator('parley-chat .user .bubble').count(), 3);
   await page.getByRole('button', { name: 'New conversation' }).click();
-  assert.equal(await page.locator('parley-chat .user .bubble').count(), 0);
+  await page.locator('parley-chat .user').first().waitFor({ state: 'detached' });
+  await visit(page);
+  assert.equal(await page.locator('parley-chat .user').count(), 0);
 });
 
 test('another visitor of the same shop sees nothing of it', async () => {
