@@ -9,9 +9,15 @@ import { type Outcome, runFiles } from './run-files.ts';
 process.chdir(resolve(import.meta.dirname, '../..'));
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
-process.exitCode = (await runEverything(process.argv.slice(2))) ? 0 : 1;
+try {
+  process.exitCode = (await runEverything(process.argv.slice(2))) ? 0 : 1;
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}
 
 async function runEverything(paths: string[]): Promise<boolean> {
+  const engines = chooseEngines();
   const files = chooseFiles(paths);
   const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
   const total: Outcome = { passed: 0, failed: 0, skipped: 0 };
@@ -26,7 +32,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   await pgliteTemplate();
   const others = files.filter((file) => !acceptance.includes(file));
   if (others.length > 0) add(await runFiles('tests', others, {}, stop.signal));
-  for (const engine of acceptance.length > 0 ? chooseEngines() : []) {
+  for (const engine of acceptance.length > 0 ? engines : []) {
     if (stop.signal.aborted) break;
     if (engine === 'pglite') add(await runFiles('acceptance on PGlite', acceptance, { PARLEY_TEST_ENGINE: 'pglite' }, stop.signal));
     else add(await runOnPostgres(acceptance));
@@ -44,6 +50,7 @@ function chooseFiles(paths: string[]): string[] {
 
 function chooseEngines(): string[] {
   const chosen = process.env.PARLEY_TEST_ENGINE;
+  if (chosen && chosen !== 'pglite' && chosen !== 'postgres') throw new Error(`PARLEY_TEST_ENGINE: pglite or postgres, not "${chosen}"`);
   if (chosen) return [chosen];
   if (process.env.PARLEY_TEST_SKIP_POSTGRES !== '1') return ['pglite', 'postgres'];
   if (process.env.CI) throw new Error('PARLEY_TEST_SKIP_POSTGRES is for a developer without PostgreSQL; it is refused where CI is set');

@@ -11,6 +11,7 @@ import { migrate } from '../../src/database/migrate.ts';
 import { openDatabase } from '../../src/database/open.ts';
 import { openPGlite } from '../../src/database/pglite.ts';
 import { openPostgres } from '../../src/database/postgres.ts';
+import { endWithUs } from './end-with-us.ts';
 import { startPostgres } from './postgres-server.ts';
 
 /** PARLEY_TEST_ENGINE chooses, so that the same files run on both. */
@@ -24,7 +25,11 @@ export interface TestDatabase {
 
 export async function createDatabase(): Promise<TestDatabase> {
   const directory = mkdtempSync(join(tmpdir(), 'parley-test-'));
-  const removeDirectory = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  const forget = endWithUs(() => rmSync(directory, { recursive: true, force: true }));
+  const removeDirectory = () => {
+    forget();
+    rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  };
   if (engine === 'pglite') {
     cpSync(join(await pgliteTemplate(), 'db'), join(directory, 'db'), { recursive: true });
     return { settings: { PARLEY_DATA_DIR: directory }, remove: async () => removeDirectory() };

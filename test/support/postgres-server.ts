@@ -2,11 +2,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { endWithUs } from './end-with-us.ts';
 import { findPostgres } from './programs.ts';
 
 export interface PostgresServer {
@@ -47,13 +48,10 @@ export async function startPostgres(): Promise<PostgresServer> {
     server.kill('SIGQUIT');
     await exited;
   };
-  // It may still be writing for a moment.
-  const removeFolder = () => rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
-  const endWithUs = () => {
+  const forget = endWithUs(() => {
     server.kill('SIGQUIT');
-    removeFolder();
-  };
-  process.once('exit', endWithUs);
+    removeFolder(folder);
+  });
   return {
     url: `postgresql://parley:${password}@127.0.0.1:${port}/postgres`,
     get pid() {
@@ -64,9 +62,9 @@ export async function startPostgres(): Promise<PostgresServer> {
       server = await start();
     },
     stop: async () => {
-      process.off('exit', endWithUs);
+      forget();
       await stopServer();
-      removeFolder();
+      removeFolder(folder);
     },
   };
 }
@@ -96,6 +94,15 @@ async function startServer(program: string, data: string, port: number, options:
     }
   }
   throw new Error(`PostgreSQL did not start:\n${said.join('\n')}`);
+}
+
+/** Synchronous, since it runs as our process ends; the server may still be writing for a moment. */
+function removeFolder(folder: string): void {
+  for (let attempt = 0; attempt < 40 && existsSync(folder); attempt += 1) {
+    if (attempt > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+    // Says nothing where a new file appeared in a folder that it had emptied.
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** PostgreSQL refuses to run as root. */

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { apiKey, type Owner, operatorKey } from './app.ts';
+import { endWithUs } from './end-with-us.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
 import { freePort } from './postgres-server.ts';
 
@@ -81,6 +82,8 @@ export function spawnServer(settings: Record<string, string>, print: (text: stri
     env: { PATH: process.env.PATH, ...keys, PARLEY_LOG_LEVEL: 'warn', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  const forget = endWithUs(() => child.kill('SIGKILL'));
+  child.once('exit', forget);
   child.stdout?.setEncoding('utf8').on('data', print);
   child.stderr?.setEncoding('utf8').on('data', print);
   return child;
