@@ -4,9 +4,12 @@ import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
+import { measureApprovals } from './approvals.ts';
+import { measureFanOut } from './fan-out.ts';
 import { compare, measure, type Row, table } from './measure.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
+import { measureWebhooks, webhookTable } from './webhooks.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
 const clients = 32;
@@ -36,11 +39,14 @@ await offlineTurns('Streamed turn of 64 chunks, offline model, 32 clients', 'str
 await longSession();
 for (const { name, parley, pids } of engines)
   for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
+say(await measureApprovals(engines));
+say(await measureFanOut(engines));
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients);
 await upstreamTurns('The same, one client: the first word', 0, 1);
 
 for (const { parley } of engines) await parley.stop();
+say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
 await postgres.stop();
 writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
 
@@ -90,6 +96,12 @@ async function upstreamTurns(title: string, pace: number, count: number): Promis
     await activateUpstream(engine.parley, upstream.url);
     rows.push(await measureTurns(engine, body, count));
   }
+  const handRolled = await startProgram('hand-rolled.ts', [postgres.url, upstream.url]);
+  const paths = Array.from({ length: count }, (_, index) => `/sessions/${index}/messages`);
+  rows.push(
+    await measure('hand-rolled: Fastify, streamText, PostgreSQL', plan(handRolled.url, paths, body), [handRolled.pid, postgres.pid]),
+  );
+  await handRolled.stop();
   say(table(title, compare(rows)));
   await bare.stop();
   await upstream.stop();
