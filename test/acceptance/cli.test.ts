@@ -1,0 +1,103 @@
+// The command line as a person uses it: a process of its own, against a listening server.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, engine } from '../support/engine.ts';
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts');
+
+interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+async function run(settings: Record<string, string>, args: string[], input = ''): Promise<Ran> {
+  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH, ...settings } });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.end(input);
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  return { code, stdout, stderr };
+}
+
+async function parley(app: TestApp): Promise<(args: string[], input?: string) => Promise<Ran>> {
+  const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey, PARLEY_OPERATOR_KEY: app.operatorKey };
+  return (args, input) => run(settings, args, input);
+}
+
+test('a conversation in the terminal: streamed answers, and approvals as y, a or n', async (t) => {
+  const cli = await parley(await startApp(t));
+  const lines = ['/say good day', '/tool bash {"command":"echo from the shell"}', 'what?', 'y', '/tool bash {"command":"echo again"}', 'n'];
+  const { code, stdout } = await cli(['chat', '--session', 'terminal'], `${lines.join('\n')}\n`);
+  assert.equal(code, 0);
+  assert.match(stdout, /good day/);
+  assert.match(stdout, /Allow\? \[y\/a\/n\] Allow\? \[y\/a\/n\] \n\[bash: completed\]/);
+  assert.match(stdout, /bash answered: from the shell/);
+  assert.match(stdout, /\[bash: denied\]/);
+  const shown = await cli(['sessions', 'show', 'assistant', 'terminal']);
+  assert.match(shown.stdout, /user: \/say good day\n\nassistant: good day/);
+});
+
+test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
+  const cli = await parley(await startApp(t));
+  const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');
+  t.after(() => rmSync(join(file, '..'), { recursive: true }));
+  writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
+  assert.match((await cli(['releases', 'create', 'assistant', file, '--activate'])).stdout, /Release 2 of assistant: materialized/);
+  assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
+  const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
+  assert.match(JSON.parse(made.stdout).secret, /^svc_live_/);
+  assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /shown once: svc_live_/);
+  assert.match((await cli(['audit', 'verify'])).stdout, /^The chain holds/);
+});
+
+test('what is wrong is said in a line, and the exit code tells', async (t) => {
+  const app = await startApp(t);
+  const cli = await parley(app);
+  assert.deepEqual(await cli(['releases', 'activate', 'nobody', '1']), { code: 1, stdout: '', stderr: 'parley: not found\n' });
+  const unknown = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: 'svc_live_0000000000000000' }, ['agents', 'list']);
+  assert.match(unknown.stderr, /does not know this PARLEY_API_KEY/);
+  const nowhere = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.match(nowhere.stderr, /no Parley server answers/);
+  const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['doctor']);
+  assert.match(doctor.stdout, /MEND {2}server: nothing answers/);
+  assert.equal(doctor.code, 1);
+});
+
+test('a backup brings everything back into an empty place', {
+  skip: engine === 'postgres' ? 'pg_dump does it there' : false,
+}, async (t) => {
+  const database = await createDatabase();
+  const folder = mkdtempSync(join(tmpdir(), 'parley-backup-'));
+  t.after(async () => {
+    await database.remove();
+    rmSync(folder, { recursive: true });
+  });
+  const app = await startApp(t, { database });
+  await app.request('POST', '/v1/sessions', { session_id: 'kept' });
+  await app.request('POST', '/v1/sessions/kept/messages', { text: '/say remember me' });
+  await app.request('PUT', '/api/model_credentials/openai', { api_key: 'sk-a-key-that-must-open-again' });
+  await app.close();
+  const target = join(folder, 'data');
+  assert.equal((await run(database.settings, ['backup', join(folder, 'backup')])).code, 0);
+  assert.equal((await run({ PARLEY_DATA_DIR: target }, ['restore', join(folder, 'backup')])).code, 0);
+  const restored = await startApp(t, { database: { settings: { PARLEY_DATA_DIR: target }, remove: async () => {} } });
+  const transcript = await restored.request('GET', '/demo/assistant/v1/sessions/kept/messages');
+  assert.deepEqual((transcript.json as { messages: unknown }).messages, [
+    { role: 'user', text: '/say remember me' },
+    { role: 'assistant', text: 'remember me' },
+  ]);
+  const orgId = (await restored.context.directory.organizationBySlug('demo'))?.id ?? 0;
+  assert.equal(await restored.context.credentialFor(orgId, 'openai'), 'sk-a-key-that-must-open-again');
+});
