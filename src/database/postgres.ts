@@ -10,6 +10,8 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
   const pool = new pg.Pool({ connectionString: url, max: poolSize, connectionTimeoutMillis: 5_000, keepAlive: true });
   // A connection that breaks while idle is dropped by the pool; the next query opens another.
   pool.on('error', () => {});
+  // One that breaks while it is in use fails its query; the client reports it once more, which unheard would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}));
   await checkServer(pool);
   const listener = createListener(url);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });

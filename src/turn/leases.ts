@@ -19,7 +19,12 @@ export async function holdLeases(database: Database, runner: Runner, processId: 
   return {
     async release() {
       clearInterval(timer);
-      await sql`update turns set lease_until = now() where process_id = ${processId} and state = 'running'`.execute(database.db);
+      try {
+        await sql`update turns set lease_until = now() where process_id = ${processId} and state = 'running'`.execute(database.db);
+      } catch (error) {
+        // A database that is gone keeps nobody from stopping: the leases run out by themselves.
+        logger.warn({ err: error }, 'leases were not given up');
+      }
     },
   };
 

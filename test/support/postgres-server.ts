@@ -20,7 +20,8 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-export async function startPostgres(): Promise<PostgresServer> {
+/** `more` are settings over those of a server that only has to be fast. */
+export async function startPostgres(more: Record<string, string> = {}): Promise<PostgresServer> {
   const binaries = findPostgres();
   const owner = unprivilegedUser();
   const folder = mkdtempSync(join(tmpdir(), 'parley-postgres-'));
@@ -39,7 +40,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   });
 
   const port = await freePort();
-  const start = () => startServer(join(binaries, 'postgres'), data, port, options);
+  const start = () => startServer(join(binaries, 'postgres'), data, port, options, more);
   let server = await start();
   const stopServer = async () => {
     if (server.exitCode !== null || server.signalCode !== null) return;
@@ -69,7 +70,13 @@ export async function startPostgres(): Promise<PostgresServer> {
   };
 }
 
-async function startServer(program: string, data: string, port: number, options: object): Promise<ChildProcess> {
+async function startServer(
+  program: string,
+  data: string,
+  port: number,
+  options: object,
+  more: Record<string, string>,
+): Promise<ChildProcess> {
   // Nothing here has to survive a power loss.
   const settings = {
     listen_addresses: '127.0.0.1',
@@ -79,6 +86,7 @@ async function startServer(program: string, data: string, port: number, options:
     synchronous_commit: 'off',
     full_page_writes: 'off',
     max_connections: 300,
+    ...more,
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const server = spawn(program, ['-D', data, ...args], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -1,0 +1,67 @@
+// PostgreSQL crashes and comes back under load: requests of that moment hear 503, and nothing acknowledged is lost.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { engine } from '../support/engine.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { createTenant } from '../support/tenants.ts';
+import { until } from '../support/turns.ts';
+
+const skip = engine === 'postgres' ? false : 'the embedded database lives and dies with its process';
+
+test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
+  // What it acknowledged must survive its own crash, so that a loss would be ours.
+  const postgres = await startPostgres({ synchronous_commit: 'on' });
+  const shared = process.env.TEST_DATABASE_URL;
+  process.env.TEST_DATABASE_URL = postgres.url;
+  context.after(() => {
+    process.env.TEST_DATABASE_URL = shared;
+  });
+  const app = await startApp(context, { settings: { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'silent' } });
+  context.after(() => postgres.stop());
+  const tenant = await createTenant(await app.listen());
+  const sessions = await Promise.all(Array.from({ length: 12 }, () => tenant.session()));
+  const acknowledged = new Map<string, string[]>(sessions.map((id) => [id, []]));
+  const refused: { status: number; retryAfter: string | null; text: string }[] = [];
+  let isOver = false;
+
+  const talk = async (id: string) => {
+    for (let number = 1; !isOver; number += 1) {
+      const text = `/delay 3\n/say ${number} of many words in a row`;
+      const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text });
+      if (answer.status === 200) acknowledged.get(id)?.push(`${number} of many words in a row`);
+      else refused.push({ status: answer.status, retryAfter: answer.headers.get('retry-after'), text: answer.text });
+    }
+  };
+  const talking = sessions.map(talk);
+  const spoken = () => [...acknowledged.values()].reduce((sum, texts) => sum + texts.length, 0);
+  await until(async () => spoken() >= 24);
+  for (let crash = 1; crash <= 3; crash += 1) {
+    const before = spoken();
+    await postgres.restart();
+    await until(async () => spoken() >= before + 24);
+  }
+  isOver = true;
+  await Promise.all(talking);
+
+  for (const { status, retryAfter, text } of refused) {
+    assert.equal(status, 503, text);
+    assert.match(retryAfter ?? '', /^[1-9]\d*$/);
+    assert.deepEqual(Object.keys(JSON.parse(text)), ['detail']);
+  }
+  for (const [id, texts] of acknowledged) {
+    const path = `${tenant.agentPath}/v1/managed-agents/sessions/${id}`;
+    await until(async () => (await tenant.get(path)).body.status === 'idle');
+    const events: { seq: number; type: string; text?: string }[] = (await tenant.get(path)).body.events;
+    assert.deepEqual(
+      events.map((event) => event.seq),
+      events.map((_, index) => index + 1),
+    );
+    const said = events.filter((event) => event.type === 'agent.message').map((event) => event.text);
+    for (const text of texts) assert.ok(said.includes(text), `${text} was acknowledged and is gone`);
+    const asked = events.filter((event) => event.type === 'user.message').length;
+    const ended = events.filter((event) => event.type === 'session.status_idle' || event.type === 'session.error').length;
+    assert.equal(ended, asked, 'every turn has an end');
+  }
+  assert.equal((await tenant.get('/readyz')).status, 200);
+});
