@@ -9,6 +9,7 @@ import { measureFanOut } from './fan-out.ts';
 import { compare, measure, type Row, table } from './measure.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
+import { measureStreams } from './streams.ts';
 import { measureWebhooks, webhookTable } from './webhooks.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
@@ -44,6 +45,7 @@ say(await measureFanOut(engines));
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients);
 await upstreamTurns('The same, one client: the first word', 0, 1);
+say(await measureStreams(10_000));
 
 for (const { parley } of engines) await parley.stop();
 say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
