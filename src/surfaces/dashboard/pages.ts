@@ -25,7 +25,7 @@ const policy = [
 
 /** The dashboard's files, as `npm run build` made them. Every address below /dashboard that is no file is a page of the app. */
 export async function dashboardPages(server: Server, context: Context): Promise<void> {
-  await server.register(fastifyStatic, { root: folder, serve: false, preCompressed: true, cacheControl: false, logLevel: 'silent' });
+  await server.register(fastifyStatic, { root: folder, serve: false, preCompressed: true, cacheControl: false, suppressWarning: true });
   const onRequest = [requireOwnAddress(context.config)];
 
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
