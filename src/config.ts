@@ -45,9 +45,9 @@ const settings = {
     '',
     optional(urlWith(['http:', 'https:'])),
   ),
-  PARLEY_BASE_HOST: setting('Host header that serves the flat API; absent: any', '', optional(text)),
-  PARLEY_AGENT_HOST: setting('Host header that serves the agent routes; absent: any', '', optional(text)),
-  PARLEY_MANAGEMENT_HOST: setting('Host header that serves the management API; absent: any', '', optional(text)),
+  PARLEY_BASE_HOST: setting('Host header that serves the flat API; absent: any', '', optional(lowerCase)),
+  PARLEY_AGENT_HOST: setting('Host header that serves the agent routes; absent: any', '', optional(lowerCase)),
+  PARLEY_MANAGEMENT_HOST: setting('Host header that serves the management API; absent: any', '', optional(lowerCase)),
   PARLEY_CORS_ORIGINS: setting(
     'origins that browsers may call the session-token surfaces from, separated by commas; * allows all',
     '*',
@@ -154,6 +154,10 @@ function optional<Value>(parse: (text: string) => Value): (text: string) => Valu
 
 function text(value: string): string {
   return value;
+}
+
+function lowerCase(value: string): string {
+  return value.toLowerCase();
 }
 
 function path(value: string): string {

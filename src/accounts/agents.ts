@@ -78,7 +78,7 @@ export async function updateAgent(
     action: 'agent.updated',
     subjectType: 'agent',
     subjectId: row.id,
-    metadata: { slug: row.slug, changes },
+    metadata: { slug: row.slug, changes: { name: changes.name, description: changes.description, default: changes.isDefault } },
   });
   return agentFrom(row);
 }

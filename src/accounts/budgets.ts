@@ -95,9 +95,10 @@ async function reportThresholds(transaction: Db, orgId: number, percent: number)
     .select('alert_thresholds')
     .where('id', '=', orgId)
     .executeTakeFirstOrThrow();
-  const crossed = thresholds.filter((threshold) => threshold <= percent).sort((a, b) => a - b);
+  // The cap itself is always reported, whatever the org wants to be warned of.
+  const crossed = [...new Set([...thresholds, 100])].filter((threshold) => threshold <= percent).sort((a, b) => a - b);
   for (const threshold of crossed) {
-    const type = threshold >= 100 ? 'usage.budget_exhausted' : 'usage.budget_threshold_reached';
+    const type = threshold === 100 ? 'usage.budget_exhausted' : 'usage.budget_threshold_reached';
     const data = JSON.stringify({ threshold, percent_used: percent });
     await sql`select emit_webhook(${orgId}, ${type}, ${data}::json)`.execute(transaction);
   }

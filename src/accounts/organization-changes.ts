@@ -63,7 +63,14 @@ export async function changeOrganization(
     action: 'organization.updated',
     subjectType: 'organization',
     subjectId: actor.orgId,
-    metadata: { changes },
+    metadata: {
+      changes: {
+        name,
+        support_access: transcriptsAccess === undefined ? undefined : { transcripts: transcriptsAccess },
+        default_agent: defaultAgent,
+        alert_thresholds: alertThresholds,
+      },
+    },
   });
 }
 

@@ -12,7 +12,7 @@ import type { Destination } from '../outbox/destinations.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { SessionLog } from '../session/log.ts';
 import { findSession, type Session } from '../session/sessions.ts';
-import { openSession } from '../turn/open-session.ts';
+import { instanceOf, openSession } from '../turn/open-session.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
 import { isKnownParticipant, joinSession, newestSessionWith } from './participants.ts';
@@ -70,6 +70,7 @@ export class Gateway {
           surface: 'gateway',
           sessionId,
           metadata: event.metadata ?? {},
+          agentInstanceId: instanceOf(event.metadata ?? {}),
           sameAgent: false,
         }));
       await joinSession(db, sessionId, session.participants, this.participant(event, undefined));

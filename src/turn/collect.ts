@@ -8,7 +8,7 @@ import {
   type TurnEnded,
   type TurnFailed,
 } from '../session/events.ts';
-import { noUsage, type Usage } from '../session/usage.ts';
+import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { isRest } from './watch.ts';
 
 /** What a turn came to, for a surface that answers once. */
@@ -88,7 +88,7 @@ function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
       return;
     case 'tool-called':
       outcome.parts.push({ type: 'tool_use', id: event.data.callId, tool: event.data.tool, input: event.data.input, state: 'running' });
-      if (event.data.stepUsage !== undefined) outcome.usage = event.data.stepUsage;
+      if (event.data.stepUsage !== undefined) outcome.usage = addUsage(outcome.usage, event.data.stepUsage);
       return;
     case 'tool-finished': {
       const part = outcome.parts.find((candidate) => candidate.type === 'tool_use' && candidate.id === event.data.callId);

@@ -169,6 +169,13 @@ test('a body that is not what it should be is 422 with a sentence, and stores no
   assert.deepEqual(transcript.body.messages, []);
 });
 
+test('a refused value is answered with the ones that are taken', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const said = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'a', participant_type: 'cat' });
+  assert.deepEqual([said.status, said.body], [422, { detail: 'participant_type: must be one of human, ai' }]);
+});
+
 test('metadata that cannot be stored or would set a prototype is 422', async () => {
   const tenant = await createTenant(url);
   for (const metadata of [

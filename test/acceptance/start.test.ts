@@ -46,6 +46,8 @@ test('--help lists every setting and starts nothing', async () => {
   assert.equal(code, 0);
   const named = [...output.matchAll(/^ {2}([A-Z][A-Z0-9_]+) /gm)].map(([, name]) => name);
   for (const [name] of badSettings) assert.ok(named.includes(name), name);
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  for (const name of named) assert.ok(readme.includes(`| \`${name}\` `), `the table of the README names ${name}`);
   for (const name of ['HOST', 'PARLEY_DATA_DIR', 'PARLEY_BASE_HOST', 'PARLEY_AGENT_HOST', 'PARLEY_MANAGEMENT_HOST', 'PARLEY_DRAIN_SECONDS'])
     assert.ok(named.includes(name), name);
 });

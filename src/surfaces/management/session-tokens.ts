@@ -5,6 +5,7 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { checkBudget } from '../../turn/budget.ts';
+import { assertMetadata } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
@@ -84,6 +85,8 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
       if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
+      // What a session would refuse must not reach a browser that cannot help it.
+      if (metadata !== undefined) assertMetadata(metadata, 'invalid');
       const agent = pathAgent(request);
       await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' }, await paysItself(context, agent));
       const { organization } = principalOf(request);

@@ -76,10 +76,16 @@ function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): Se
 function describeValidation(error: FastifyError): string {
   const first = error.validation?.[0];
   const path = (first?.instancePath ?? '').split('/').filter((name) => name !== '');
-  const params: Record<string, unknown> = first?.params ?? {};
-  const { requiredProperties: missing, additionalProperties: unknown } = params;
-  const named = Array.isArray(missing) ? missing[0] : Array.isArray(unknown) ? unknown[0] : undefined;
-  const field = [...path, ...(named === undefined ? [] : [String(named)])].join('.');
-  const reason = Array.isArray(missing) ? 'is required' : Array.isArray(unknown) ? 'is not known here' : (first?.message ?? 'is not valid');
-  return `${field === '' ? (error.validationContext ?? 'body') : field}: ${reason}`;
+  const { requiredProperties: missing } = first?.params ?? {};
+  const field = [...path, ...(Array.isArray(missing) ? [String(missing[0])] : [])].join('.');
+  return `${field === '' ? (error.validationContext ?? 'body') : field}: ${Array.isArray(missing) ? 'is required' : reasonOf(error)}`;
+}
+
+function reasonOf({ validation = [] }: FastifyError): string {
+  const [first] = validation;
+  if (first?.keyword === 'boolean') return 'is not known here';
+  const same = validation.filter(({ instancePath }) => instancePath === first?.instancePath);
+  const allowed = same.flatMap(({ keyword, params }) => (keyword === 'const' ? [params.allowedValue] : (params.allowedValues ?? [])));
+  if (allowed.length > 0) return `must be ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}`;
+  return first?.message ?? 'is not valid';
 }

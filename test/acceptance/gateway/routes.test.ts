@@ -79,6 +79,21 @@ test('without a session_id a session is created for the sender and the metadata'
   await logOf(org, session.id, 1);
 });
 
+test('metadata.agent_instance_id names the durable instance of a session that an event opens', async () => {
+  const org = await newOrganization();
+  await parley.call('POST', '/api/agents/helper/releases', {
+    key: org.key,
+    body: { permissions: { mode: 'autonomous' }, instance: { scope: 'session' }, activate: true },
+  });
+  const metadata = { agent_instance_id: 'employee-7' };
+  const write = { operation: 'write', path: 'note.txt', content: 'tea at four' };
+  const first = await submit(org, message(`/tool files ${JSON.stringify(write)}`, { metadata }));
+  await logOf(org, String(first.headers['x-svc-session']), 1);
+  const second = await submit(org, message('/tool files {"operation":"read","path":"note.txt"}', { metadata }));
+  const log: { type: string; output?: string }[] = await logOf(org, String(second.headers['x-svc-session']), 1);
+  assert.equal(log.find((event) => event.type === 'agent.tool_result')?.output, 'tea at four');
+});
+
 test('an event is acted on once, by its id or its Idempotency-Key', async () => {
   const org = await newOrganization();
   const body = message('/say once', { id: 'event-1' });

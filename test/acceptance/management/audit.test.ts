@@ -81,6 +81,18 @@ test('every change is on record', async () => {
   ]);
 });
 
+test('a changed setting is on record under the name that the API has for it', async () => {
+  const { key } = await createOrganization(parley);
+  await createAgent(parley, key, 'desk');
+  const changes = { support_access: { transcripts: false }, default_agent: 'desk', alert_thresholds: [90] };
+  await parley.call('PATCH', '/api/organization', { key, body: changes });
+  await parley.call('PATCH', '/api/agents/desk', { key, body: { default: false } });
+  const { data } = await exported(key);
+  const metadataOf = (action: string) => data.find((event) => event.action === action)?.metadata;
+  assert.deepEqual(metadataOf('organization.updated'), { changes });
+  assert.deepEqual(metadataOf('agent.updated'), { slug: 'desk', changes: { default: false } });
+});
+
 test('an export writes its own event first, with its filters', async () => {
   const { key } = await createOrganization(parley);
   const query = '?event_action=audit_log.exported&from=2020-01-01&to=not-a-date&user_id=nobody&limit=7';

@@ -126,6 +126,22 @@ test('thresholds are reported once, and again after the budget is changed', asyn
   assert.deepEqual(await reported(), [...all, ...all].sort(), 'a smaller one is passed at once');
 });
 
+test('the cap is reported also where no threshold names it, and nothing beyond it is called exhausted', async () => {
+  const acme = await organizationWithAgent('quiet');
+  await createEndpoint(parley, acme.key);
+  await parley.call('PATCH', '/api/organization', { key: acme.key, body: { alert_thresholds: [10, 110] } });
+  const reported = async () => {
+    const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
+    return events.map(({ type, data }) => `${type} ${JSON.parse(JSON.stringify(data)).threshold}`).sort();
+  };
+  const all = ['usage.budget_exhausted 100', 'usage.budget_threshold_reached 10', 'usage.budget_threshold_reached 110'];
+  await operate(parley, acme.slug, { total_tokens_cap: 40 });
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  assert.deepEqual(await reported(), all, 'by a turn');
+  await operate(parley, acme.slug, { total_tokens_cap: 1 });
+  assert.deepEqual(await reported(), [...all, ...all].sort(), 'by a change');
+});
+
 test('a bad budget is refused, naming the field', async () => {
   const { key } = await organizationWithAgent('strict');
   for (const [body, field] of [

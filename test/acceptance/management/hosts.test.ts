@@ -5,7 +5,7 @@ import { startParley } from '../../support/parley.ts';
 const hosts = { base: 'api.example.com', agent: 'agents.example.com', management: 'manage.example.com' };
 const parley = await startParley(
   { after },
-  { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: hosts.management } },
+  { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' } },
 );
 
 test('with split hosts each family answers on its own, and the audit log on two', async () => {

@@ -49,7 +49,12 @@ test('errors are flat', async () => {
   const missing = await mint({}, acme.key, 'nobody');
   assert.deepEqual([missing.status, missing.body], [404, { error: 'not_found', message: 'Not Found' }]);
   const invalid = await mint({ end_user: 'x' });
-  assert.deepEqual([invalid.status, invalid.body.error], [422, 'invalid']);
+  assert.deepEqual([invalid.status, invalid.body], [422, { error: 'invalid', message: 'end_user: is not known here' }]);
+  const many = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 1]));
+  for (const metadata of [many, { end_user_id: 7 }]) {
+    const refused = await mint({ metadata });
+    assert.deepEqual([refused.status, refused.body.error], [422, 'invalid'], 'no session could be opened with it');
+  }
   const large = await mint({ metadata: { text: 'x'.repeat(3_000) } });
   assert.deepEqual([large.status, large.body.error], [422, 'invalid']);
 });
