@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { gatewayUrl } from './gateway/event.ts';
 import { parsePrices } from './harness/models/prices.ts';
 
 /** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
@@ -54,7 +55,7 @@ const settings = {
     list,
   ),
   PARLEY_GATEWAY: setting('1 turns the gateway routes on', '0', flag),
-  PARLEY_GATEWAY_PEERS: setting('JSON map of gateway URL to the API key to sign in there with', '{}', stringMap),
+  PARLEY_GATEWAY_PEERS: setting('JSON map of gateway URL to the API key to sign in there with', '{}', gatewayPeers),
   PARLEY_WEBHOOK_ALLOW_PRIVATE: setting('1 lets webhooks and gateways use plain HTTP and private addresses (development)', '0', flag),
   PARLEY_WEBHOOK_MAX_FAILURES: setting('consecutive failures after which a webhook endpoint is disabled', '25', integer(1, 10_000)),
   PARLEY_WEBHOOK_RETENTION_DAYS: setting('days that webhook events and deliveries are kept', '30', integer(1, 3_650)),
@@ -223,6 +224,15 @@ function stringMap(value: string): Record<string, string> {
   const entries = Object.entries(parsed).map(([key, entry]) => {
     if (typeof entry !== 'string') throw new Error(`"${key}" must be a string`);
     return [key, entry] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Spelled as the addresses of gateways are kept, so that each finds its key. */
+function gatewayPeers(value: string): Record<string, string> {
+  const entries = Object.entries(stringMap(value)).map(([url, key]) => {
+    if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);
+    return [gatewayUrl(url), key] as const;
   });
   return Object.fromEntries(entries);
 }

@@ -158,7 +158,8 @@ async function assemble(
     clock,
     logger,
     secrets,
-    fetch: destinations.deliveries.fetch,
+    fetch: destinations.webhooks.fetch,
+    gatewayFetch: destinations.gateways.fetch,
     peers: config.PARLEY_GATEWAY_PEERS,
     maxFailures: config.PARLEY_WEBHOOK_MAX_FAILURES,
     leaseMs: config.PARLEY_LEASE_MS,
@@ -178,7 +179,7 @@ async function assemble(
   const ownUrl = config.PARLEY_PUBLIC_URL === undefined ? undefined : gatewayUrl(config.PARLEY_PUBLIC_URL);
   const identity = { name: ownUrl ?? `urn:parley:${secrets.keyId}`, url: ownUrl };
   const gateway = config.PARLEY_GATEWAY
-    ? new Gateway({ database, directory, log, turns, destination: destinations.deliveries, clock, logger, identity })
+    ? new Gateway({ database, directory, log, turns, destination: destinations.gateways, clock, logger, identity })
     : undefined;
   gateway?.replies.start();
   const signingKeys = new SigningKeys(database, secrets);

@@ -19,6 +19,8 @@ export interface Outcome {
 
 export interface AttemptParts {
   fetch: GuardedFetch;
+  /** For deliveries to other gateways. */
+  gatewayFetch: GuardedFetch;
   secrets: SecretBox;
   /** Keys to sign in to other gateways with, by their URL. */
   peers: Readonly<Record<string, string>>;
@@ -43,8 +45,10 @@ export async function attemptDelivery(delivery: Claimed, now: Date, parts: Attem
   const timeout = AbortSignal.timeout(parts.timeoutMs);
   try {
     const signal = AbortSignal.any([abort, timeout]);
-    const headers = delivery.endpoint_id === null ? gatewayHeaders(delivery, parts) : webhookHeaders(delivery, now, parts);
-    const response = await parts.fetch(delivery.url, { method: 'POST', headers, body: delivery.body, signal });
+    const isGateway = delivery.endpoint_id === null;
+    const headers = isGateway ? gatewayHeaders(delivery, parts) : webhookHeaders(delivery, now, parts);
+    const send = isGateway ? parts.gatewayFetch : parts.fetch;
+    const response = await send(delivery.url, { method: 'POST', headers, body: delivery.body, signal });
     const { status } = response;
     const excerpt = await readExcerpt(response);
     if (status >= 200 && status < 300) return done({ ok: true, status, excerpt });

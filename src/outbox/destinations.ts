@@ -9,8 +9,9 @@ export interface Destination {
 }
 
 export interface Destinations {
-  /** Webhooks and gateways. */
-  deliveries: Destination;
+  webhooks: Destination;
+  /** The ones that the operator listed may be anywhere. */
+  gateways: Destination;
   /** Models and MCP servers. */
   upstreams: Destination;
   /** The `fetch` tool. */
@@ -22,13 +23,10 @@ type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIV
 /** Made once at the start; tests give their own resolver. */
 export function createDestinations(config: Settings, resolve?: DestinationPolicy['resolve']): Destinations {
   const own = resolve === undefined ? {} : { resolve };
+  const deliveries = { ...own, allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
   return {
-    deliveries: destination({
-      ...own,
-      allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE,
-      liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE',
-      exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS),
-    }),
+    webhooks: destination(deliveries),
+    gateways: destination({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
     upstreams: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
     web: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, maxRedirects: 5 }),
   };

@@ -49,6 +49,28 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.match(shown.stdout, /user: \/say good day\n\nassistant: good day/);
 });
 
+test('serve runs the server until it is told to stop', async (t) => {
+  const database = await createDatabase();
+  const settings = { PATH: process.env.PATH, PORT: '0', PARLEY_LOG_LEVEL: 'warn', ...database.settings };
+  const child = spawn(process.execPath, [main, 'serve'], { cwd: tmpdir(), env: settings, stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  t.after(async () => {
+    child.kill('SIGKILL');
+    await ended;
+    await database.remove();
+  });
+  let printed = '';
+  for await (const text of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    printed += text;
+    if (printed.includes('\n')) break;
+  }
+  const [, url] = /^Parley is ready at (\S+)/.exec(printed) ?? [];
+  assert.equal((await fetch(`${url}/readyz`)).status, 200);
+  child.stdout.resume();
+  child.kill('SIGTERM');
+  assert.equal(await ended, 0);
+});
+
 test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
   const cli = await parley(await startApp(t));
   const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');

@@ -32,6 +32,7 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PARLEY_SECRET_KEY', 'c2hvcnQ=', 'must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them'],
   ['PARLEY_GATEWAY', 'yes', 'must be 1 or 0, not "yes"'],
   ['PARLEY_GATEWAY_PEERS', '[1]', 'must be a JSON object'],
+  ['PARLEY_GATEWAY_PEERS', '{"peer":"k"}', '"peer" must be a URL that starts with http:// or https://'],
   ['PARLEY_LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent, not "loud"'],
   ['PARLEY_MAX_TURNS', '0', 'must be a whole number from 1 to 1000000, not "0"'],
 ];

@@ -38,7 +38,7 @@ export function webhookCommands(program: Command): void {
   webhooks.command('deliveries <endpoint-id>').action(async (id: string, _options, command: Command) => {
     const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
     print(command, answer, () =>
-      table(answer.data, ['id', 'type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
+      table(answer.data, ['id', 'event_type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
     );
   });
   webhooks.command('resend <delivery-id>').action(async (id: string, _options, command: Command) => {

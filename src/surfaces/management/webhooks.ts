@@ -70,7 +70,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { name, url, event_types: types = [] } = request.body;
-      await context.destinations.deliveries.check(url);
+      await context.destinations.webhooks.check(url);
       return changeOnce(context, request, reply, 201, async (transaction, actor) => {
         const { endpoint, secret } = await createEndpoint(transaction, context.secrets, actor, { name, url, eventTypes: types });
         return { webhook_endpoint: showEndpoint(endpoint), secret };
@@ -97,7 +97,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, url, event_types: types } = request.body;
-      if (url !== undefined) await context.destinations.deliveries.check(url);
+      if (url !== undefined) await context.destinations.webhooks.check(url);
       const input = {
         ...(name === undefined ? {} : { name }),
         ...(url === undefined ? {} : { url }),

@@ -41,13 +41,15 @@ function stillClock() {
 }
 
 function createCourier(clock: CourierParts['clock'], more: Partial<CourierParts> = {}): Courier {
+  const send: CourierParts['fetch'] = (input, init) => fetch(input, { ...init, redirect: 'manual' });
   return new Courier({
     database,
     processId: randomUUID(),
     clock,
     logger: createLogger('silent'),
     secrets,
-    fetch: (input, init) => fetch(input, { ...init, redirect: 'manual' }),
+    fetch: send,
+    gatewayFetch: send,
     peers: {},
     maxFailures: 25,
     leaseMs: 5_000,

@@ -232,7 +232,8 @@ test('fetch refuses what is not public, bad input and headers of the connection,
 test('each kind of use has its own setting', async () => {
   const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: true, PARLEY_ALLOW_PRIVATE_UPSTREAMS: false, PARLEY_GATEWAY_PEERS: {} };
   const first = createDestinations(settings);
-  await first.deliveries.check('http://127.0.0.1/');
+  await first.webhooks.check('http://127.0.0.1/');
+  await first.gateways.check('http://127.0.0.1/');
   await assert.rejects(first.upstreams.check('http://127.0.0.1/'), /PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
   await assert.rejects(first.web.check('http://127.0.0.1/'));
   const second = createDestinations({
@@ -241,6 +242,7 @@ test('each kind of use has its own setting', async () => {
     PARLEY_GATEWAY_PEERS: { 'http://peer.internal:9999': 'key' },
   });
   await second.upstreams.check('http://127.0.0.1:11434/v1');
-  await second.deliveries.check('http://peer.internal:9999/v1/gateway/deliveries');
-  await assert.rejects(second.deliveries.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
+  await second.gateways.check('http://peer.internal:9999/v1/gateway/deliveries');
+  await assert.rejects(second.webhooks.check('http://peer.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
+  await assert.rejects(second.gateways.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
 });
