@@ -108,8 +108,8 @@ test('a session of 5,000 events opens at its end, with only what is in view in t
   }
   const rows = await page.locator('[data-index]').count();
   assert.ok(rows > 3 && rows < 60, `${rows} rows are in the page`);
-  // 500 ms on an idle machine; this suite shares its cores.
-  assert.ok(Math.min(...times) < 2_000, `it took ${times.map(Math.round).join(', ')} ms`);
+  // A page that held every row would take far longer; the suite shares its cores, so that this bound is wide.
+  assert.ok(Math.min(...times) < 6_000, `it took ${times.map(Math.round).join(', ')} ms`);
 });
 
 async function furnish(): Promise<string> {
