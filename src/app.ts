@@ -15,7 +15,7 @@ import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { responsesRoutes } from './surfaces/responses/routes.ts';
 import { serializeLate, validateLate } from './surfaces/shared/compile-late.ts';
-import { handleError, sendError } from './surfaces/shared/errors.ts';
+import { handleError, refuseUnreadable, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
@@ -41,6 +41,7 @@ export async function createApp(context: Context): Promise<Server> {
       reply.header('x-request-id', request.id);
       sendError(reply, notFound());
     },
+    clientErrorHandler: refuseUnreadable,
     schemaController: { compilersFactory: { buildSerializer: serializeLate } },
   });
   server.setValidatorCompiler(validateLate);

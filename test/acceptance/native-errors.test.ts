@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { request as rawRequest } from 'node:http';
+import { connect as openSocket } from 'node:net';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant } from '../support/tenants.ts';
@@ -237,6 +238,19 @@ test('paths that no client library would send are answered, not crashed on', asy
     ].map((path) => rawStatus(path, tenant.key)),
   );
   for (const status of statuses) assert.equal(status, 404);
+});
+
+test('headers that are too large, and what is no HTTP, are refused in the same shape', async () => {
+  const large = await fetch(`${url}/v1/sessions/x`, { headers: { authorization: `Bearer ${'a'.repeat(20_000)}` } });
+  assert.equal(large.status, 431);
+  assert.match(large.headers.get('x-request-id') ?? '', /^rid_/);
+  assert.deepEqual(await large.json(), { detail: 'The headers are larger than 16 KiB.' });
+  const socket = openSocket(Number(new URL(url).port), '127.0.0.1').setEncoding('utf8');
+  socket.write('GET / HTTP/1.1\r\nbad header\r\n\r\n');
+  let answer = '';
+  for await (const text of socket) answer += text;
+  assert.match(answer, /^HTTP\/1\.1 400 Bad Request\r\n/);
+  assert.ok(answer.endsWith('{"detail":"This is not a request that can be read."}'), answer);
 });
 
 test('an identity that no model could mean is refused before anything is written', async () => {

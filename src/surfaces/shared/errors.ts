@@ -1,6 +1,8 @@
+import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isConnectionFailure } from '../../database/database.ts';
 import { type ErrorKind, ServiceError } from '../../errors.ts';
+import { newRequestId } from '../../ids.ts';
 import type { Logger } from '../../logger.ts';
 
 const statuses: Record<ErrorKind, number> = {
@@ -59,6 +61,20 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
 }
+
+/** What cannot be read as HTTP never becomes a request: it is refused on the bare connection, in the same shape. */
+export function refuseUnreadable(error: Error & { code?: string }, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
+  const [status, detail] = unreadable[error.code ?? ''] ?? ['400 Bad Request', 'This is not a request that can be read.'];
+  const body = JSON.stringify({ detail });
+  const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newRequestId()}`;
+  socket.end(`HTTP/1.1 ${status}\r\n${head}\r\nconnection: close\r\n\r\n${body}`, () => socket.destroy());
+}
+
+const unreadable: Record<string, [status: string, detail: string]> = {
+  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The headers are larger than 16 KiB.'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
+};
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
