@@ -3,7 +3,7 @@ import type { Config } from '../../config.ts';
 import { notFound } from '../../errors.ts';
 import type { RouteFamily } from './fastify.ts';
 
-/** With split hosts, a route family answers only on its own; elsewhere it does not exist. */
+/** With split hosts, a route family answers only on its own, and one without a host on any that is not another's. */
 export function splitHosts(config: Config): onRequestAsyncHookHandler {
   const hosts: Record<Exclude<RouteFamily, 'any'>, string | undefined> = {
     base: config.PARLEY_BASE_HOST,
@@ -19,7 +19,8 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
     const { authorization, 'x-parley-dashboard': dashboard } = request.headers;
     if (dashboard === '1' && authorization === undefined && isOn(hosts.management)) return;
     const wanted = [families].flat().map((family) => (family === 'any' ? undefined : hosts[family]));
-    if (wanted.includes(undefined)) return;
-    if (!wanted.some(isOn)) throw notFound();
+    if (wanted.some((name) => name !== undefined && isOn(name))) return;
+    const isAnothers = Object.values(hosts).some((name) => name !== undefined && isOn(name));
+    if (!wanted.includes(undefined) || isAnothers) throw notFound();
   };
 }

@@ -27,3 +27,12 @@ test('with split hosts each family answers on its own, and the audit log on two'
     }
   }
 });
+
+test("a family without a host of its own answers anywhere but on another's", async (t) => {
+  const split = await startParley(t, { settings: { PARLEY_MANAGEMENT_HOST: hosts.management } });
+  const status = async (path: string, host: string) => (await split.call('GET', path, { key: split.apiKey, headers: { host } })).status;
+  assert.equal(await status('/demo/assistant/v1/sessions', 'anything.example.com'), 200);
+  assert.equal(await status('/demo/assistant/v1/sessions', hosts.management), 404);
+  assert.equal(await status('/api/agents', hosts.management), 200);
+  assert.equal(await status('/api/agents', 'anything.example.com'), 404);
+});
