@@ -32,7 +32,7 @@ export async function createApp(context: Context): Promise<Server> {
     requestTimeout: 60_000,
     keepAliveTimeout: 72_000,
     genReqId: newRequestId,
-    trustProxy: false,
+    trustProxy: context.config.PARLEY_TRUST_PROXY.length > 0 ? context.config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },

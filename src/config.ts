@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { gatewayUrl } from './gateway/event.ts';
@@ -49,6 +50,11 @@ const settings = {
   PARLEY_BASE_HOST: setting('Host header that serves the flat API; absent: any', '', optional(lowerCase)),
   PARLEY_AGENT_HOST: setting('Host header that serves the agent routes; absent: any', '', optional(lowerCase)),
   PARLEY_MANAGEMENT_HOST: setting('Host header that serves the management API; absent: any', '', optional(lowerCase)),
+  PARLEY_TRUST_PROXY: setting(
+    'addresses or networks of proxies, separated by commas, whose X-Forwarded-For names the client in audit events and limits',
+    '',
+    networks,
+  ),
   PARLEY_CORS_ORIGINS: setting(
     'origins that browsers may call the session-token surfaces from, separated by commas; * allows all',
     '*',
@@ -201,6 +207,16 @@ function urlWith(protocols: string[]): (text: string) => string {
       throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(' or ')}`);
     return value;
   };
+}
+
+function networks(value: string): string[] {
+  const entries = list(value);
+  for (const entry of entries) {
+    const [address = '', prefix = '0'] = entry.split('/');
+    if (isIP(address) === 0 || !/^\d{1,3}$/.test(prefix))
+      throw new Error(`must be addresses or networks such as 10.0.0.0/8, not "${entry}"`);
+  }
+  return entries;
 }
 
 function list(value: string): string[] {
