@@ -25,9 +25,14 @@ export async function openBus(database: Database, redisUrl: string | undefined):
 }
 
 function postgresBus(database: Database): Bus {
+  // One after another: sent at once over several connections, notices could arrive in another order.
+  let last: Promise<void> = Promise.resolve();
   return {
     announcesWrites: true,
-    send: (payload) => database.notify(payload).catch(() => {}),
+    send(payload) {
+      last = last.then(() => database.notify(payload)).catch(() => {});
+      return last;
+    },
     receive: (listener) => database.listen(listener),
     close: async () => {},
   };

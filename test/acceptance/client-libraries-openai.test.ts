@@ -93,12 +93,15 @@ test("errors are of the library's own classes and say what happened", async () =
     return true;
   });
   const elsewhere = clientOf(tenant, { baseURL: `${url}/${tenant.slug}/nobody/v1` });
-  for (const call of [elsewhere.chat.completions.create(ask), elsewhere.responses.create({ model: 'helper', input: 'hi' })]) {
-    await assert.rejects(call, (error: unknown) => {
-      assert.ok(error instanceof NotFoundError);
-      assert.equal(error.message, '404 Not Found');
-      return true;
-    });
+  for (const call of [() => elsewhere.chat.completions.create(ask), () => elsewhere.responses.create({ model: 'helper', input: 'hi' })]) {
+    await assert.rejects(
+      async () => await call(),
+      (error: unknown) => {
+        assert.ok(error instanceof NotFoundError);
+        assert.equal(error.message, '404 Not Found');
+        return true;
+      },
+    );
   }
   await assert.rejects(client.chat.completions.create({ ...ask, model: 7 as unknown as string }), UnprocessableEntityError);
   await assert.rejects(client.responses.create({ model: 'helper', input: '/fail unauthorized' }), (error: unknown) => {
@@ -107,12 +110,15 @@ test("errors are of the library's own classes and say what happened", async () =
     return true;
   });
   await tenant.operate({ credits_micros: 0 });
-  for (const call of [client.chat.completions.create(ask), client.responses.create({ model: 'helper', input: 'hi' })]) {
-    await assert.rejects(call, (error: unknown) => {
-      assert.ok(error instanceof APIError);
-      assert.deepEqual([error.status, error.code, error.message], [402, 'budget_exhausted', '402 The prepaid balance is used up.']);
-      return true;
-    });
+  for (const call of [() => client.chat.completions.create(ask), () => client.responses.create({ model: 'helper', input: 'hi' })]) {
+    await assert.rejects(
+      async () => await call(),
+      (error: unknown) => {
+        assert.ok(error instanceof APIError);
+        assert.deepEqual([error.status, error.code, error.message], [402, 'budget_exhausted', '402 The prepaid balance is used up.']);
+        return true;
+      },
+    );
   }
 });
 
