@@ -22,7 +22,7 @@ export async function runFiles(
 ): Promise<Outcome> {
   console.log(`\n${title}: ${files.length} files`);
   const outcomes = new Map<string, Outcome>();
-  const waiting = [...files];
+  const waiting = files.toSorted((left, right) => Number(isLong(right)) - Number(isLong(left)));
   const work = async () => {
     for (let file = waiting.shift(); file !== undefined && !stop.aborted; file = waiting.shift()) {
       outcomes.set(file, await runFile(file, environment, stop));
@@ -32,6 +32,11 @@ export async function runFiles(
   await tryAgain(outcomes, environment, stop);
   const sum = (count: keyof Outcome) => [...outcomes.values()].reduce((total, outcome) => total + outcome[count], 0);
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
+}
+
+/** Begun first, so that no long one is left to run alone at the end. */
+function isLong(file: string): boolean {
+  return /recovery|dashboard-pages|dashboard-conversation|every-route|fuzz|fleet/.test(file);
 }
 
 /**
