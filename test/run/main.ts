@@ -8,7 +8,7 @@ import { type Outcome, runFiles } from './run-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
 const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 try {
   process.exitCode = (await runEverything(process.argv.slice(2))) ? 0 : 1;
 } catch (error) {
@@ -38,7 +38,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
     else add(await runOnPostgres(acceptance));
   }
 
-  if (stop.signal.aborted) console.log('\nInterrupted.');
+  if (stop.signal.aborted) console.log(`\nInterrupted (${stop.signal.reason}).`);
   console.log(`\n${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}`);
   return total.failed === 0 && total.passed > 0 && !stop.signal.aborted;
 }
@@ -77,7 +77,7 @@ async function runOnPostgres(files: string[]): Promise<Outcome> {
 function check(): boolean {
   console.log('npm run check');
   const { status, signal } = spawnSync('npm', ['run', '--silent', 'check'], { stdio: ['ignore', 'inherit', 'inherit'] });
-  if (signal !== null) stop.abort();
+  if (signal !== null) stop.abort(signal);
   if (status !== 0) console.log('npm run check failed');
   return status === 0;
 }
