@@ -31,10 +31,9 @@ const maxMetadataBytes = 16 * 1024;
 /** Creates the session, pinned to the agent's active release, or resumes the one that `sessionId` names. */
 export async function openSession(db: Db, directory: Directory, agent: Agent, request: SessionRequest): Promise<Session> {
   const { sessionId, metadata } = request;
-  if (sessionId !== undefined) {
-    const existing = await findSession(db, agent.orgId, sessionId);
-    if (existing !== undefined) return resume(db, agent, existing, request);
-  }
+  const wantedAgent = request.sameAgent ? agent.id : undefined;
+  const existing = await resumeSession(db, agent.orgId, sessionId, wantedAgent);
+  if (existing !== undefined) return existing;
   const release = await activeRelease(directory, agent);
   const id = sessionId ?? newId('ses_');
   const endUserId = request.endUserId ?? endUserOf(metadata);
@@ -60,9 +59,19 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
   const session = await db.transaction().execute((trx) => insertSession(trx, fresh, agent.slug));
   if (session !== undefined) return session;
   // Taken in between, or by another org: the latter must look like any other session that is not there.
-  const winner = await findSession(db, agent.orgId, id);
+  const winner = await resumeSession(db, agent.orgId, id, wantedAgent);
   if (winner === undefined) throw notFound();
-  return resume(db, agent, winner, request);
+  return winner;
+}
+
+/** The session of this id, active again; undefined when the org has none, 404 when it has but not below this agent. */
+export async function resumeSession(db: Db, orgId: number, sessionId: string | undefined, agentId?: number): Promise<Session | undefined> {
+  const session = sessionId === undefined ? undefined : await findSession(db, orgId, sessionId);
+  if (session === undefined) return undefined;
+  if (agentId !== undefined && session.agentId !== agentId) throw notFound();
+  if (session.status === 'active') return session;
+  await reactivateSession(db, orgId, session.id);
+  return (await findSession(db, orgId, session.id)) ?? session;
 }
 
 /** The release that new sessions run on: 404 with none, 409 while it is not ready. */
@@ -98,11 +107,4 @@ export function endUserOf(metadata: Record<string, unknown>): string | undefined
 
 export function instanceOf(metadata: Record<string, unknown>): string | undefined {
   return typeof metadata.agent_instance_id === 'string' ? metadata.agent_instance_id : undefined;
-}
-
-async function resume(db: Db, agent: Agent, session: Session, request: SessionRequest): Promise<Session> {
-  if (request.sameAgent && session.agentId !== agent.id) throw notFound();
-  if (session.status === 'active') return session;
-  await reactivateSession(db, session.orgId, session.id);
-  return (await findSession(db, session.orgId, session.id)) ?? session;
 }

@@ -120,6 +120,16 @@ test('a key creates one session, however often it is sent', async () => {
   assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.total, 2);
 });
 
+test('a refused create leaves its key free, and what it makes later is no replay', async () => {
+  const tenant = await createTenant(url);
+  await tenant.patch('/api/organization', { default_agent: null });
+  const create = (body: unknown) => tenant.post('/v1/sessions', body, { 'idempotency-key': 'refused' });
+  assert.equal((await create({})).status, 404);
+  await tenant.patch('/api/organization', { default_agent: 'helper' });
+  const answer = await create({ metadata: { a: 1 } });
+  assert.deepEqual([answer.status, answer.headers.get('idempotent-replayed')], [200, null]);
+});
+
 test('a key has 1 to 255 characters', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

@@ -176,3 +176,34 @@ test('the flat family talks to the default agent; an org without one has no sess
   const gone = await tenant.post('/v1/sessions', {});
   assert.deepEqual([gone.status, gone.text], [404, notFound]);
 });
+
+test('a flat create that resumes a session needs no default agent: it goes on with its own', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  assert.equal((await tenant.patch('/api/organization', { default_agent: null })).status, 200);
+  const unknown = await tenant.post('/v1/sessions', { session_id: `${tenant.slug}-new` });
+  assert.deepEqual([unknown.status, unknown.text], [404, notFound]);
+  const resumed = await tenant.post('/v1/sessions', { session_id: id });
+  assert.deepEqual([resumed.status, resumed.body.id, resumed.body.status], [200, id, 'active']);
+  assert.equal((await tenant.say(id, '/say with my own agent')).text, 'with my own agent');
+});
+
+test('a bad body is 422 before its session_id is looked for: the answer says nothing about whose it is', async () => {
+  const owner = await createTenant(url);
+  const stranger = await createTenant(url);
+  const theirs = await owner.session();
+  const own = await stranger.session();
+  const bad = [{ metadata: { end_user_id: 7 } }, { metadata: [] }, { permission_mode: 'loose' }, { session_id: 7 }];
+  for (const base of ['', stranger.agentPath]) {
+    for (const wrong of bad) {
+      const answers = [];
+      for (const session_id of [theirs, own, `${stranger.slug}-unknown`])
+        answers.push(await stranger.post(`${base}/v1/sessions`, { session_id, ...wrong }));
+      for (const { status, text } of answers) assert.deepEqual([status, text], [422, answers[0]?.text]);
+    }
+    const keyed = await stranger.post(`${base}/v1/sessions`, { session_id: theirs }, { 'idempotency-key': '' });
+    assert.equal(keyed.status, 422);
+  }
+  assert.equal((await stranger.get(`/v1/sessions/${stranger.slug}-unknown`)).status, 404);
+});

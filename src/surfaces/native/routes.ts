@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { countSessions, listSessions } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
-import { assertMetadata, assertSessionId, instanceOf, openSession } from '../../turn/open-session.ts';
+import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
 import { assertSessionVisible, principalOf, requireAgent, requireKey, requireScope, visibleSession } from '../shared/authenticate.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
@@ -55,17 +55,21 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
       assertMetadata(metadata, 'invalid');
       assertSessionId(session_id);
       const { organization } = principalOf(request);
-      const agent = perAgent ? agentOf(request) : await defaultAgent(context, request);
+      const { db } = context.database;
       return createSessionOnce(context, request, reply, session_id, async (sessionId) => {
-        const session = await openSession(context.database.db, context.directory, agent, {
-          surface: 'native',
+        const wanted = {
+          surface: 'native' as const,
           sessionId,
           metadata,
           permissionMode: permission_mode,
           agentInstanceId: instanceOf(metadata),
           sameAgent: perAgent,
-        });
-        return sessionBodyOf(session, perAgent ? agent : undefined, organization.slug);
+        };
+        // A flat session goes on with its own agent; the default one is for a new session.
+        const session =
+          (perAgent ? undefined : await resumeSession(db, organization.id, sessionId)) ??
+          (await openSession(db, context.directory, request.agent ?? (await defaultAgent(context, request)), wanted));
+        return sessionBodyOf(session, request.agent, organization.slug);
       });
     },
   );

@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import { principalOf } from './authenticate.ts';
 import { takeKey } from './change.ts';
-import { fingerprintOf, idempotencyKey, keyReused } from './start-turn.ts';
+import { fingerprintOf, forgetKey, idempotencyKey, keyReused } from './start-turn.ts';
 
 /** What is kept under a key: the id that its session has or will have, and, once there is one, the first answer. */
 interface Kept<Body> {
@@ -35,7 +36,11 @@ export async function createSessionOnce<Body>(
   const kept: Kept<Body> = earlier?.response == null ? chosen : JSON.parse(context.secrets.open(earlier.response, sealedFor));
   if (earlier !== undefined) reply.header('idempotent-replayed', 'true');
   if (kept.body !== undefined) return kept.body;
-  const body = await create(kept.sessionId);
+  const body = await create(kept.sessionId).catch(async (error: unknown) => {
+    // Nothing was made: another request may have the key.
+    if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
+    throw error;
+  });
   const response = seal({ sessionId: kept.sessionId, body });
   await db.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
   return body;
