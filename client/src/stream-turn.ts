@@ -26,7 +26,9 @@ export async function* streamTurn(
     let failure: unknown;
     try {
       for await (const { data } of readFrames(bodyOf(response))) {
-        const event = seen.rest(JSON.parse(data));
+        const told: TurnEvent = JSON.parse(data);
+        if (endsStreamOnly(told)) break;
+        const event = seen.rest(told);
         if (event === undefined) continue;
         broken = 0;
         yield event;
@@ -48,6 +50,11 @@ export function bodyOf(response: Response): ReadableStream<Uint8Array> {
 
 function isLast(event: TurnEvent): boolean {
   return event.type === 'done' || event.type === 'error' || event.type === 'input_required';
+}
+
+/** The server ended the stream, not the turn: asking again brings the rest, or says why there is none for this caller. */
+function endsStreamOnly(event: TurnEvent): boolean {
+  return event.type === 'error' && ['server_shutdown', 'credential_revoked', 'token_expired'].includes(event.data.code);
 }
 
 /** How much of each step was given out. Told again, its text may be cut into other pieces; only its length counts. */

@@ -56,9 +56,13 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
       last = update;
     }
   }
-  if (last === undefined || !isRest(last.type))
-    throw new ServiceError('unavailable', 'The server is shutting down; the turn goes on without it.', { retryAfterSeconds: 1 });
+  if (last === undefined || !isRest(last.type)) throw cutShort();
   return outcome;
+}
+
+/** For a caller who waits for the turn's rest and will not see it here. */
+export function cutShort(): ServiceError {
+  return new ServiceError('unavailable', 'The server is shutting down; the turn goes on without it.', { retryAfterSeconds: 1 });
 }
 
 export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>['data']): ToolState {

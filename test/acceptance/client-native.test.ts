@@ -159,6 +159,20 @@ test('a stream that is cut goes on where it was, and the turn runs once', async 
   assert.equal(messages.length, 8);
 });
 
+test('a stream that the server ends goes on where it was, and the end of the stream is no end of the turn', async () => {
+  const session = await client.sessions.create();
+  const events: TurnEvent[] = [];
+  for await (const event of client.messages.stream(session.id, '/delay 20\n/words 20')) {
+    events.push(event);
+    if (events.length === 3) app.server.streams.close();
+  }
+  assert.equal(textOf(events).split(' ').length, 20);
+  assert.deepEqual(
+    events.map(({ type }) => type).filter((type) => type !== 'text'),
+    ['step_start', 'step_finish', 'done'],
+  );
+});
+
 test('a stream outlives a kill of the server', async (context) => {
   const server = await startServer({ after: (work) => context.after(work) }, { settings: { PARLEY_LEASE_MS: '1000' } });
   const outliving = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant', maxRetries: 20 });

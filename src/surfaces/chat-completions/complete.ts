@@ -68,7 +68,8 @@ async function answer(
 ): Promise<FastifyReply> {
   if (live) {
     const abort = new AbortController();
-    await sendEvents(reply, chunks(context, turn, model, abort.signal, drop), abort);
+    const projector = new ChatProjector(turn.turnId, model);
+    await sendEvents(reply, chunks(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
     return reply;
   }
   const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
@@ -81,11 +82,10 @@ async function answer(
 async function* chunks(
   context: Context,
   turn: WatchableTurn,
-  model: string,
+  projector: ChatProjector,
   signal: AbortSignal,
   drop: (() => Promise<void>) | undefined,
 ): AsyncGenerator<string> {
-  const projector = new ChatProjector(turn.turnId, model);
   let isDropped = drop === undefined;
   try {
     for await (const updates of watchTurn(context.log, turn, signal)) {

@@ -3,8 +3,10 @@ import { isStored, type SessionUpdate, type StoredEvent, type TurnEnded } from '
 import type { Usage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import { adapterError } from '../shared/adapter-errors.ts';
+import { type AdapterError, adapterError } from '../shared/adapter-errors.ts';
+import { closingError } from '../shared/closing-error.ts';
 import { toWireError } from '../shared/errors.ts';
+import type { ClosingReason } from '../shared/open-streams.ts';
 import { ShownText } from '../shared/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
@@ -36,12 +38,16 @@ export class ChatProjector {
         return this.finish(finishReason(event.data), event.data.usage);
       case 'turn-failed': {
         this.ended = true;
-        const { message, type, code } = adapterError(toWireError(turnFailure(event.data)));
-        return `data: ${JSON.stringify({ error: { message, type, code, provider: event.data.provider ?? null } })}\n\n`;
+        return failure(adapterError(toWireError(turnFailure(event.data))), event.data.provider);
       }
       default:
         return '';
     }
+  }
+
+  /** What is left to say when the server ends the stream: nothing, if the turn has. */
+  close(reason: ClosingReason): string {
+    return this.ended ? '' : failure(closingError(reason), undefined);
   }
 
   /** The whole of a stream in which nothing was said. */
@@ -85,6 +91,10 @@ export function completionOf(turnId: string, model: string, outcome: Pick<TurnOu
     ],
     usage: chatUsage(outcome.usage),
   };
+}
+
+function failure({ message, type, code }: AdapterError, provider: string | undefined): string {
+  return `data: ${JSON.stringify({ error: { message, type, code, provider: provider ?? null } })}\n\n`;
 }
 
 function finishReason(ended: TurnEnded): string {

@@ -2,6 +2,8 @@ import type { PendingInput } from '../../database/schema.ts';
 import { type ApprovalRequested, isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
 import { type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
+import { closingError } from '../shared/closing-error.ts';
+import type { ClosingReason } from '../shared/open-streams.ts';
 
 /** A frame of the native stream (spec 6.1). */
 export interface NativeFrame {
@@ -19,6 +21,8 @@ interface OpenCall {
  * stored; what a watcher missed of it comes then, so that the sum is always the message.
  */
 export class NativeProjector {
+  /** Whether the turn came to rest: nothing follows. */
+  ended = false;
   /** Whether the message asked for the reasoning; known once the turn's first event came by. */
   private thinking = false;
   private readonly shown = new Map<string, number>();
@@ -68,9 +72,11 @@ export class NativeProjector {
         return this.calls.size === 0 ? [...frames, ...this.closeStep('tool_calls', this.stepUsage)] : frames;
       }
       case 'approval-requested':
+        this.ended = true;
         return [{ type: 'input_required', data: { ...pendingInput(event.data) } }];
       case 'turn-ended': {
         const { stopReason, usage, stepUsage, deniedRequestId } = event.data;
+        this.ended = true;
         const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
         const interrupted = stopReason === 'end_turn' ? {} : { stop_reason: stopReason };
         return [
@@ -80,6 +86,7 @@ export class NativeProjector {
       }
       case 'turn-failed': {
         const { code, message, provider } = event.data;
+        this.ended = true;
         return [{ type: 'error', data: { code, provider: provider ?? null, message } }];
       }
       case 'turn-started':
@@ -88,8 +95,10 @@ export class NativeProjector {
       case 'message-received':
         this.thinking = event.data.thinking ?? false;
         return [];
-      case 'approval-resolved':
       case 'turn-resumed':
+        this.ended = false;
+        return [];
+      case 'approval-resolved':
       case 'interrupt-requested':
       case 'context-condensed':
         return [];
@@ -120,6 +129,12 @@ export class NativeProjector {
       },
     ];
   }
+}
+
+/** The last frame of a stream that the server ends before the turn rests. */
+export function closingFrame(reason: ClosingReason): NativeFrame {
+  const { code, message } = closingError(reason);
+  return { type: 'error', data: { code, provider: null, message } };
 }
 
 export function pendingInput(request: ApprovalRequested): PendingInput {

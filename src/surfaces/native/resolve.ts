@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { type ApprovalDecision, isStored } from '../../session/events.ts';
+import { cutShort } from '../../turn/collect.ts';
 import { watchTurn } from '../../turn/watch.ts';
 import { principalOf, visibleSession } from '../shared/authenticate.ts';
 import { errorBody } from '../shared/errors.ts';
@@ -29,6 +30,7 @@ export async function resolveApproval(
         if (isStored(update) && update.seq > turn.resolvedSeq) events.push(...frames);
       }
     }
+    if (!projector.ended) throw cutShort();
     const session = await visibleSession(context, request, sessionId);
     return { events, session: sessionBodyOf(session, request.agent, organization.slug) };
   }

@@ -8,7 +8,7 @@ import { sendLongJson } from '../shared/long-json.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
 import { messageBodyOf } from './answer.ts';
-import { frameText, NativeProjector } from './project.ts';
+import { closingFrame, frameText, NativeProjector } from './project.ts';
 import type { messageBody } from './schemas.ts';
 
 /** Runs a turn and answers with its stream, or with what the stream came to. A client that leaves does not stop it. */
@@ -37,12 +37,19 @@ export async function sendMessage(
     return sendLongJson(reply, answer, errorBody);
   }
   const abort = new AbortController();
-  await sendEvents(reply, nativeFrames(context, turn, abort.signal), abort);
+  const projector = new NativeProjector();
+  await sendEvents(reply, nativeFrames(context, turn, projector, abort.signal), abort, (reason) =>
+    projector.ended ? '' : frameText(closingFrame(reason), turn.sessionId),
+  );
   return reply;
 }
 
-async function* nativeFrames(context: Context, turn: WatchableTurn, signal: AbortSignal): AsyncGenerator<string> {
-  const projector = new NativeProjector();
+async function* nativeFrames(
+  context: Context,
+  turn: WatchableTurn,
+  projector: NativeProjector,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
   for await (const updates of watchTurn(context.log, turn, signal)) {
     let text = '';
     for (const update of updates) for (const frame of projector.project(update)) text += frameText(frame, turn.sessionId);

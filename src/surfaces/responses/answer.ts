@@ -1,6 +1,7 @@
 import { timeOfId } from '../../ids.ts';
 import { type ApprovalRequested, isStored, type MessageReceived, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
 import { addUsage, noUsage, type Usage, wireUsage } from '../../session/usage.ts';
+import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 import { itemId, type ResponsePlace } from './response-ids.ts';
 
@@ -106,7 +107,7 @@ export class ResponseAnswer {
   }
 }
 
-/** The unary answer. Throws what the turn failed with. */
+/** The unary answer. Throws what the turn failed with, and when the watching ended before the turn came to rest. */
 export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>) {
   for await (const batch of updates) {
     for (const update of batch) {
@@ -114,6 +115,7 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
       if (update.type === 'turn-failed') throw turnFailure(update.data);
     }
   }
+  if (answer.status === 'in_progress') throw cutShort();
   return answer.body();
 }
 

@@ -1,7 +1,9 @@
 import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import { adapterError } from '../shared/adapter-errors.ts';
+import { type AdapterError, adapterError } from '../shared/adapter-errors.ts';
+import { closingError } from '../shared/closing-error.ts';
 import { toWireError } from '../shared/errors.ts';
+import type { ClosingReason } from '../shared/open-streams.ts';
 import { ShownText } from '../shared/shown-text.ts';
 import type { OutputItem, ResponseAnswer } from './answer.ts';
 import { itemId } from './response-ids.ts';
@@ -30,6 +32,15 @@ export class ResponseProjector {
   /** The first two events, which need nothing of the turn. */
   begin(): string {
     return this.lifeCycle('response.created') + this.lifeCycle('response.in_progress');
+  }
+
+  /**
+   * What is left to say when the server ends the stream: nothing, if the turn has. It takes no number of its own, since
+   * another event of the turn has the next one.
+   */
+  close(reason: ClosingReason): string {
+    if (this.ended) return '';
+    return frameText('error', this.sequence - 1, errorData(closingError(reason)));
   }
 
   project(update: SessionUpdate): string {
@@ -103,8 +114,7 @@ export class ResponseProjector {
     if (event.type !== 'turn-failed')
       return this.lifeCycle(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
     const error = adapterError(toWireError(turnFailure(event.data)));
-    const { code, message, param } = error;
-    return this.lifeCycle('response.failed') + this.frame('error', { code, message, param, error });
+    return this.lifeCycle('response.failed') + this.frame('error', errorData(error));
   }
 
   private lifeCycle(type: string): string {
@@ -113,7 +123,15 @@ export class ResponseProjector {
 
   private frame(type: string, data: Record<string, unknown>): string {
     const number = this.sequence++;
-    if (number <= this.startingAfter) return '';
-    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...data })}\n\n`;
+    return number <= this.startingAfter ? '' : frameText(type, number, data);
   }
+}
+
+function frameText(type: string, number: number, data: Record<string, unknown>): string {
+  return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...data })}\n\n`;
+}
+
+function errorData(error: AdapterError): Record<string, unknown> {
+  const { code, message, param } = error;
+  return { code, message, param, error };
 }

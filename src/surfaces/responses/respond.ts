@@ -39,7 +39,8 @@ export async function respond(
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
   if (live) {
     const abort = new AbortController();
-    await sendEvents(reply, responseEvents(context, turn, new ResponseProjector(answer), abort.signal, drop), abort);
+    const projector = new ResponseProjector(answer);
+    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
     return reply;
   }
   const collected = collectResponse(answer, watchTurn(context.log, turn)).finally(() => drop?.());

@@ -29,7 +29,7 @@ export async function fetchResponse(
     }
     const abort = new AbortController();
     const projector = new ResponseProjector(answer, stream.startingAfter);
-    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal), abort);
+    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal), abort, (reason) => projector.close(reason));
     return reply;
   } finally {
     turn.subscription.close();

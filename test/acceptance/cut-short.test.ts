@@ -1,0 +1,104 @@
+// A turn that goes on while the server that shows it stops: nobody may take a part of its answer for the whole.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+import type { EventStream } from '../support/wire.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+const slow = '/delay 20\n/words 30';
+
+/** Does what closing the server does to those who watch, and leaves it running, so that the turns end. */
+function cutShort(): void {
+  app.server.streams.close();
+  app.context.feed.close();
+}
+
+async function running(): Promise<void> {
+  while (app.context.runner.running.size === 0) await new Promise(setImmediate);
+  // Whoever waits for the answer has begun to.
+  while (app.context.feed.watcherCount === 0) await new Promise(setImmediate);
+}
+
+test('a unary call is 503 with Retry-After on every wire, and asking again with its key gives the answer', async () => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+  const calls: [path: string, body: unknown][] = [
+    [`/v1/sessions/${session}/messages`, { text: slow }],
+    [`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: slow }] }],
+    [`${tenant.agentPath}/v1/responses`, { input: slow }],
+  ];
+  for (const [path, body] of calls) {
+    const send = () => tenant.post(path, body, { 'idempotency-key': path });
+    const answering = send();
+    await running();
+    cutShort();
+    const answer = await answering;
+    assert.equal(answer.status, 503, `${path}: ${answer.text}`);
+    assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
+    assert.match(JSON.stringify(answer.body.detail), /shutting down/);
+    const again = await send();
+    assert.deepEqual([again.status, again.headers.get('idempotent-replayed')], [200, 'true'], path);
+  }
+});
+
+test('resolving an approval is 503 then, and the same answer again brings the whole continuation', async () => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+  const paused = await tenant.say(session, `/tool bash {"command":"sleep 0.3"}`);
+  const resolve = () => tenant.put(`/v1/sessions/${session}/inputs/${paused.pending_input.request_id}`, { decision: 'approve_once' });
+  const answering = resolve();
+  await running();
+  cutShort();
+  const answer = await answering;
+  assert.equal(answer.status, 503, answer.text);
+  const again = await resolve();
+  assert.deepEqual([again.status, again.body.events.at(-1).type], [200, 'done']);
+});
+
+test('a stream of a turn ends with the error of its wire, and never looks complete', async () => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+
+  const native = await cut(await tenant.stream(`/v1/sessions/${session}/messages`, { text: slow, stream: true }));
+  assert.deepEqual(native.data, {
+    type: 'error',
+    session_id: session,
+    data: { code: 'server_shutdown', provider: null, message: 'The server is restarting. The turn goes on without this stream.' },
+  });
+
+  const chat = await cut(await chatStream(tenant));
+  assert.equal(chat.data.error.code, 'server_shutdown');
+  assert.equal(chat.data.error.type, 'server_error');
+
+  const responses = await tenant.stream(`${tenant.agentPath}/v1/responses`, { input: slow, stream: true });
+  const [begun] = await responses.until('response.created');
+  const seen = await responses.until('response.output_text.delta');
+  const closing = await cut(responses);
+  assert.equal(closing.event, 'error');
+  assert.equal(closing.data.error.code, 'server_shutdown');
+  assert.ok(closing.data.sequence_number >= seen.at(-1)?.data.sequence_number);
+  // Its number is that of the last event before it: whoever goes on from there misses nothing.
+  const path = `${tenant.agentPath}/v1/responses/${begun?.data.response.id}?stream=true&starting_after=${closing.data.sequence_number}`;
+  const rest = await tenant.get(path);
+  assert.match(
+    rest.text,
+    new RegExp(`^event: response\\.\\S+\\ndata: \\{"type":"\\S+","sequence_number":${closing.data.sequence_number + 1},`),
+  );
+  assert.match(rest.text, /event: response\.completed\n/);
+});
+
+async function chatStream(tenant: Tenant): Promise<EventStream> {
+  return tenant.stream(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: slow }], stream: true });
+}
+
+/** Ends the stream in its middle and gives its last frame. */
+async function cut(stream: EventStream) {
+  await stream.next();
+  cutShort();
+  const last = (await stream.rest()).at(-1);
+  assert.ok(last !== undefined);
+  await app.context.runner.idle();
+  return last;
+}
