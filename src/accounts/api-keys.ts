@@ -32,18 +32,21 @@ export function hashOfSecret(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** The secret is returned here and never again. `grantable`: what the caller itself may do. */
-export async function createApiKey(
-  transaction: Db,
-  actor: Actor,
-  input: { name: string; scopes: readonly string[]; secret?: string },
-  grantable: ReadonlySet<string>,
-): Promise<{ apiKey: ApiKey; secret: string }> {
-  const scopes = [...new Set(input.scopes)];
+/** `grantable`: what the caller itself may do. */
+export function assertGrantable(scopes: readonly string[], grantable: ReadonlySet<string>): void {
   const unknown = scopes.find((scope) => !isScope(scope));
   if (unknown !== undefined) throw new ServiceError('invalid', `scopes: "${unknown}" is not a scope`);
   const lacking = scopes.find((scope) => !grantable.has(scope));
   if (lacking !== undefined) throw new ServiceError('forbidden', `A key cannot grant a scope that it lacks: ${lacking}`);
+}
+
+/** The secret is returned here and never again. Whether the caller may grant the scopes was asked before. */
+export async function createApiKey(
+  transaction: Db,
+  actor: Actor,
+  input: { name: string; scopes: readonly string[]; secret?: string },
+): Promise<{ apiKey: ApiKey; secret: string }> {
+  const scopes = [...new Set(input.scopes)];
   const secret = input.secret ?? newApiKeySecret();
   const row = await transaction
     .insertInto('api_keys')

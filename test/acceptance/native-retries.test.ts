@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { textOf } from '../support/wire.ts';
@@ -53,6 +54,42 @@ test("keys are the org's own: another org may use the same one", async () => {
     assert.equal(answer.headers.get('idempotent-replayed'), null);
     assert.equal(answer.body.session_id, id);
   }
+});
+
+test("a key is the org's, not the credential's: another key of the org gets the first answer again", async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const other = await tenant.keyWith([]);
+  const headers = { 'idempotency-key': 'of the org' };
+  const first = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, headers);
+  const again = await other.post(`/v1/sessions/${id}/messages`, { text: 'hello' }, headers);
+  assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), again.text], [200, 'true', first.text]);
+  assert.equal((await other.post(`/v1/sessions/${id}/messages`, { text: 'bye' }, headers)).status, 422);
+  assert.equal(await turnsOf(tenant, id), 1);
+});
+
+test('end users never get the answers of one another, nor those of the backend, by using the same key', async () => {
+  const tenant = await createTenant(url);
+  const path = `${tenant.agentPath}/v1/chat/completions`;
+  const body = { messages: [{ role: 'user', content: 'hello' }] };
+  const headers = { 'idempotency-key': 'guessable' };
+  const alice = await withToken(tenant, { end_user_id: 'alice' });
+  const callers = [
+    alice,
+    await withToken(tenant, { end_user_id: 'bob' }),
+    await withToken(tenant, {}),
+    await withToken(tenant, {}),
+    tenant,
+  ];
+  assert.equal((await alice.post(path, body, headers)).status, 200);
+  assert.equal((await alice.post(path, body, headers)).headers.get('idempotent-replayed'), 'true');
+  for (const caller of callers.slice(1)) {
+    const answer = await caller.post(path, body, headers);
+    assert.deepEqual([answer.status, answer.body.detail.error, answer.headers.get('x-svc-session')], [422, 'idempotency_key_reused', null]);
+  }
+  // A new token of the same end user is the same caller.
+  const renewed = await withToken(tenant, { end_user_id: 'alice' });
+  assert.equal((await renewed.post(path, body, headers)).headers.get('idempotent-replayed'), 'true');
 });
 
 test('two requests with one key at the same moment are one turn', async () => {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
+import { type ApiKey, assertGrantable, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
@@ -68,11 +68,14 @@ export function apiKeyRoutes(server: Server, context: Context): void {
         response: answered(201, Type.Object({ api_key: apiKeyObject, secret: Type.String() })),
       },
     },
-    async (request, reply) =>
-      changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { apiKey, secret } = await createApiKey(transaction, actor, request.body, scopesOf(request));
+    async (request, reply) => {
+      // Also of one who asks again for what another made: the answer holds the secret.
+      assertGrantable(request.body.scopes, scopesOf(request));
+      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { apiKey, secret } = await createApiKey(transaction, actor, request.body);
         return { api_key: showApiKey(apiKey), secret };
-      }),
+      });
+    },
   );
 
   server.delete(

@@ -73,7 +73,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     const answer = await db.transaction().execute(async (transaction) => {
       const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
       const key = { name: 'First key', scopes: allScopes };
-      const { secret } = await createApiKey(transaction, { ...actor, orgId }, key, new Set(allScopes));
+      const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
       return { organization: await showOrganization(transaction, orgId), api_key: secret };
     });
     return reply.code(201).send(answer);

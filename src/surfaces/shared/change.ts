@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { actorOf } from './actor.ts';
 import { principalOf } from './authenticate.ts';
-import { fingerprintOf, idempotencyKey, keyReused } from './start-turn.ts';
+import { idempotencyKey, keyFingerprintOf, keyReused } from './start-turn.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -30,7 +30,7 @@ export async function changeOnce<Body>(
   if (key === undefined) return change(context, request, work);
   const { id: orgId } = principalOf(request).organization;
   const sealedFor = `org ${orgId} idempotency ${key}`;
-  const fingerprint = fingerprintOf(request);
+  const fingerprint = keyFingerprintOf(request);
   return change(context, request, async (transaction, actor) => {
     const earlier = await takeKey(transaction, orgId, key, fingerprint, actor.at);
     if (earlier !== undefined) {

@@ -4,7 +4,7 @@ import { ServiceError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import { principalOf } from './authenticate.ts';
 import { takeKey } from './change.ts';
-import { fingerprintOf, forgetKey, idempotencyKey, keyReused } from './start-turn.ts';
+import { forgetKey, idempotencyKey, keyFingerprintOf, keyReused } from './start-turn.ts';
 
 /** What is kept under a key: the id that its session has or will have, and, once there is one, the first answer. */
 interface Kept<Body> {
@@ -29,7 +29,7 @@ export async function createSessionOnce<Body>(
   const { id: orgId } = principalOf(request).organization;
   const sealedFor = `org ${orgId} idempotency ${key}`;
   const seal = (kept: Kept<Body>) => context.secrets.seal(JSON.stringify(kept), sealedFor);
-  const fingerprint = fingerprintOf(request);
+  const fingerprint = keyFingerprintOf(request);
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
   const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), seal(chosen));
   if (earlier !== undefined && (earlier.fingerprint !== fingerprint || earlier.response === null)) throw keyReused();

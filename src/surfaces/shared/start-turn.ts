@@ -15,12 +15,11 @@ export async function startTurn(
   sessionId: string,
   admission: Pick<Admission, 'message' | 'live' | 'waitsForApproval' | 'endUserId'>,
 ): Promise<WatchableTurn> {
-  const fingerprint = fingerprintOf(request);
   const key = idempotencyKey(request);
   const turn = await context.turns.admit(principalOf(request).organization.id, sessionId, {
     ...admission,
-    fingerprint,
-    idempotency: key === undefined ? undefined : { key, fingerprint },
+    fingerprint: fingerprintOf(request, credentialOf(principalOf(request))),
+    idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
   });
   if (turn.replayed) reply.header('idempotent-replayed', 'true');
   return turn;
@@ -37,17 +36,16 @@ export async function findEarlierTurn(
   live: boolean,
 ): Promise<WatchableTurn | undefined> {
   const orgId = principalOf(request).organization.id;
-  const fingerprint = fingerprintOf(request);
   const key = idempotencyKey(request);
   if (key !== undefined) {
     const earlier = await findKey(context, orgId, key);
     if (earlier === undefined) return undefined;
-    if (earlier.fingerprint !== fingerprint || earlier.turn_id === null) throw keyReused();
+    if (earlier.fingerprint !== keyFingerprintOf(request) || earlier.turn_id === null) throw keyReused();
     reply.header('idempotent-replayed', 'true');
     return context.turns.watchTurn(earlier.turn_id, live);
   }
   if (!(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
-  const turnId = await context.turns.findByFingerprint(orgId, fingerprint);
+  const turnId = await context.turns.findByFingerprint(orgId, fingerprintOf(request, credentialOf(principalOf(request))));
   return turnId === undefined ? undefined : context.turns.watchTurn(turnId, live);
 }
 
@@ -70,12 +68,17 @@ export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
 }
 
-/** The same credential, path and body. */
-export function fingerprintOf(request: FastifyRequest): string {
-  return createHash('sha256')
-    .update(`${credentialOf(principalOf(request))}\n${request.method} ${request.url}\n`)
-    .update(request.rawBody)
-    .digest('base64url');
+/**
+ * What makes a request under an Idempotency-Key the same one: its path and body. Keys are the org's, so whichever of its
+ * keys or members sends it; but an end user's browser is not the org, and never gets what another's was answered.
+ */
+export function keyFingerprintOf(request: FastifyRequest): string {
+  const principal = principalOf(request);
+  return fingerprintOf(request, principal.type === 'token' ? credentialOf(principal) : 'org');
+}
+
+function fingerprintOf(request: FastifyRequest, caller: string): string {
+  return createHash('sha256').update(`${caller}\n${request.method} ${request.url}\n`).update(request.rawBody).digest('base64url');
 }
 
 async function findKey(context: Context, orgId: number, key: string): Promise<{ fingerprint: string; turn_id: string | null } | undefined> {

@@ -83,6 +83,17 @@ test('the same Idempotency-Key and body give the first answer again; another bod
   for (const { response } of rows) assert.equal(response?.includes(first.body.secret), false, 'what is kept is encrypted');
 });
 
+test('a repetition by another key of the org gets the same answer, but no secret with a scope that it lacks itself', async () => {
+  const send = (key: string, scopes: string[], name: string) =>
+    parley.call('POST', '/api/api_keys', { key, body: { name, scopes }, headers: { 'idempotency-key': name } });
+  const maker = await createKey(parley, acme.key, ['api_keys:write']);
+  const plain = await send(acme.key, [], 'for all');
+  const again = await send(maker, [], 'for all');
+  assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.text], [201, 'true', plain.text]);
+  assert.equal((await send(acme.key, ['budgets:write'], 'for some')).status, 201);
+  assert.equal((await send(maker, ['budgets:write'], 'for some')).status, 403);
+});
+
 test('a refused request keeps no idempotency key', async () => {
   const headers = { 'idempotency-key': 'try-again' };
   const refused = await parley.call('POST', '/api/api_keys', { key: acme.key, body: { name: 'x', scopes: ['no'] }, headers });
