@@ -1,5 +1,5 @@
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { type ComponentType, lazy, Suspense, useEffect } from 'react';
+import { useEffect } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
 import { Notices } from './parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
@@ -7,24 +7,25 @@ import { queryClient } from './server/queries.ts';
 import { get, RequestError } from './server/request.ts';
 import type { SignedIn } from './server/types.ts';
 import { Layout } from './shell/layout.tsx';
+import { LazyPage, PageScript } from './shell/lazy-page.tsx';
 import { Join } from './sign-in/join.tsx';
 import { SignIn } from './sign-in/sign-in.tsx';
 
 /** Each page is loaded when it is first opened. */
-const pages: readonly { path: string; component: ComponentType }[] = [
-  { path: '/', component: lazy(() => import('./pages/overview/overview.tsx')) },
-  { path: '/playground/:agent?', component: lazy(() => import('./pages/playground/playground.tsx')) },
-  { path: '/sessions', component: lazy(() => import('./pages/sessions/sessions.tsx')) },
-  { path: '/sessions/:id', component: lazy(() => import('./pages/sessions/session.tsx')) },
-  { path: '/approvals', component: lazy(() => import('./pages/approvals/approvals.tsx')) },
-  { path: '/agents', component: lazy(() => import('./pages/agents/agents.tsx')) },
-  { path: '/agents/:slug', component: lazy(() => import('./pages/agents/agent.tsx')) },
-  { path: '/webhooks', component: lazy(() => import('./pages/webhooks/webhooks.tsx')) },
-  { path: '/webhooks/:id', component: lazy(() => import('./pages/webhooks/endpoint.tsx')) },
-  { path: '/keys', component: lazy(() => import('./pages/keys/keys.tsx')) },
-  { path: '/usage', component: lazy(() => import('./pages/usage/usage.tsx')) },
-  { path: '/audit', component: lazy(() => import('./pages/audit/audit.tsx')) },
-  { path: '/settings/:section?', component: lazy(() => import('./pages/settings/settings.tsx')) },
+const pages: readonly { path: string; script: PageScript }[] = [
+  { path: '/', script: new PageScript(() => import('./pages/overview/overview.tsx')) },
+  { path: '/playground/:agent?', script: new PageScript(() => import('./pages/playground/playground.tsx')) },
+  { path: '/sessions', script: new PageScript(() => import('./pages/sessions/sessions.tsx')) },
+  { path: '/sessions/:id', script: new PageScript(() => import('./pages/sessions/session.tsx')) },
+  { path: '/approvals', script: new PageScript(() => import('./pages/approvals/approvals.tsx')) },
+  { path: '/agents', script: new PageScript(() => import('./pages/agents/agents.tsx')) },
+  { path: '/agents/:slug', script: new PageScript(() => import('./pages/agents/agent.tsx')) },
+  { path: '/webhooks', script: new PageScript(() => import('./pages/webhooks/webhooks.tsx')) },
+  { path: '/webhooks/:id', script: new PageScript(() => import('./pages/webhooks/endpoint.tsx')) },
+  { path: '/keys', script: new PageScript(() => import('./pages/keys/keys.tsx')) },
+  { path: '/usage', script: new PageScript(() => import('./pages/usage/usage.tsx')) },
+  { path: '/audit', script: new PageScript(() => import('./pages/audit/audit.tsx')) },
+  { path: '/settings/:section?', script: new PageScript(() => import('./pages/settings/settings.tsx')) },
 ];
 
 export function App() {
@@ -46,6 +47,8 @@ export function App() {
 
 function Inside() {
   const [location] = useLocation();
+  // All pages are in one file: it comes while the server is asked who this is.
+  useEffect(() => void pages[0]?.script.load(), []);
   const search = useSearch();
   const session = useQuery<SignedIn>({
     queryKey: ['/dashboard/session'],
@@ -61,24 +64,18 @@ function Inside() {
   return (
     <Layout>
       <ScrollToTop location={location} />
-      <Suspense
-        fallback={
-          <div className="px-6">
-            <Waiting />
-          </div>
-        }
-      >
-        <Switch>
-          {pages.map(({ path, component }) => (
-            <Route key={path} path={path} component={component} />
-          ))}
-          <Route>
-            <Page title="Not found">
-              <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page." />
-            </Page>
+      <Switch>
+        {pages.map(({ path, script }) => (
+          <Route key={path} path={path}>
+            <LazyPage script={script} />
           </Route>
-        </Switch>
-      </Suspense>
+        ))}
+        <Route>
+          <Page title="Not found">
+            <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page." />
+          </Page>
+        </Route>
+      </Switch>
     </Layout>
   );
 }

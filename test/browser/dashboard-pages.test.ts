@@ -10,7 +10,7 @@ import { startReceiver } from '../support/webhook-receiver.ts';
 buildDashboardOnce();
 const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 const url = await app.listen();
-await seedDemo(app.context.database, 'demo', { sessions: 400, turns: 3, longEvents: 5_000 });
+await seedDemo(app.context.database, 'demo', { sessions: 400, turns: 3, longEvents: 0 });
 const receiver = await startReceiver({ after });
 const browser = await openBrowser({ after });
 const { page, problems } = await openDashboard(browser, url);
@@ -94,22 +94,6 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   assert.deepEqual([...new Set(await page.locator('tbody tr td:nth-child(2)').allTextContents())], ['stopped']);
   await page.getByLabel('Session or end user id').fill('ses_demo_0000007');
   await page.waitForURL(/q=ses_demo_0000007/);
-});
-
-test('a session of 5,000 events opens at its end, with only what is in view in the page', async () => {
-  const times: number[] = [];
-  for (let attempt = 0; attempt < 3; attempt += 1) {
-    await page.goto('/dashboard/sessions?live=off&q=ses_demo_long');
-    await page.getByRole('link', { name: 'ses_demo_long' }).waitFor();
-    const started = performance.now();
-    await page.getByRole('link', { name: 'ses_demo_long' }).click();
-    await page.getByRole('button', { name: 'Raw log 5000' }).waitFor();
-    times.push(performance.now() - started);
-  }
-  const rows = await page.locator('[data-index]').count();
-  assert.ok(rows > 3 && rows < 60, `${rows} rows are in the page`);
-  // A page that held every row would take far longer; the suite shares its cores, so that this bound is wide.
-  assert.ok(Math.min(...times) < 6_000, `it took ${times.map(Math.round).join(', ')} ms`);
 });
 
 async function furnish(): Promise<string> {

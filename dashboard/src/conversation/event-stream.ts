@@ -14,7 +14,8 @@ export interface StreamState {
 /** The server sends a comment every 15 s; a stream this silent is dead, whatever the socket says. */
 const silentMs = 40_000;
 const frameMs = 16;
-const replayMs = 400;
+/** How long a log may be on its way before the part that is here is drawn: when its length is known, and when it is not. */
+const replayMs = { known: 300, unknown: 100 };
 
 /**
  * Follows a session's log: everything from the start, then as it happens. When the connection breaks it goes on after the
@@ -110,9 +111,9 @@ export class EventStream {
       return;
     }
     // A few frames are shown at once; a long log is drawn when it is here, or as far as it came in a moment.
-    const hurry = this.lastSeq >= this.expected && this.pending.length < 100;
+    const hurry = this.expected > 0 ? this.lastSeq >= this.expected : this.pending.length < 100;
     if (hurry && this.delay > frameMs) this.cancel();
-    this.delay = hurry ? frameMs : replayMs;
+    this.delay = hurry ? frameMs : this.expected > 0 ? replayMs.known : replayMs.unknown;
     this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), this.delay);
   }
 

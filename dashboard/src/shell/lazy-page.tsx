@@ -1,0 +1,57 @@
+import { type ComponentType, useEffect, useState } from 'react';
+import { Button } from '../parts/button.tsx';
+import { Empty, Page, Waiting } from '../parts/page.tsx';
+
+/**
+ * The script of a page, fetched when it is first needed. React's own lazy() would hold back what it reveals for 300 ms
+ * once it has shown a fallback: longer than everything else about opening a page together.
+ */
+export class PageScript {
+  component: ComponentType | undefined;
+  private readonly fetchModule: () => Promise<{ default: ComponentType }>;
+  private loading: Promise<void> | undefined;
+
+  constructor(fetchModule: () => Promise<{ default: ComponentType }>) {
+    this.fetchModule = fetchModule;
+  }
+
+  /** Begins to fetch it, if nobody has. One that failed is fetched again by the next call. */
+  load(): Promise<void> {
+    this.loading ??= this.fetchModule().then(
+      (module) => {
+        this.component = module.default;
+      },
+      () => {
+        this.loading = undefined;
+      },
+    );
+    return this.loading;
+  }
+}
+
+export function LazyPage({ script }: { script: PageScript }) {
+  const [isAnswered, setAnswered] = useState(false);
+  useEffect(() => {
+    let isLeft = false;
+    void script.load().then(() => isLeft || setAnswered(true));
+    return () => {
+      isLeft = true;
+    };
+  }, [script]);
+  const { component: Component } = script;
+  if (Component !== undefined) return <Component />;
+  return isAnswered ? <Unloadable /> : <Waiting />;
+}
+
+/** The usual reason: the server was upgraded while this tab was open, and its scripts have other names now. */
+function Unloadable() {
+  return (
+    <Page title="Reload needed">
+      <Empty title="This page could not be loaded." text="Parley may have been upgraded since you opened it.">
+        <Button kind="primary" onClick={() => window.location.reload()}>
+          Reload
+        </Button>
+      </Empty>
+    </Page>
+  );
+}
