@@ -1,10 +1,15 @@
 // Talking to an agent in the playground: streaming, approvals on keys, files, stopping, trying another release.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard, signIn } from '../support/dashboard.ts';
+import { packClient } from '../support/packed-client.ts';
 
 buildDashboardOnce();
 const app = await startApp({ after });
@@ -116,18 +121,30 @@ test('markup of an agent fetches nothing and runs nothing', async () => {
   assert.deepEqual(problems, []);
 });
 
-test('the same in code, for three clients', async () => {
+test('the same in code, for three clients: each runs as it stands', async () => {
   await fresh();
-  await page.getByLabel('Message').fill("What's new?");
+  await page.getByLabel('Message').fill('What\'s "new"?');
   await page.getByRole('button', { name: 'View code' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByText('/demo/assistant/v1/managed-agents/sessions').first().waitFor();
-  await dialog.getByRole('button', { name: '@parley/client' }).click();
-  await dialog.getByText('new ParleyClient').waitFor();
-  await dialog.getByRole('button', { name: 'openai' }).click();
-  await dialog.getByText('new OpenAI').waitFor();
+  const shown = async (client: string): Promise<string> => {
+    await dialog.getByRole('button', { name: client, exact: true }).click();
+    return (await dialog.locator('pre').textContent()) ?? '';
+  };
+  const [curl, parley, openai] = [await shown('curl'), await shown('@parley/client'), await shown('openai')];
   await page.keyboard.press('Escape');
   await page.getByLabel('Message').fill('');
+
+  const folder = packClient({ after }, 'openai');
+  const environment = { PATH: process.env.PATH, PARLEY_API_KEY: app.apiKey };
+  const run = async (program: string, ...args: string[]) =>
+    (await promisify(execFile)(program, args, { cwd: folder, env: environment, timeout: 30_000 })).stdout;
+  const log = await run('sh', '-c', curl);
+  assert.match(log, /event: agent\.message\ndata: .*What's/);
+  assert.match(log, /event: session\.status_idle/);
+  for (const [name, code] of Object.entries({ parley, openai })) {
+    writeFileSync(join(folder, `${name}.js`), code);
+    assert.match(await run(process.execPath, `${name}.js`), /What's "new"\?/);
+  }
 });
 
 test('another release can be tried before it is active', async () => {
