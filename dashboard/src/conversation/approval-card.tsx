@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { ShieldQuestion } from 'lucide-react';
-import { type ReactNode, useEffect } from 'react';
+import { type ReactNode, useLayoutEffect } from 'react';
 import { Button, type ButtonKind } from '../parts/button.tsx';
 import { Json } from '../parts/json.tsx';
 import { notifyError } from '../parts/notice.tsx';
@@ -41,7 +41,8 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   });
   const { mutate, isPending, isSuccess } = answer;
   const answered = isPending || isSuccess;
-  useEffect(() => {
+  // Before the card is drawn: whoever sees it can answer it.
+  useLayoutEffect(() => {
     if (!keys || answered) return;
     const onKey = (event: KeyboardEvent) => {
       const choice = choices[Number(event.key) - 1];
