@@ -13,9 +13,11 @@ export interface EndableStream {
 
 /** What streams were opened with; those of one credential share it. */
 interface Credential {
-  /** Absent for a member with a cookie. */
-  secret: string | undefined;
+  /** A key or token, or the cookie of a member. */
+  secret: string;
+  isCookie: boolean;
   orgId: number;
+  orgSlug: string;
   /** When the token has run out and its grace is over. */
   endsAt: number;
   streams: Set<EndableStream>;
@@ -26,7 +28,7 @@ const heartbeatSeconds = 15;
 
 /**
  * Every stream that is open, so that one timer serves them all: it keeps each alive with a comment every 15 s, ends those
- * whose token ran out, and ends those whose key was revoked, by whichever process.
+ * whose token ran out, and ends those whose key was revoked, or whose member removed, by whichever process.
  */
 export class OpenStreams {
   private readonly context: Context;
@@ -78,9 +80,12 @@ export class OpenStreams {
 
   private credentialOf(request: FastifyRequest): Credential {
     const principal = principalOf(request);
+    const isCookie = principal.type === 'member';
     const fresh: Credential = {
-      secret: bearerOf(request),
+      secret: (isCookie ? request.headers.cookie : bearerOf(request)) ?? '',
+      isCookie,
       orgId: principal.organization.id,
+      orgSlug: principal.organization.slug,
       endsAt: principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY,
       streams: new Set(),
     };
@@ -93,6 +98,8 @@ export class OpenStreams {
     const now = this.context.clock.now().getTime();
     for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
     this.second = (this.second + 1) % heartbeatSeconds;
+    // Nobody says so when a member signs out, or when a key was revoked while its stream began.
+    if (this.second === 0) void this.recheck('*', ({ endsAt }) => endsAt === Number.POSITIVE_INFINITY);
     for (const { response } of this.rounds[this.second] ?? []) {
       // A reader that has not taken what came before needs no sign of life.
       if (response.writableLength === 0) response.write(': keep-alive\n\n');
@@ -100,17 +107,18 @@ export class OpenStreams {
   }
 
   /** Something of an org changed: its streams go on if whoever opened them could open them again. */
-  private async recheck(change: string): Promise<void> {
-    for (const credential of [...this.credentials.values()]) {
+  private async recheck(change: string, concerns: (credential: Credential) => boolean = () => true): Promise<void> {
+    for (const credential of [...this.credentials.values()].filter(concerns)) {
       if (change !== '*' && credential.orgId !== Number(change)) continue;
       if (!(await this.isWelcome(credential))) endAll(credential, 'credential_revoked');
     }
   }
 
-  private async isWelcome({ secret, endsAt }: Credential): Promise<boolean> {
-    if (secret === undefined) return true;
+  private async isWelcome({ secret, isCookie, orgSlug, endsAt }: Credential): Promise<boolean> {
     try {
-      const principal = await principalOfSecret(this.context, secret);
+      const principal = isCookie
+        ? (await this.context.signIn.memberOf(new Headers({ cookie: secret }), orgSlug))?.principal
+        : await principalOfSecret(this.context, secret);
       if (principal !== undefined) return principal.organization.status === 'active';
       // A token in its grace is nobody's any more, but was not revoked.
       return endsAt - graceMs < this.context.clock.now().getTime();
@@ -121,8 +129,9 @@ export class OpenStreams {
   }
 }
 
+/** A person may be a member of several orgs with one cookie. */
 function nameOf({ secret, orgId }: Credential): string {
-  return secret ?? `members of ${orgId}`;
+  return `${orgId} ${secret}`;
 }
 
 function endAll({ streams }: Credential, reason: ClosingReason): void {

@@ -75,6 +75,38 @@ test('a signed-in member talks to an agent of their org, and to none of another'
   assert.equal((await parley.call('POST', '/elsewhere/desk/v1/sessions', { headers, body: {} })).status, 404);
 });
 
+test('streams of a member end when they are removed, sign out, or their org is suspended, and no one else hears of it', async () => {
+  const acting = await createOrganization(parley, 'streaming');
+  await createAgent(parley, acting.key, 'desk');
+  const url = await parley.listen();
+  const open = async (headers: Record<string, string>) => {
+    const created = await parley.call('POST', '/streaming/desk/v1/managed-agents/sessions', { headers, body: {} });
+    assert.equal(created.status, 201, created.text);
+    const path = `/streaming/desk/v1/managed-agents/sessions/${created.body.id}/events/stream`;
+    const response = await fetch(url + path, { headers });
+    assert.equal(response.status, 200);
+    return { ended: response.text(), headers };
+  };
+  const removed = await open(await browserOf(acting, 'removed@example.com', 'member'));
+  const leaver = await open(await browserOf(acting, 'leaver@example.com', 'member'));
+  const stayer = await open(await browserOf(acting, 'stayer@example.com', 'owner'));
+  const { data } = (await parley.call('GET', '/api/members', { key: acting.key })).body;
+  const { id } = data.find((member: { email: string }) => member.email === 'removed@example.com');
+  assert.equal((await parley.call('DELETE', `/api/members/${id}`, { key: acting.key })).status, 204);
+  assert.match(await removed.ended, /^event: stream.closed\ndata: .*"credential_revoked"/m);
+
+  assert.equal(
+    (await parley.call('POST', '/auth/sign-out', { headers: { ...leaver.headers, origin: 'http://localhost' }, body: {} })).status,
+    200,
+  );
+  parley.context.directory.invalidate(String(acting.id));
+  assert.match(await leaver.ended, /"credential_revoked"/);
+
+  assert.equal(parley.server.streams.size, 1, 'the others go on');
+  await operate(parley, 'streaming', { status: 'suspended' });
+  assert.match(await stayer.ended, /"credential_revoked"/);
+});
+
 test('a request that a foreign page could cause changes nothing', async () => {
   const headers = await browserOf(acme, 'target@example.com', 'owner');
   const withoutHeader = { cookie: headers.cookie ?? '' };
