@@ -168,6 +168,9 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
   assert.equal((await parley.call('DELETE', path, { key: other.key })).status, 404);
   assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 204);
   assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 404);
+  const { data } = (await parley.call('GET', '/api/audit_events?event_action=member.removed', { key: acme.key })).body;
+  const { subject_type, metadata } = data[0];
+  assert.deepEqual([subject_type, metadata.email, metadata.withdrawn], ['invitation', invited.body.invitation.email, true]);
   const late = await parley.call('POST', '/api/invitations/accept', { body: { token: invited.body.token, name: 'x', password } });
   assert.equal(late.status, 404);
   const twice = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'MEMBER@example.com' } });
