@@ -24,6 +24,7 @@ export async function startParley(databaseUrl: string | undefined, settings: Rec
     cwd: directory,
     env: {
       PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: join(import.meta.dirname, '../node_modules/.cache/parley/compiled'),
       PORT: String(port),
       PARLEY_DATA_DIR: directory,
       PARLEY_API_KEY: key,

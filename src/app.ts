@@ -8,13 +8,13 @@ import { docsRoutes } from './surfaces/docs/routes.ts';
 import { gatewayRoutes } from './surfaces/gateway/routes.ts';
 import { managedAgentRoutes } from './surfaces/managed-agents/routes.ts';
 import { apiReferenceRoutes } from './surfaces/management/api-reference.ts';
-import { collectOpenApi, openApiRoutes } from './surfaces/management/openapi.ts';
+import { collectRoutes, openApiRoutes } from './surfaces/management/openapi.ts';
 import { managementRoutes } from './surfaces/management/routes.ts';
 import { nativeRoutes } from './surfaces/native/routes.ts';
 import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { responsesRoutes } from './surfaces/responses/routes.ts';
-import { serializeLate, validateLate } from './surfaces/shared/compile-late.ts';
+import { lateCompilers, validateLate } from './surfaces/shared/compile-late.ts';
 import { handleError, refuseUnreadable, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
@@ -42,7 +42,7 @@ export async function createApp(context: Context): Promise<Server> {
       sendError(reply, notFound());
     },
     clientErrorHandler: refuseUnreadable,
-    schemaController: { compilersFactory: { buildSerializer: serializeLate } },
+    schemaController: lateCompilers,
   });
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
@@ -78,7 +78,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('onRequest', splitHosts(context.config));
   server.addHook('onRequest', refuseNulPath);
   server.addHook('preValidation', refuseNulQuery);
-  await collectOpenApi(server);
+  const documentedRoutes = collectRoutes(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);
   managedAgentRoutes(server, context);
@@ -87,7 +87,7 @@ export async function createApp(context: Context): Promise<Server> {
   gatewayRoutes(server, context);
   managementRoutes(server, context);
   operatorRoutes(server, context);
-  openApiRoutes(server, context);
+  openApiRoutes(server, documentedRoutes);
   apiReferenceRoutes(server, context);
   await docsRoutes(server);
   widgetRoutes(server);

@@ -51,6 +51,12 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
     except: ({ from, to }) => from.split('/')[1] === to.split('/')[1],
   },
   { name: 'fastify and typebox stay at the surface', from: /^(?!surfaces\/|app\.ts$)/, not: /^(fastify|typebox|@fastify\/.*)$/ },
+  {
+    name: 'a start does not load what compiles schemas',
+    from: /^(?!surfaces\/shared\/compile-late\.ts$)/,
+    not: /^(typebox|@fastify\/type-provider-typebox|@fastify\/fast-json-stringify-compiler)$/,
+    except: ({ typeOnly }) => typeOnly,
+  },
   { name: 'only the database opens an engine', from: /^(?!database\/)/, not: /^(pg|@electric-sql\/pglite)$/ },
   { name: 'only the destination guard sends requests to a URL of a customer', from: /^(?!outbox\/)/, not: /^undici$/ },
 ];

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
-import { Agent, buildConnector } from 'undici';
+import type { Agent, buildConnector } from 'undici';
 import { ServiceError } from '../errors.ts';
 import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './destination-rules.ts';
 import { exchange } from './exchange.ts';
@@ -30,13 +30,14 @@ export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) =
 
 /** The caller keeps it for the life of the process; its idle connections hold no process open. */
 export function createGuardedFetch(policy: DestinationPolicy): GuardedFetch {
-  const guarded = createDispatcher(policy);
-  const exempt = (policy.exemptOrigins ?? []).length > 0 ? new Agent(connections) : undefined;
   const origins = originsOf(policy);
+  let opening: ReturnType<typeof openAgents> | undefined;
 
   async function send(url: URL, init: RequestInit): Promise<Response> {
-    const isExempt = exempt !== undefined && origins.has(url.origin);
+    const isExempt = origins.has(url.origin);
     assertUrl(url, policy, isExempt);
+    opening ??= openAgents(policy);
+    const { guarded, exempt } = await opening;
     return exchange(url, init, isExempt ? exempt : guarded);
   }
 
@@ -71,7 +72,13 @@ export async function checkDestination(input: string | URL, policy: DestinationP
   }
 }
 
-function createDispatcher(policy: DestinationPolicy): Agent {
+/** With the first request: a server that has sent none goes without the 8 MiB of what sends them. */
+async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; exempt: Agent }> {
+  const undici = await import('undici');
+  return { guarded: createDispatcher(policy, undici), exempt: new undici.Agent(connections) };
+}
+
+function createDispatcher(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
   const resolve = policy.resolve ?? resolveHost;
 
   // node:net connects to the answer of this and to nothing else. It never asks for a literal; `connect` checks those.
@@ -96,14 +103,14 @@ function createDispatcher(policy: DestinationPolicy): Agent {
     return undefined;
   }
 
-  const open = buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout: connectTimeoutMs });
+  const open = undici.buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout: connectTimeoutMs });
   const connect: buildConnector.connector = (options, callback) => {
     const literal = hostOf(options.hostname);
     const reason = isIP(literal) === 0 ? undefined : refusedAddress(literal, policy);
     if (reason !== undefined) return callback(refusal(options.hostname, reason, policy), null);
     open(options, callback);
   };
-  return new Agent({ ...connections, connect });
+  return new undici.Agent({ ...connections, connect });
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {

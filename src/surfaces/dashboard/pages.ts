@@ -1,8 +1,7 @@
-import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import fastifyStatic from '@fastify/static';
 import type { FastifyReply } from 'fastify';
 import type { Context } from '../../context.ts';
+import { builtFiles, sendBuilt } from '../shared/built-file.ts';
 import type { Server } from '../shared/fastify.ts';
 import { requireOwnAddress } from './own-address.ts';
 
@@ -24,26 +23,30 @@ const policy = [
 ].join('; ');
 
 /** The dashboard's files, as `npm run build` made them. Every address below /dashboard that is no file is a page of the app. */
-export async function dashboardPages(server: Server, context: Context): Promise<void> {
-  await server.register(fastifyStatic, { root: folder, serve: false, preCompressed: true, cacheControl: false, suppressWarning: true });
+export function dashboardPages(server: Server, context: Context): void {
   const onRequest = [requireOwnAddress(context.config)];
+  const findBuilt = builtFiles();
 
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
 
-  server.get('/dashboard/assets/*', { config, schema, onRequest }, (request, reply) => {
+  server.get('/dashboard/assets/*', { config, schema, onRequest }, async (request, reply) => {
     const { '*': name } = request.params as { '*': string };
-    if (!/^[A-Za-z0-9_.-]+$/.test(name) || !existsSync(`${folder}assets/${name}`)) return reply.callNotFound();
+    const asset = /^[A-Za-z0-9_.-]+$/.test(name) ? await findBuilt(`${folder}assets/${name}`) : undefined;
+    if (asset === undefined) return reply.callNotFound();
     // The name holds a hash of the content: it never changes.
-    return protect(reply).header('cache-control', 'public, max-age=31536000, immutable').sendFile(`assets/${name}`);
+    return sendBuilt(request, protect(reply).header('cache-control', 'public, max-age=31536000, immutable'), asset);
   });
 
-  server.get('/dashboard/icon.svg', { config, schema, onRequest }, (_request, reply) =>
-    protect(reply).header('cache-control', 'public, max-age=86400').sendFile('icon.svg'),
-  );
+  server.get('/dashboard/icon.svg', { config, schema, onRequest }, async (request, reply) => {
+    const icon = await findBuilt(`${folder}icon.svg`);
+    if (icon === undefined) return reply.callNotFound();
+    return sendBuilt(request, protect(reply).header('cache-control', 'public, max-age=86400'), icon);
+  });
 
-  server.get('/dashboard/*', { config, schema, onRequest }, (_request, reply) => {
+  server.get('/dashboard/*', { config, schema, onRequest }, async (request, reply) => {
     protect(reply).header('cache-control', 'no-cache');
-    return existsSync(`${folder}index.html`) ? reply.sendFile('index.html') : sendUnbuilt(reply);
+    const page = await findBuilt(`${folder}index.html`);
+    return page === undefined ? sendUnbuilt(reply) : sendBuilt(request, reply, page);
   });
 }
 

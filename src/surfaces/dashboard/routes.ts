@@ -10,7 +10,7 @@ import { tryModelRoute } from './try-model.ts';
 
 /** The dashboard: its pages, and the few reads that the management API has no place for. */
 export async function dashboardRoutes(server: Server, context: Context): Promise<void> {
-  await dashboardPages(server, context);
+  dashboardPages(server, context);
   await server.register(async (scope: Server) => {
     scope.addHook('onRequest', requireOwnAddress(context.config));
     scope.addHook('onRequest', async (_request, reply) => {

@@ -1,4 +1,5 @@
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 const sessionStates = ['running', 'waiting', 'idle', 'stopped'] as const;
 

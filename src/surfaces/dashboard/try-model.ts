@@ -1,8 +1,8 @@
-import { Type } from 'typebox';
 import type { Context } from '../../context.ts';
 import { tryModel } from '../../turn/try-model.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
+import { Type } from '../shared/type.ts';
 
 const body = Type.Object(
   {

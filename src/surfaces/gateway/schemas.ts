@@ -1,5 +1,5 @@
-import { Type } from 'typebox';
 import { maxHops } from '../../gateway/event.ts';
+import { Type } from '../shared/type.ts';
 
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
 const url = Type.String({ minLength: 1, maxLength: 2_048 });

@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import { Type } from 'typebox';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
@@ -14,6 +13,7 @@ import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { identityOf, refuseOtherIdentity } from '../shared/identity.ts';
 import { sendEvents } from '../shared/sse.ts';
+import { Type } from '../shared/type.ts';
 import { streamLog } from './event-stream.ts';
 import { assertTranscriptOf, listFilter } from './identity.ts';
 import { sendLongArray } from './json-stream.ts';

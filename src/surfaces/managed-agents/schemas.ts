@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 /** The managed surface's bodies, as validated and as documented (spec 2.6 and 4.9). */
 export const createBody = Type.Object(

@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { type Agent, createAgent, deleteAgent, listAgents, updateAgent } from '../../accounts/agents.ts';
 import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
@@ -9,6 +8,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { pathAgent, requireAgentOfPath } from './path-agent.ts';
 
 const tags = ['Agents'];

@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { type ApiKey, assertGrantable, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -8,6 +7,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { pathId, scopesOf } from './path-id.ts';
 
 const tags = ['API keys'];

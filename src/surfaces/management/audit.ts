@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { type Static, Type } from 'typebox';
+import type { Static } from 'typebox';
 import { auditCsv } from '../../audit/csv.ts';
 import {
   type AuditFilters,
@@ -20,6 +20,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, encodeCursor } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 
 const tags = ['Audit log'];
 /** With split hosts it is on both (decisions 10). */

@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import {
   acceptInvitation,
   type Invitation,
@@ -16,6 +15,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { memberObject, showMember } from './members.ts';
 import { pathId } from './path-id.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';

@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -9,6 +8,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 
 const tags = ['Members'];

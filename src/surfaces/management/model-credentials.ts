@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import {
   deleteCredential,
   isCredentialName,
@@ -15,6 +14,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { listOf } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 
 const tags = ['Model credentials'];
 const config = { family: 'management' as const };

@@ -1,5 +1,6 @@
 import type { FastifySchema } from 'fastify';
-import { type TSchema, Type } from 'typebox';
+import type { TSchema } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 /** Routes that an end user's session token may call too (spec 5.3). */
 const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|responses)/;

@@ -1,5 +1,6 @@
-import swagger from '@fastify/swagger';
-import type { Context } from '../../context.ts';
+import type { SwaggerOptions } from '@fastify/swagger';
+import fastify, { type RouteOptions } from 'fastify';
+import { lateCompilers, validateLate } from '../shared/compile-late.ts';
 import type { Server } from '../shared/fastify.ts';
 import { nameSchemas } from './openapi-components.ts';
 import { documented, scopesOf } from './openapi-operation.ts';
@@ -9,32 +10,59 @@ const description = `Parley hosts conversational agents: sessions, messages, app
 Send \`Authorization: Bearer svc_live_...\` with every request; the routes for end users' browsers also take a session token.
 Errors are \`{"detail": ...}\`. Every response carries \`X-Request-Id\`. A POST that creates something takes an \`Idempotency-Key\`.`;
 
-/** Collects the schemas of every route that is registered after it. Internal routes are hidden where they are declared. */
-export async function collectOpenApi(server: Server): Promise<void> {
-  await server.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title: 'Parley', version: '1', description, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
-      components: {
-        securitySchemes: {
-          apiKey: { type: 'http', scheme: 'bearer', description: "An API key (svc_live_...) of the customer's backend." },
-          sessionToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: "A minted token in an end user's browser." },
-        },
+const options: SwaggerOptions = {
+  openapi: {
+    openapi: '3.1.0',
+    info: { title: 'Parley', version: '1', description, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+    components: {
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: "An API key (svc_live_...) of the customer's backend." },
+        sessionToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: "A minted token in an end user's browser." },
       },
-      security: [{ apiKey: [] }],
     },
-    hideUntagged: true,
-    transform: ({ schema, url, route }) => {
-      const method = String(route.method);
-      return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOf(route.onRequest)) } };
-    },
+    security: [{ apiKey: [] }],
+  },
+  hideUntagged: true,
+  transform: ({ schema, url, route }) => {
+    const method = String(route.method);
+    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOf(route.onRequest)) } };
+  },
+};
+
+/** Gathers every route that is registered after it. Internal routes are hidden where they are declared. */
+export function collectRoutes(server: Server): RouteOptions[] {
+  const routes: RouteOptions[] = [];
+  server.addHook('onRoute', (route) => {
+    if (route.schema?.hide !== true && route.method !== 'HEAD') routes.push(route);
+  });
+  return routes;
+}
+
+export function openApiRoutes(server: Server, routes: RouteOptions[]): void {
+  let text: Promise<string> | undefined;
+  server.get('/openapi.json', { config: { family: 'management' }, schema: { hide: true } }, async (_request, reply) => {
+    text ??= writeDocument(routes);
+    return reply
+      .type('application/json; charset=utf-8')
+      .header('cache-control', 'public, max-age=60')
+      .send(await text);
   });
 }
 
-export function openApiRoutes(server: Server, _context: Context): void {
-  let text: string | undefined;
-  server.get('/openapi.json', { config: { family: 'management' }, schema: { hide: true } }, async (_request, reply) => {
-    text ??= JSON.stringify(nameSchemas(server.swagger()));
-    return reply.type('application/json; charset=utf-8').header('cache-control', 'public, max-age=60').send(text);
-  });
+/** What writes the document is loaded when someone asks for it, and told of the routes then; at the start it took 4 MiB. */
+async function writeDocument(routes: RouteOptions[]): Promise<string> {
+  const { default: swagger } = await import('@fastify/swagger');
+  const documents = fastify({ exposeHeadRoutes: false, schemaController: lateCompilers });
+  documents.setValidatorCompiler(validateLate);
+  await documents.register(swagger, options);
+  for (const { method, url, schema, onRequest, handler } of routes)
+    documents.route({
+      method,
+      url,
+      handler,
+      ...(schema === undefined ? {} : { schema }),
+      ...(onRequest === undefined ? {} : { onRequest }),
+    });
+  await documents.ready();
+  return JSON.stringify(nameSchemas(documents.swagger()));
 }

@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { changeOrganization, type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-changes.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -6,6 +5,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
+import { Type } from '../shared/type.ts';
 
 const tags = ['Organization'];
 const config = { family: 'management' as const };

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 /** The release config as documented (decisions 3); its errors are said by `completeReleaseConfig`, which knows more. */
 const provider = Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']);

@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { Type } from 'typebox';
 import { completeReleaseConfig } from '../../accounts/release-defaults.ts';
 import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
 import { timestamp } from '../../clock.ts';
@@ -9,6 +8,7 @@ import { answered } from '../shared/answers.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { pathAgent, requireAgentOfPath } from './path-agent.ts';
 import { releaseBody, releaseObject } from './release-schemas.ts';
 

@@ -1,7 +1,7 @@
-import { Type } from 'typebox';
 import type { Principal, Role } from '../../accounts/principal.ts';
 import { scopesOfRole } from '../../accounts/scopes.ts';
 import { ServiceError } from '../../errors.ts';
+import { Type } from '../shared/type.ts';
 
 export const roleSchema = Type.Enum(['owner', 'admin', 'member']);
 

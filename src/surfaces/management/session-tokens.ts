@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import type { Agent } from '../../accounts/agents.ts';
 import { recordAudit } from '../../audit/record.ts';
 import { timestamp } from '../../clock.ts';
@@ -11,6 +10,7 @@ import { principalOf } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
+import { Type } from '../shared/type.ts';
 import { pathAgent, requireAgentOfPath } from './path-agent.ts';
 
 const mintBody = Type.Object(

@@ -1,4 +1,3 @@
-import { Type } from 'typebox';
 import { readUsage, type UsageDimension, type UsageRow, usageDimensions } from '../../accounts/usage.ts';
 import { validDay } from '../../audit/read.ts';
 import type { Context } from '../../context.ts';
@@ -7,6 +6,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 
 const usageRow = Type.Object(
   {

@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import { Type } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../outbox/deliveries.ts';
@@ -11,6 +10,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 import { pathId } from './path-id.ts';
 import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
 

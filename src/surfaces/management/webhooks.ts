@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import { Type } from 'typebox';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
@@ -19,6 +18,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
+import { Type } from '../shared/type.ts';
 import { pathId, scopesOf } from './path-id.ts';
 import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-schemas.ts';
 

@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import { Type } from 'typebox';
 import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -12,6 +11,7 @@ import { assertSessionVisible, principalOf, requireAgent, requireKey, requireSco
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
+import { Type } from '../shared/type.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
 import * as schemas from './schemas.ts';

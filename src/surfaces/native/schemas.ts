@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 /** The native surface's bodies, as validated and as documented (spec 2 and 4). */
 export const sessionBody = Type.Object(

@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import { Type } from 'typebox';
 import { createApiKey } from '../../accounts/api-keys.ts';
 import { changeBudget, readBudget } from '../../accounts/budgets.ts';
 import { invite } from '../../accounts/invitations.ts';
@@ -24,6 +23,7 @@ import { requestActor } from '../shared/actor.ts';
 import { bearerOf, unauthorized } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
+import { Type } from '../shared/type.ts';
 
 const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
 

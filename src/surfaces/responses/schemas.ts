@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { Type } from '../shared/type.ts';
 
 /** The responses adapter's bodies (spec 4.11). What client libraries send besides is ignored. */
 const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });

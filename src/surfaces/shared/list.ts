@@ -1,5 +1,6 @@
-import { type TSchema, Type } from 'typebox';
+import type { TSchema } from 'typebox';
 import { ServiceError } from '../../errors.ts';
+import { Type } from './type.ts';
 
 /** Lists are `{data, next_cursor}`; the cursor says where the page ended and means nothing to the client. */
 export const pageQuery = {

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { extname } from 'node:path';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+/** A file that `npm run build` made, with the compressed copy that lies beside it. */
+export interface BuiltFile {
+  builtAt: number;
+  type: string;
+  plain: Buffer;
+  compressed: Buffer | undefined;
+  tag: string;
+}
+
+const types: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+  '.png': 'image/png',
+};
+
+/** Kept in memory until it is built again. Undefined: it is not there. */
+export function builtFiles(): (path: string) => Promise<BuiltFile | undefined> {
+  const known = new Map<string, BuiltFile>();
+  return async (path) => {
+    // The compressed copy is written last.
+    const builtAt = (await lastChange(`${path}.gz`)) ?? (await lastChange(path));
+    if (builtAt === undefined) return undefined;
+    const kept = known.get(path);
+    if (kept?.builtAt === builtAt) return kept;
+    const file = await readBuilt(path, builtAt);
+    known.set(path, file);
+    return file;
+  };
+}
+
+export function sendBuilt(request: FastifyRequest, reply: FastifyReply, { type, plain, compressed, tag }: BuiltFile): FastifyReply {
+  reply.header('vary', 'accept-encoding').header('etag', tag);
+  if (request.headers['if-none-match']?.includes(tag)) return reply.code(304).send();
+  reply.type(type);
+  if (compressed === undefined || !/\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) return reply.send(plain);
+  return reply.header('content-encoding', 'gzip').send(compressed);
+}
+
+async function readBuilt(path: string, builtAt: number): Promise<BuiltFile> {
+  const [plain, compressed] = await Promise.all([readFile(path), readFile(`${path}.gz`).catch(() => undefined)]);
+  // Weak: the two encodings share it.
+  const tag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  return { builtAt, type: types[extname(path)] ?? 'application/octet-stream', plain, compressed, tag };
+}
+
+async function lastChange(path: string): Promise<number | undefined> {
+  try {
+    const found = await stat(path);
+    return found.isFile() ? found.mtimeMs : undefined;
+  } catch {
+    return undefined;
+  }
+}

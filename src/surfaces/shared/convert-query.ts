@@ -1,0 +1,25 @@
+/** A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it. The rest is left for the check to refuse. */
+export function convertQuery(schema: object, query: unknown): unknown {
+  const properties = field(schema, 'properties');
+  if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null) return query;
+  for (const [name, value] of Object.entries(query)) Reflect.set(query, name, convert(field(field(properties, name), 'type'), value));
+  return query;
+}
+
+function convert(type: unknown, value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  if (type === 'integer') return Number.isFinite(Number(value)) ? Math.trunc(Number(value)) : value;
+  if (type === 'boolean') return truthValues.get(value.toLowerCase()) ?? value;
+  return value;
+}
+
+const truthValues = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+]);
+
+function field(of: unknown, name: string): unknown {
+  return typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? Reflect.get(of, name) : undefined;
+}
