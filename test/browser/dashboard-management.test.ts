@@ -15,6 +15,15 @@ const { page, context, problems } = await openDashboard(browser, url);
 await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const dialog = () => page.getByRole('dialog');
 
+test('what is empty names the next command', async () => {
+  for (const path of ['', 'sessions', 'approvals', 'webhooks', 'usage', 'settings/models', 'settings/members']) {
+    await page.goto(`/dashboard/${path}`);
+    const command = page.getByRole('main').locator('pre').first();
+    await command.waitFor();
+    assert.match((await command.textContent()) ?? '', /^(curl -s .*127\.0\.0\.1|npm exec parley -- |\/tool )/, path);
+  }
+});
+
 test('the first-start link works once', async () => {
   const late = await openDashboard(browser, url);
   await late.page.goto(`/dashboard/join?token=${app.context.seeded.ownerToken}`);

@@ -57,8 +57,10 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   return (
     <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
       <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
-        <ShieldQuestion size={16} className="text-warn" aria-hidden />
-        <span className="font-medium">{message === '' ? `Run ${tool}?` : message}</span>
+        <span className="flex min-w-0 items-start gap-2">
+          <ShieldQuestion size={16} className="mt-0.5 shrink-0 text-warn" aria-hidden />
+          <span className="min-w-0 font-medium break-words">{message === '' ? `Run ${tool}?` : message}</span>
+        </span>
         <code className="rounded-sm bg-sunken px-1.5 text-dim">{tool}</code>
         {children !== undefined && <span className="ml-auto text-dim">{children}</span>}
       </div>

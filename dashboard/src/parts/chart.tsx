@@ -49,7 +49,8 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
       return {
         width: target.clientWidth,
         height,
-        padding: [10, 0, 0, 0],
+        // The last label is half outside of the bars.
+        padding: [10, 14, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
         scales: {

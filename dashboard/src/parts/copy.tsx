@@ -31,14 +31,17 @@ export function CopyButton({ value, label = 'Copy' }: { value: string; label?: s
   );
 }
 
-/** A block of code or a command, with a way to take it along. */
-export function CodeBlock({ text, label = 'Copy' }: { text: string; label?: string }) {
+/** A block of code, or with `wrap` a command of one long line, with a way to take it along. */
+export function CodeBlock({ text, label = 'Copy', wrap = false }: { text: string; label?: string; wrap?: boolean }) {
   return (
     <div className="relative rounded-md border border-line bg-sunken">
-      <pre className="overflow-x-auto p-3 pr-11 leading-relaxed" tabIndex={0}>
+      <pre
+        className={`p-3 pr-11 leading-relaxed ${wrap ? 'break-words whitespace-pre-wrap' : 'overflow-x-auto'}`}
+        {...(wrap ? {} : { tabIndex: 0 })}
+      >
         {text}
       </pre>
-      <div className="absolute top-1 right-1">
+      <div className="absolute top-1 right-1 rounded-md bg-sunken">
         <CopyButton value={text} label={label} />
       </div>
     </div>

@@ -44,12 +44,12 @@ export function Section({ title, hint, actions, children }: { title: string; hin
 /** Nothing here yet, and the next thing to do about it. */
 export function Empty({ title, text, command, children }: { title: string; text?: ReactNode; command?: string; children?: ReactNode }) {
   return (
-    <div className="max-w-2xl py-4">
+    <div className="mb-4 max-w-2xl py-4">
       <p className="font-medium">{title}</p>
       {text !== undefined && <p className="mt-1 text-dim">{text}</p>}
       {command !== undefined && (
         <div className="mt-4">
-          <CodeBlock text={command} label="Copy command" />
+          <CodeBlock text={command} label="Copy command" wrap />
         </div>
       )}
       {children !== undefined && <div className="mt-4">{children}</div>}

@@ -4,6 +4,7 @@ import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
 import { Badge } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Field } from '../../parts/field.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
@@ -55,7 +56,7 @@ export default function AgentsPage() {
                     <Link to={`/agents/${agent.slug}`} className="font-medium hover:text-accent">
                       {agent.name}
                     </Link>{' '}
-                    <code className="text-dim">{agent.slug}</code> {agent.default && <Badge>default</Badge>}
+                    <CopyId value={agent.slug} className="text-dim" /> {agent.default && <Badge>default</Badge>}
                   </td>
                   <td className="text-dim max-md:hidden">{agent.description}</td>
                   <td>{agent.active_version === null ? <span className="text-warn">none</span> : `Release ${agent.active_version}`}</td>

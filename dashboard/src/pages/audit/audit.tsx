@@ -1,6 +1,7 @@
 import { Download, ShieldCheck, ShieldX } from 'lucide-react';
-import { Fragment, useState } from 'react';
+import { Fragment } from 'react';
 import { Button } from '../../parts/button.tsx';
+import { CopyButton } from '../../parts/copy.tsx';
 import { Select } from '../../parts/field.tsx';
 import { count, plural } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
@@ -29,7 +30,7 @@ export default function AuditPage() {
 
 function AuditLog() {
   const query = useQueryState();
-  const [open, setOpen] = useState<number>();
+  const open = Number(query.read('event'));
   const filters = { action: query.read('action'), user_id: query.read('user'), from: query.read('from'), to: query.read('to') };
   const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }));
   const members = useRead<List<Member>>('/api/members?limit=200').data?.data ?? [];
@@ -103,7 +104,7 @@ function AuditLog() {
                         type="button"
                         aria-expanded={open === event.id}
                         className="font-mono text-[0.92em] hover:text-accent"
-                        onClick={() => setOpen(open === event.id ? undefined : event.id)}
+                        onClick={() => query.write({ event: open === event.id ? '' : String(event.id) })}
                       >
                         {event.action}
                       </button>
@@ -118,8 +119,11 @@ function AuditLog() {
                   </tr>
                   {open === event.id && (
                     <tr>
-                      <td colSpan={4} className="!bg-sunken">
-                        <Json value={event} />
+                      <td colSpan={4} className="relative !bg-sunken">
+                        <Json value={event} className="pr-8" />
+                        <div className="absolute top-1 right-1">
+                          <CopyButton value={JSON.stringify(event, null, 2)} label="Copy JSON" />
+                        </div>
                       </td>
                     </tr>
                   )}

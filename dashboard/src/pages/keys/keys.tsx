@@ -49,7 +49,11 @@ export default function KeysPage() {
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending && <Waiting />}
       {pages.isSuccess && keys.length === 0 && (
-        <Empty title="No keys." text="A backend signs in with a key of its own. Make one here; its secret is shown once." />
+        <Empty
+          title="No keys."
+          text="A backend signs in with a key of its own. Make one here, where its secret is shown once. With another key, from a terminal:"
+          command="npm exec parley -- keys create Backend --scopes sessions:read,session_tokens:mint"
+        />
       )}
       {keys.length > 0 && (
         <div className="panel overflow-hidden">

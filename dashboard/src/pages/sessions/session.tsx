@@ -113,7 +113,11 @@ function Session({ session }: { session: SessionHead }) {
             <Facts session={session} />
           ) : seen === 0 && phase === 'live' ? (
             <div className="px-4 sm:px-6">
-              <Empty title="Nothing was said in this session yet." text="Messages appear here as they are sent." />
+              <Empty
+                title="Nothing was said in this session yet."
+                text="Messages appear here as they are sent. To send one from a terminal:"
+                command={`curl -s -X POST ${window.location.origin}${managedPath(organization.slug, session.agent, session.id)}/events -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"type":"user.message","text":"Hello!"}'`}
+              />
             </div>
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking>

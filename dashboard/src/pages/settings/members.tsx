@@ -94,7 +94,11 @@ export function Members() {
       </Section>
       <Section title="Open invitations">
         {open.length === 0 ? (
-          <Empty title="No one is invited." text="An invitation is a link that works once, for seven days. Nothing is mailed." />
+          <Empty
+            title="No one is invited."
+            text="An invitation is a link that works once, for seven days; nothing is mailed. From a terminal:"
+            command={`curl -s -X POST ${window.location.origin}/api/invitations -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"email":"grace@example.com","role":"member"}'`}
+          />
         ) : (
           <ul className="panel divide-y divide-line">
             {open.map((invitation) => (

@@ -6,6 +6,7 @@ import { compact, count, money } from '../../parts/format.ts';
 import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
+import { useSignedIn } from '../../server/queries.ts';
 import { Budget } from './budget.tsx';
 import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage } from './read-usage.ts';
 
@@ -23,6 +24,7 @@ const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad',
 
 export default function UsagePage() {
   const query = useQueryState();
+  const { organization } = useSignedIn();
   const length = Number(query.read('days') || '30');
   const dimension = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
   const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
@@ -75,7 +77,11 @@ export default function UsagePage() {
       {usage.isPending ? (
         <Waiting />
       ) : table.length === 0 ? (
-        <Empty title="Nothing was used in this time." text="Every turn counts its tokens here as it ends. Days are in UTC." />
+        <Empty
+          title="Nothing was used in this time."
+          text="Every turn counts its tokens here as it ends; days are in UTC. To see some, from a terminal:"
+          command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
+        />
       ) : (
         <>
           <Section title={`${measure?.label ?? ''} by day`}>

@@ -13,8 +13,16 @@ import type { Delivery } from '../../server/types.ts';
 
 const stateNames: Record<Delivery['state'], string> = { pending: 'pending', delivered: 'succeeded', failed: 'failed' };
 
+interface DeliveryListProps {
+  deliveries: readonly Delivery[];
+  may: boolean;
+  /** The one that the address names. */
+  opened: string;
+  onOpen(id: string): void;
+}
+
 /** What was sent, each with every attempt made at it. */
-export function DeliveryList({ deliveries, may }: { deliveries: readonly Delivery[]; may: boolean }) {
+export function DeliveryList({ deliveries, may, opened, onOpen }: DeliveryListProps) {
   const resend = useMutation({
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
@@ -26,7 +34,15 @@ export function DeliveryList({ deliveries, may }: { deliveries: readonly Deliver
   return (
     <div className="panel divide-y divide-line">
       {deliveries.map((delivery) => (
-        <details key={delivery.id} className="group">
+        <details
+          key={delivery.id}
+          className="group"
+          open={delivery.id === opened}
+          onToggle={({ currentTarget }) => {
+            if (currentTarget.open) onOpen(delivery.id);
+            else if (delivery.id === opened) onOpen('');
+          }}
+        >
           <summary className="flex list-none flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2 hover:bg-hover">
             <ChevronRight size={13} className="shrink-0 transition-transform group-open:rotate-90" aria-hidden />
             <code className="font-medium">{delivery.event_type}</code>

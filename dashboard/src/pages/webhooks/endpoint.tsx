@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { useParams } from 'wouter';
+import { Link, useParams } from 'wouter';
 import { State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
@@ -12,7 +12,7 @@ import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
-import { request } from '../../server/request.ts';
+import { RequestError, request } from '../../server/request.ts';
 import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
 import { Fact } from '../sessions/facts.tsx';
 import { DeliveryList } from './delivery-list.tsx';
@@ -27,7 +27,18 @@ export default function EndpointPage() {
   if (error !== null && data === undefined)
     return (
       <Page title="Webhook endpoint">
-        <Failure error={error} />
+        {error instanceof RequestError && error.status === 404 ? (
+          <Empty
+            title="There is no endpoint of this id."
+            text={
+              <Link to="/webhooks" className="text-accent underline">
+                All endpoints
+              </Link>
+            }
+          />
+        ) : (
+          <Failure error={error} />
+        )}
       </Page>
     );
   return data === undefined ? <Waiting /> : <Endpoint endpoint={data.webhook_endpoint} />;
@@ -116,9 +127,18 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       >
         {deliveries.error !== null && <Failure error={deliveries.error} />}
         {deliveries.isSuccess && deliveries.items.length === 0 ? (
-          <Empty title="Nothing was sent yet." text="Send a test, or finish a turn in the playground." />
+          <Empty
+            title={state === '' ? 'Nothing was sent yet.' : `No delivery is ${state}.`}
+            text="Finish a turn in the playground, or send a test, here or from a terminal:"
+            command={`npm exec parley -- webhooks test ${endpoint.id}`}
+          />
         ) : (
-          <DeliveryList deliveries={deliveries.items} may={may} />
+          <DeliveryList
+            deliveries={deliveries.items}
+            may={may}
+            opened={query.read('delivery')}
+            onOpen={(delivery) => query.write({ delivery })}
+          />
         )}
         <More pages={deliveries} />
       </Section>
