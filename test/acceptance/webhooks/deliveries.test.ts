@@ -311,6 +311,24 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
     assert.equal((await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body })).status, 422);
 });
 
+test('turns that end while the endpoint is disabled are there for a recovery', async (t) => {
+  const org = await createOrganization(parley);
+  await createAgent(parley, org.key, 'helper', { tools: ['bash'] });
+  const receiver = await startReceiver(t);
+  const endpoint = await createEndpoint(org, receiver, ['turn.completed', 'turn.requires_action']);
+  await parley.call('POST', `${endpoint.path}/disable`, { key: org.key });
+  const from = new Date(Date.now() - 60_000).toISOString();
+  const base = `/${org.slug}/helper/v1/sessions`;
+  const { id } = (await parley.call('POST', base, { key: org.key, body: {} })).body;
+  await parley.call('POST', `${base}/${id}/messages`, { key: org.key, body: { text: '/say hello' } });
+  await parley.call('POST', `${base}/${id}/messages`, { key: org.key, body: { text: '/tool bash {"command":"echo hi"}' } });
+  await parley.call('POST', `${endpoint.path}/enable`, { key: org.key });
+  const recovered = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from } });
+  assert.deepEqual(recovered.body, { recovered: 2 });
+  const received = await receiver.until((all) => all.length === 2);
+  assert.deepEqual(received.map((one) => one.body.type).sort(), ['turn.completed', 'turn.requires_action']);
+});
+
 test('deliveries are listed newest first, in pages, and by state', async (t) => {
   const org = await createOrganization(parley);
   const receiver = await startReceiver(t);
