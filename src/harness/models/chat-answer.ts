@@ -15,36 +15,44 @@ interface OpenCall {
 }
 
 /**
- * Puts one answer together from its chunks. `take` gives the parts that a chunk completes, `finish` the last ones;
- * both throw `ModelError`. `estimate` stands in for a server that counts no tokens.
+ * Puts one answer together from its chunks. `takeAll` gives the parts that chunks complete, and the failure
+ * behind them if there is one; `finish` gives the last ones, or throws `ModelError`. `estimate` stands in for a server that counts no tokens.
  */
 export function createChatAnswer(caller: Caller, estimate: (outputCharacters: number) => { input: number; output: number }) {
   const calls: OpenCall[] = [];
+  const shape = new WordShape();
   let reasoningField: string | undefined;
   let reason: FinishReason | undefined;
   let usage: Record<string, unknown> | undefined;
   let isDone = false;
   let characters = 0;
 
-  function take(data: string): ModelPart[] {
-    if (data === '[DONE]') {
-      isDone = true;
-      return [];
+  function takeAll(chunks: readonly string[]): { parts: ModelPart[]; failure?: unknown } {
+    const parts: ModelPart[] = [];
+    try {
+      for (const data of chunks) {
+        const word = shape.contentOf(data);
+        if (word !== undefined) takeText(word, parts);
+        else if (data === '[DONE]') isDone = true;
+        else takeChunk(JSON.parse(data), parts, data);
+      }
+      return { parts };
+    } catch (failure) {
+      return { parts, failure };
     }
-    return takeChunk(JSON.parse(data));
   }
 
-  function takeChunk(chunk: unknown): ModelPart[] {
-    if (!isRecord(chunk)) return [];
+  function takeChunk(chunk: unknown, parts: ModelPart[], data: string): void {
+    if (!isRecord(chunk)) return;
     if (chunk.error !== undefined && chunk.error !== null) throw failureOf(caller, readFailure(chunk));
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
-    if (!isRecord(choice)) return [];
-    const parts: ModelPart[] = [];
+    if (!isRecord(choice)) return;
     const delta = choice.delta ?? choice.message;
     if (isRecord(delta)) takeDelta(delta, parts);
+    // One that holds nothing else, such as counts that grow, shows how the next words will look.
+    if (isRecord(delta) && !isRecord(chunk.usage) && typeof choice.finish_reason !== 'string') shape.learn(data, delta);
     if (typeof choice.finish_reason === 'string') reason = finishReasons[choice.finish_reason] ?? 'other';
-    return parts;
   }
 
   function takeDelta(delta: Record<string, unknown>, parts: ModelPart[]): void {
@@ -53,19 +61,21 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
       if (typeof thought !== 'string' || thought === '') continue;
       reasoningField = field;
       characters += thought.length;
-      parts.push({ type: 'reasoning-delta', text: thought });
+      addText(parts, 'reasoning-delta', thought);
       // Some servers send the same thought under both names.
       break;
     }
-    if (typeof delta.content === 'string' && delta.content !== '') {
-      endReasoning(parts);
-      characters += delta.content.length;
-      parts.push({ type: 'text-delta', text: delta.content });
-    }
+    if (typeof delta.content === 'string' && delta.content !== '') takeText(delta.content, parts);
     if (Array.isArray(delta.tool_calls)) {
       endReasoning(parts);
       for (const piece of delta.tool_calls) if (isRecord(piece)) takeCallPiece(piece);
     }
+  }
+
+  function takeText(text: string, parts: ModelPart[]): void {
+    endReasoning(parts);
+    characters += text.length;
+    addText(parts, 'text-delta', text);
   }
 
   function takeCallPiece(piece: Record<string, unknown>): void {
@@ -105,7 +115,44 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     return parts;
   }
 
-  return { take, takeChunk, finish, isComplete: () => isDone };
+  return { takeAll, finish, isComplete: () => isDone };
+}
+
+/**
+ * The chunks of an answer mostly differ in their word alone. One that begins and ends like the last that was parsed, with no quote
+ * and no escape in between, is that one with another word, and need not be parsed: a third of what reading a stream costs.
+ */
+class WordShape {
+  private before = '';
+  private after = '';
+
+  learn(data: string, delta: Record<string, unknown>): void {
+    const { content } = delta;
+    const hasMore = Object.entries(delta).some(([key, value]) => key !== 'content' && key !== 'role' && value !== null);
+    if (typeof content !== 'string' || content === '' || hasMore) return;
+    const quoted = `"content":${JSON.stringify(content)}`;
+    const at = data.indexOf(quoted);
+    // Where the same words stand twice it is not said which of them is the delta's.
+    if (at < 0 || data.indexOf('"content"', at + 1) >= 0 || data.lastIndexOf('"content"', at - 1) >= 0) return;
+    this.before = `${data.slice(0, at)}"content":"`;
+    this.after = data.slice(at + quoted.length - 1);
+  }
+
+  contentOf(data: string): string | undefined {
+    const { before, after } = this;
+    if (before === '' || data.length <= before.length + after.length || !data.startsWith(before) || !data.endsWith(after)) return undefined;
+    const word = data.slice(before.length, data.length - after.length);
+    return needsParsing.test(word) ? undefined : word;
+  }
+}
+
+const needsParsing = /["\\\p{Cc}]/u;
+
+/** Text that came together goes on together. */
+function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', text: string): void {
+  const last = parts.at(-1);
+  if (last?.type === type) last.text += text;
+  else parts.push({ type, text });
 }
 
 const finishReasons: Record<string, FinishReason> = {

@@ -35,15 +35,17 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
       const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
       // A server that does not stream answers with the whole message.
       if (response.headers.get('content-type')?.startsWith('application/json') === true) {
-        yield* answer.takeChunk(JSON.parse(await readText(reader, maxBodyBytes)));
+        const { parts, failure } = answer.takeAll([await readText(reader, maxBodyBytes)]);
+        yield* parts;
+        if (failure !== undefined) throw failure;
       } else if (reader !== undefined) {
         const splitter = createEventSplitter();
         while (!answer.isComplete()) {
           const chunk = await reader.read();
           if (signal.aborted) throw signal.reason;
-          for (const data of chunk.done ? splitter.end() : splitter.push(chunk.value)) {
-            for (const part of answer.take(data)) yield part;
-          }
+          const { parts, failure } = answer.takeAll(chunk.done ? splitter.end() : splitter.push(chunk.value));
+          for (const part of parts) yield part;
+          if (failure !== undefined) throw failure;
           if (chunk.done) break;
         }
       }

@@ -192,6 +192,30 @@ test('aborting ends a call that waits and a body that streams, with the reason g
   await assert.rejects(async () => reader?.read(), reason);
 });
 
+test('pieces that come fast are gathered, none is lost, and the first waits for nothing', async () => {
+  const words = Array.from({ length: 200 }, (_, index) => `word ${index}; `);
+  let goOn = () => {};
+  const target = await serve(async (_request, response) => {
+    response.write('first; ');
+    await new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    for (const word of words) {
+      response.write(word);
+      await setImmediate();
+    }
+    response.end();
+  });
+  const response = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  const pieces: string[] = [];
+  for await (const piece of response.body ?? []) {
+    if (pieces.push(Buffer.from(piece).toString()) === 1) goOn();
+  }
+  assert.equal(pieces[0], 'first; ');
+  assert.equal(pieces.slice(1).join(''), words.join(''));
+  assert(pieces.length < words.length / 2, `${words.length} pieces were passed on as ${pieces.length}`);
+});
+
 test('a stream that breaks off is an error, not an end', async () => {
   const target = await serve((_request, response) => {
     response.write('half');

@@ -9,11 +9,8 @@ for (const wire of providerCases) {
       const server = await serveProvider({ body: providerFixture(wire.text) });
       t.after(() => server.close());
       const parts = await collect(modelAt(server.origin, wire).stream(callOf(), neverAborted));
-      assert.deepEqual(parts.slice(0, 2), [
-        { type: 'text-delta', text: 'Grüße, ' },
-        { type: 'text-delta', text: '世界 👋' },
-      ]);
-      assert.deepEqual(parts.slice(2), [{ type: 'finish', reason: 'stop', usage: { input: 142, output: 9, cachedInput: 100 } }]);
+      assert.equal(textOf(parts), 'Grüße, 世界 👋');
+      assert.deepEqual(parts.slice(-1), [{ type: 'finish', reason: 'stop', usage: { input: 142, output: 9, cachedInput: 100 } }]);
     });
 
     test('thinks, and calls two tools with their input read', async (t) => {
