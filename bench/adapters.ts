@@ -22,7 +22,7 @@ async function measureSurfaces(parley: Parley, pids: number[], clients: number, 
   const measured: Row[][] = surfaces.map(() => []);
   for (let round = 0; round < rounds; round += 1) {
     for (const [index, { name, paths, bodies }] of surfaces.entries()) {
-      const plan = { url: parley.url, headers, seconds: seconds / rounds, paths, body: '', bodies };
+      const plan = { url: parley.url, headers, seconds: seconds / rounds, clients, paths, body: '', bodies };
       measured[index]?.push(await measure(name, plan, pids));
     }
   }

@@ -2,12 +2,13 @@
 import { Agent, request } from 'node:http';
 
 export interface LoadPlan {
-  /** One path per client: each client stays in its own session. */
+  clients: number;
+  /** A client's requests go to these in turn: the client's own, one in `clients`. */
   paths: string[];
   url: string;
   headers: Record<string, string>;
   body: string;
-  /** One body per client, where the session is named there. */
+  /** One body per path, where the session is named there. */
   bodies?: string[];
   seconds: number;
 }
@@ -21,11 +22,11 @@ export interface LoadReport {
 }
 
 const plan: LoadPlan = JSON.parse(process.argv[2] ?? '{}');
-const agent = new Agent({ keepAlive: true, maxSockets: plan.paths.length });
+const agent = new Agent({ keepAlive: true, maxSockets: plan.clients });
 const latencies: number[] = [];
 const firstBytes: number[] = [];
 const begun = performance.now();
-await Promise.all(plan.paths.map(runClient));
+await Promise.all(Array.from({ length: plan.clients }, (_, client) => runClient(client)));
 const elapsed = (performance.now() - begun) / 1000;
 const report: LoadReport = {
   turns: latencies.length,
@@ -37,9 +38,10 @@ const report: LoadReport = {
 process.stdout.write(`${JSON.stringify(report)}\n`);
 process.exit(0);
 
-async function runClient(path: string, client: number): Promise<void> {
+async function runClient(client: number): Promise<void> {
   const until = performance.now() + plan.seconds * 1000;
-  while (performance.now() < until) await send(path, plan.bodies?.[client] ?? plan.body);
+  for (let place = client; performance.now() < until; place = (place + plan.clients) % plan.paths.length)
+    await send(plan.paths[place] ?? '', plan.bodies?.[place] ?? plan.body);
 }
 
 function send(path: string, body: string): Promise<void> {

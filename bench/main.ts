@@ -14,6 +14,8 @@ import { measureWebhooks, webhookTable } from './webhooks.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
 const clients = 32;
+/** Enough that no conversation grows long: what goes to the model should be about the same for all. */
+const sessionsPerClient = 20;
 const sections: string[] = [];
 
 const postgres = await startPostgres();
@@ -42,9 +44,10 @@ for (const { name, parley, pids } of engines)
   for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
 say(await measureApprovals(engines));
 say(await measureFanOut(engines));
-await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients);
-await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients);
-await upstreamTurns('The same, one client: the first word', 0, 1);
+await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, false);
+await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients, true);
+await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, true);
+await upstreamTurns('The same, one client: the first word', 0, 1, true);
 say(await measureStreams(10_000));
 
 for (const { parley } of engines) await parley.stop();
@@ -55,7 +58,7 @@ writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
 async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<void> {
   const bare = await startProgram('bare.ts', [mode]);
   const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
-  const rows = [await measure('bare node:http', plan(bare.url, Array(clients).fill('/'), body), [bare.pid])];
+  const rows = [await measure('bare node:http', plan(bare.url, clients, ['/'], body), [bare.pid])];
   await bare.stop();
   for (const engine of engines) rows.push(await measureTurns(engine, body, clients));
   say(table(title, compare(rows)));
@@ -89,19 +92,19 @@ async function longSession(): Promise<void> {
   say(`${lines.join('\n')}\n`);
 }
 
-async function upstreamTurns(title: string, pace: number, count: number): Promise<void> {
+async function upstreamTurns(title: string, pace: number, count: number, stream: boolean): Promise<void> {
   const upstream = await startProgram('upstream.ts', [String(pace)]);
   const bare = await startProgram('bare.ts', ['proxy', upstream.url]);
-  const body = JSON.stringify({ text: 'Hello', stream: true });
-  const rows = [await measure('bare node:http proxy', plan(bare.url, Array(count).fill('/'), body), [bare.pid])];
+  const body = JSON.stringify({ text: 'Hello', stream });
+  const rows = [await measure('bare node:http proxy', plan(bare.url, count, ['/'], body), [bare.pid])];
   for (const engine of engines) {
     await activateUpstream(engine.parley, upstream.url);
     rows.push(await measureTurns(engine, body, count));
   }
   const handRolled = await startProgram('hand-rolled.ts', [postgres.url, upstream.url]);
-  const paths = Array.from({ length: count }, (_, index) => `/sessions/${index}/messages`);
+  const paths = Array.from({ length: count * sessionsPerClient }, (_, index) => `/sessions/${index}/messages`);
   rows.push(
-    await measure('hand-rolled: Fastify, streamText, PostgreSQL', plan(handRolled.url, paths, body), [handRolled.pid, postgres.pid]),
+    await measure('hand-rolled: Fastify, streamText, PostgreSQL', plan(handRolled.url, count, paths, body), [handRolled.pid, postgres.pid]),
   );
   await handRolled.stop();
   say(table(title, compare(rows)));
@@ -110,11 +113,12 @@ async function upstreamTurns(title: string, pace: number, count: number): Promis
 }
 
 async function measureTurns({ name, parley, pids }: (typeof engines)[number], body: string, count: number): Promise<Row> {
-  const sessions = await createSessions(parley, count);
+  const sessions = await createSessions(parley, count * sessionsPerClient);
   return measure(
     name,
     plan(
       parley.url,
+      count,
       sessions.map((id) => `/v1/sessions/${id}/messages`),
       body,
     ),
@@ -122,8 +126,8 @@ async function measureTurns({ name, parley, pids }: (typeof engines)[number], bo
   );
 }
 
-function plan(url: string, paths: string[], body: string) {
-  return { url, paths, headers, body, seconds };
+function plan(url: string, count: number, paths: string[], body: string) {
+  return { url, clients: count, paths, headers, body, seconds };
 }
 
 function median(values: number[]): number {

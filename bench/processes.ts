@@ -73,5 +73,7 @@ function readParent(pid: number): number {
 
 function readCpu(pid: number): number | undefined {
   const fields = readStat(pid);
-  return fields === undefined ? undefined : (Number(fields[11]) + Number(fields[12])) * clockTickMs;
+  if (fields === undefined) return undefined;
+  // Of itself and of the children that it has seen end.
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * clockTickMs;
 }

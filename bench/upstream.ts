@@ -1,21 +1,35 @@
-// A model server that speaks the chat-completions wire: 64 chunks of one word, `pace` milliseconds apart.
+// A model server that speaks the chat-completions wire: 64 chunks of one word, each a write of its own as tokens come, `pace`
+// milliseconds apart; or the same words at once.
 import { createServer } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
 import { listen } from './listen.ts';
 
 const pace = Number(process.argv[2] ?? '0');
 const chunk = (content: string) =>
   `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
-const chunks = Array.from({ length: 64 }, (_, index) => chunk(`word${index} `));
-const finish = `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: { prompt_tokens: 10, completion_tokens: 64, total_tokens: 74 } })}\n\ndata: [DONE]\n\n`;
+const words = Array.from({ length: 64 }, (_, index) => `word${index} `);
+const chunks = words.map(chunk);
+const usage = { prompt_tokens: 10, completion_tokens: 64, total_tokens: 74 };
+const finish = `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage })}\n\ndata: [DONE]\n\n`;
+
+const whole = JSON.stringify({
+  id: 'c',
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: words.join('') }, finish_reason: 'stop' }],
+  usage,
+});
 
 const server = createServer((request, response) => {
-  request.resume();
+  let body = '';
+  request.setEncoding('utf8').on('data', (text) => {
+    body += text;
+  });
   request.on('end', async () => {
+    if (!body.includes('"stream":true')) return void response.writeHead(200, { 'content-type': 'application/json' }).end(whole);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const text of chunks) {
       response.write(text);
-      if (pace > 0) await sleep(pace);
+      await (pace > 0 ? sleep(pace) : nextTick());
     }
     response.end(finish);
   });
