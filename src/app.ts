@@ -58,8 +58,9 @@ export async function createApp(context: Context): Promise<Server> {
   acceptJsonOnly(server);
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
-  server.addHook('onRequest', async (request, reply) => {
+  server.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    done();
   });
   server.addHook('onResponse', async (request, reply) => {
     context.metrics.requestEnded(request.routeOptions.url ?? 'unknown', request.method, reply.statusCode, reply.elapsedTime);

@@ -1,10 +1,13 @@
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 
 export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-' | 'call_' | 'evt_' | 'proc_' | 'rs_' | 'rid_';
 
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 let lastMillisecond = 0;
 let countInMillisecond = 0;
+/** Asking the system for randomness costs more than the rest of an id, so that it is asked for many at a time. */
+const random = Buffer.alloc(12 * 256);
+let randomUsed = random.length;
 
 /** An opaque id that sorts by the time it was made: 48 bits of time, a counter within the millisecond, 60 random bits. */
 export function newId(prefix: IdPrefix, now: number = Date.now()): string {
@@ -13,10 +16,13 @@ export function newId(prefix: IdPrefix, now: number = Date.now()): string {
     lastMillisecond = now;
     countInMillisecond = 0;
   }
-  const random = randomBytes(12);
-  let text = encode(lastMillisecond, 10) + encode(countInMillisecond, 4);
-  for (const byte of random) text += alphabet[byte & 31];
-  return prefix + text;
+  if (randomUsed === random.length) {
+    randomFillSync(random);
+    randomUsed = 0;
+  }
+  let text = prefix + encode(lastMillisecond, 10) + encode(countInMillisecond, 4);
+  for (const end = randomUsed + 12; randomUsed < end; randomUsed += 1) text += alphabet[(random[randomUsed] ?? 0) & 31];
+  return text;
 }
 
 /** When an id was made, in milliseconds. */

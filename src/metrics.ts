@@ -31,16 +31,23 @@ export function createMetrics(): Metrics {
     buckets: seconds,
     registers,
   });
+  const inputTokens = tokens.labels('input');
+  const outputTokens = tokens.labels('output');
+  /** Finding a series by its labels costs more than counting; there are as many as routes times statuses. */
+  const requestSeries = new Map<string, ReturnType<typeof requests.labels>>();
   return {
     registry,
     turnEnded(state, milliseconds) {
       turns.inc({ outcome: state.turn?.ended ?? 'unknown' });
       turnSeconds.observe(milliseconds / 1000);
-      tokens.inc({ kind: 'input' }, state.turn?.usage.input ?? 0);
-      tokens.inc({ kind: 'output' }, state.turn?.usage.output ?? 0);
+      inputTokens.inc(state.turn?.usage.input ?? 0);
+      outputTokens.inc(state.turn?.usage.output ?? 0);
     },
     requestEnded(route, method, status, milliseconds) {
-      requests.observe({ method, route, status: String(status) }, milliseconds / 1000);
+      const name = `${method} ${status} ${route}`;
+      const series = requestSeries.get(name) ?? requests.labels(method, route, String(status));
+      requestSeries.set(name, series);
+      series.observe(milliseconds / 1000);
     },
     gauge(name, help, read) {
       const gauge = new Gauge({

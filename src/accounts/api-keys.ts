@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { type Selectable, sql } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
@@ -29,7 +29,7 @@ export function newApiKeySecret(): string {
 
 /** Keys are random, not chosen, so a plain SHA-256 is enough to keep them unreadable. */
 export function hashOfSecret(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
+  return hash('sha256', secret);
 }
 
 /** `grantable`: what the caller itself may do. */

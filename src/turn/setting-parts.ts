@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
@@ -35,17 +34,20 @@ export function createSettings({ config, database, directory, destinations, mcp,
   close(): void;
 } {
   const shell = createShellPool();
-  const models = new LRUCache<string, Model>({ max: 1_000 });
+  const models = new WeakMap<ModelConfig, { apiKey: string | undefined; model: Model }>();
 
-  /** A model lives as long as its key: a changed key makes another. */
-  async function modelFor(orgId: number, model: ModelConfig): Promise<Model> {
-    const apiKey = await credentialFor(orgId, model.provider);
-    const name = JSON.stringify([orgId, model, apiKey]);
-    const known =
-      models.get(name) ??
-      createModel(model, { apiKey, operatorKey: operatorKey(config, model.provider), fetch: destinations.upstreams.fetch });
-    models.set(name, known);
-    return known;
+  /** A model lives as long as its release is in use and its key is the same. */
+  async function modelFor(orgId: number, modelConfig: ModelConfig): Promise<Model> {
+    const apiKey = await credentialFor(orgId, modelConfig.provider);
+    const known = models.get(modelConfig);
+    if (known !== undefined && known.apiKey === apiKey) return known.model;
+    const model = createModel(modelConfig, {
+      apiKey,
+      operatorKey: operatorKey(config, modelConfig.provider),
+      fetch: destinations.upstreams.fetch,
+    });
+    models.set(modelConfig, { apiKey, model });
+    return model;
   }
 
   const settings = new Settings({
@@ -54,7 +56,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
     prices: config.PARLEY_PRICES,
     modelFor,
     traced: tracing.traced,
-    hasOwnKey: async (orgId, provider) => (await credentialFor(orgId, provider)) !== undefined,
+    hasOwnKey: async (orgId, provider) => (await directory.sealedCredential(orgId, provider)) !== undefined,
     toolsFor(session, release, agent) {
       const { config: pinned, pinnedTools } = release;
       const builtIn = createTools({

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Principal } from '../../accounts/principal.ts';
 import type { Context } from '../../context.ts';
@@ -78,7 +78,7 @@ export function keyFingerprintOf(request: FastifyRequest): string {
 }
 
 function fingerprintOf(request: FastifyRequest, caller: string): string {
-  return createHash('sha256').update(`${caller}\n${request.method} ${request.url}\n`).update(request.rawBody).digest('base64url');
+  return hash('sha256', `${caller}\n${request.method} ${request.url}\n${request.rawBody}`, 'base64url');
 }
 
 async function findKey(context: Context, orgId: number, key: string): Promise<{ fingerprint: string; turn_id: string | null } | undefined> {
