@@ -59,15 +59,16 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
 }
 
 /**
- * The body as it is read: the pieces of one packet together, and those that come faster than `gatherMs` after each other
- * gathered for that long. A model's words are then passed on some at a time, at a fraction of the cost, and none of them later than an
- * eye can tell. The first piece, and one that comes after a pause, waits for nothing.
+ * The body as it is read: the pieces of one packet together, and those that come fast after each other gathered, so that a
+ * model's words are passed on some at a time at a fraction of the cost. A piece waits at most as long as the answer has
+ * taken until then, and never longer than an eye can tell; the first, and one that comes after a pause, waits for nothing.
  */
 class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
   private readonly request: Dispatcher.DispatchController;
   private target: ReadableStreamDefaultController<Uint8Array> | undefined;
   private pieces: Uint8Array[] = [];
+  private readonly begunAt = performance.now();
   private sentAt = Number.NEGATIVE_INFINITY;
   private isGathering = false;
   private isFull = false;
@@ -114,21 +115,22 @@ class AnswerBody {
 
   private send(): void {
     const now = performance.now();
-    const isFast = now - this.sentAt < gatherMs;
+    const patience = Math.min(maxGatherMs, Math.max(1, now - this.begunAt));
+    const isFast = this.isGathering || now - this.sentAt < patience;
     this.sentAt = now;
     const bytes = this.flush();
-    if (this.isOver || !isFast || bytes >= bulkBytes) return;
-    this.isGathering = true;
+    this.isGathering = isFast && bytes < bulkBytes && !this.isOver;
+    if (!this.isGathering) return;
     this.request.pause();
-    setTimeout(() => this.goOn(), gatherMs);
+    setTimeout(() => this.sendGathered(), patience);
   }
 
-  private goOn(): void {
-    this.isGathering = false;
+  private sendGathered(): void {
     if (this.isOver) return;
-    this.sentAt = performance.now();
-    this.flush();
+    // What has come in the meantime is taken at once.
     if (!this.isFull) this.request.resume();
+    if (this.pieces.length > 0) this.send();
+    else this.isGathering = false;
   }
 
   private flush(): number {
@@ -180,7 +182,7 @@ function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readab
   return contentType === null ? { body: stream } : { body: stream, contentType };
 }
 
-const gatherMs = 8;
+const maxGatherMs = 24;
 /** More than words: a download, which nothing should hold up. */
 const bulkBytes = 8 * 1024;
 const bodilessStatuses = new Set([204, 205, 304]);
