@@ -28,7 +28,7 @@ import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { dropLeftovers } from './session/sessions.ts';
 import { createTracing } from './tracing.ts';
-import { holdLeases, type Leases } from './turn/leases.ts';
+import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
 import { Runner, type RunnerParts } from './turn/runner.ts';
@@ -146,6 +146,7 @@ async function assemble(
     feed,
     logger,
     settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
+    isHeld: (turnId) => isHeld(database, processId, turnId),
     onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
     onTurnLeft: tracing.turnEnded,
     onTurnEnded,
@@ -169,7 +170,11 @@ async function assemble(
   runner.onLive = peers.showLive;
   runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
-  const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger);
+  const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger, () => {
+    const doubtful = log.takeDoubtful();
+    for (const sessionId of doubtful) feed.lookAgain(sessionId);
+    if (doubtful.size > 0) log.onWritten(doubtful);
+  });
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
   await dropLeftovers(database.db);

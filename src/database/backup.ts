@@ -29,16 +29,22 @@ export async function backup(config: Config, folder: string): Promise<void> {
   await copyIfThere(join(config.PARLEY_DATA_DIR, 'secret.key'), join(folder, 'secret.key'));
 }
 
-/** The way back, into an empty data directory or an empty PostgreSQL database. */
+/** The way back, into an empty data directory or an empty PostgreSQL database; all of it or nothing. */
 export async function restore(config: Config, folder: string): Promise<void> {
+  const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
+  if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
   if (config.DATABASE_URL !== undefined) {
-    await run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${config.DATABASE_URL}`, join(folder, 'database.dump')]);
+    const options = ['--no-owner', '--exit-on-error', '--single-transaction'];
+    await run('pg_restore', [...options, `--dbname=${config.DATABASE_URL}`, file]).catch((error: unknown) => {
+      throw new Error('pg_restore failed and nothing was changed; restore into an empty database', { cause: error });
+    });
+    await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
   } else {
     const database = join(config.PARLEY_DATA_DIR, 'db');
     if (await isThere(database)) throw new Error(`${database} exists already; restore into an empty PARLEY_DATA_DIR`);
     const { PGlite } = await import('@electric-sql/pglite');
     await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
-    const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(join(folder, 'database.tar.gz')) });
+    const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(file) });
     await pglite.close();
   }
   await copyIfThere(join(folder, 'secret.key'), join(config.PARLEY_DATA_DIR, 'secret.key'));

@@ -1,3 +1,4 @@
+import { errorMessage } from '../errors.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -15,6 +16,8 @@ export interface Bus {
 
 /** Notices longer than this are not taken by PostgreSQL. */
 export const maxNoticeBytes = 7_500;
+
+const silenceMs = 5_000;
 
 /** Alone on its data, nobody else is there to be told. */
 const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
@@ -38,21 +41,36 @@ function postgresBus(database: Database): Bus {
   };
 }
 
-/** Redis carries what is frequent; changes of accounts still come from the database, together with their commit. */
+/**
+ * Redis carries what is frequent; changes of accounts still come from the database, together with their commit. Everyone
+ * listens there too, so that the database stands in while Redis is away.
+ */
 async function redisBus(database: Database, url: string): Promise<Bus> {
   const { createClient } = await import('redis');
   const channel = 'parley';
-  const publisher = createClient({ url });
-  const subscriber = publisher.duplicate();
-  for (const client of [publisher, subscriber]) client.on('error', () => {});
-  await Promise.all([publisher.connect(), subscriber.connect()]);
+  // Asked now and then, a Redis that hangs is found out as one that is gone is.
+  const options = { url, pingInterval: 2_000, socket: { connectTimeout: silenceMs, socketTimeout: silenceMs, reconnectStrategy } };
+  // A notice is for now or never: what cannot be sent at once goes through the database.
+  const publisher = createClient({ ...options, disableOfflineQueue: true, commandsQueueMaxLength: 10_000 });
+  const subscriber = createClient(options);
+  const failure = new Promise<never>((_resolve, reject) => {
+    for (const client of [publisher, subscriber]) client.on('error', reject);
+  });
+  failure.catch(() => {});
+  try {
+    await Promise.race([Promise.all([publisher.connect(), subscriber.connect()]), failure]);
+  } catch (error) {
+    for (const client of [publisher, subscriber]) client.destroy();
+    throw new Error(`REDIS_URL: ${errorMessage(error) || 'Redis is not reachable'}`, { cause: error });
+  }
+  const fallback = postgresBus(database);
   return {
     announcesWrites: false,
-    send: (payload) =>
-      publisher.publish(channel, payload).then(
-        () => {},
-        () => {},
-      ),
+    // What follows goes over the same connection, behind it: nobody needs to wait.
+    async send(payload) {
+      if (!publisher.isReady) return fallback.send(payload);
+      publisher.publish(channel, payload).catch(() => fallback.send(payload));
+    },
     async receive(listener) {
       await database.listen(listener);
       await subscriber.subscribe(channel, listener);
@@ -60,7 +78,10 @@ async function redisBus(database: Database, url: string): Promise<Bus> {
       subscriber.on('ready', () => listener('* reconnected'));
     },
     async close() {
-      await Promise.allSettled([publisher.close(), subscriber.close()]);
+      for (const client of [publisher, subscriber]) client.destroy();
     },
   };
 }
+
+/** Often at first, then twice a second for as long as it takes. */
+const reconnectStrategy = (retries: number) => Math.min(500, 25 * 2 ** Math.min(retries, 10));

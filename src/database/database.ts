@@ -11,6 +11,8 @@ export interface Database {
   prepared<Row>(statement: PreparedStatement, values: unknown[]): Promise<Row[]>;
   /** Runs several statements at once, outside of any transaction of ours. */
   script(sql: string): Promise<void>;
+  /** Works on a connection of its own that may take its time, while no other process of the installation does the same. */
+  exclusively(work: (db: Db, script: (sql: string) => Promise<void>) => Promise<void>): Promise<void>;
   /** Calls back for every notification on the channel `parley`, until closed. */
   listen(receive: (payload: string) => void): Promise<void>;
   notify(payload: string): Promise<void>;
@@ -24,11 +26,29 @@ export interface PreparedStatement {
   text: string;
 }
 
-/** True for a failure of the connection rather than of the statement: the caller may answer 503 and try again. */
-export function isConnectionFailure(error: unknown): boolean {
+/** Classes of SQLSTATE that speak of the server, not of the statement: connection, resources, operator intervention, system. */
+const serverClasses = new Set(['08', '53', '57', '58']);
+/** Besides: a standby or a full disk takes no writes; a statement lost against another one may be tried again. */
+const serverStates = new Set(['25006', '40001', '40P01', '55P03']);
+const socketCodes = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOENT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+]);
+const lostWords =
+  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/;
+
+/** True for a failure of the database rather than of the statement: the caller may answer 503 and try again. Whether it was carried out is open. */
+export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  if (/^(08|57P0)/.test(code) || ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT', 'ENOTFOUND', '53300'].includes(code))
-    return true;
-  return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(error.message);
+  if (socketCodes.has(code) || serverStates.has(code)) return true;
+  if (code.length === 5 && serverClasses.has(code.slice(0, 2))) return true;
+  return lostWords.test(error.message);
 }

@@ -7,17 +7,7 @@ const directory = new URL('../../migrations/', import.meta.url);
 /** Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the other. */
 export async function migrate(database: Database): Promise<void> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
-  if (database.engine === 'pglite') return applyMissing(database.db, files, (text) => database.script(text));
-  await database.db.connection().execute(async (db) => {
-    await sql`select pg_advisory_lock(7265746)`.execute(db);
-    try {
-      await applyMissing(db, files, async (text) => {
-        await sql.raw(text).execute(db);
-      });
-    } finally {
-      await sql`select pg_advisory_unlock(7265746)`.execute(db);
-    }
-  });
+  await database.exclusively((db, script) => applyMissing(db, files, script));
 }
 
 async function applyMissing(db: Db, files: string[], runScript: (text: string) => Promise<void>): Promise<void> {

@@ -37,6 +37,7 @@ export async function wrapPGlite(options: PGliteOptions, onClosed: () => Promise
     async script(sql) {
       await pglite.exec(sql);
     },
+    exclusively: (work) => work(db, async (text) => void (await pglite.exec(text))),
     async listen(receive) {
       await pglite.listen('parley', receive);
     },

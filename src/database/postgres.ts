@@ -1,17 +1,28 @@
+import { Socket } from 'node:net';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import type { Database, PreparedStatement } from './database.ts';
+import { createListener } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
 
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 pg.types.setTypeParser(pg.types.builtins.DATE, (value) => value);
 
+const connectMs = 5_000;
+/** A server that is gone without a word would otherwise be waited for until the kernel gives up, a quarter of an hour later. */
+const silenceMs = 30_000;
+/** Hot statements take milliseconds. Whoever waits behind one that does not come back should hear of it sooner. */
+const hotMs = 10_000;
+/** A process that was halted inside a transaction must not keep the others from its rows. */
+const halted = "set idle_in_transaction_session_timeout = '10s'";
+const migrationLock = 7_265_746;
+
 export async function openPostgres(url: string, poolSize: number): Promise<Database> {
-  const pool = new pg.Pool({ connectionString: url, max: poolSize, connectionTimeoutMillis: 5_000, keepAlive: true });
-  // A connection that breaks while idle is dropped by the pool; the next query opens another.
-  pool.on('error', () => {});
-  // One that breaks while it is in use fails its query; the client reports it once more, which unheard would end the process.
-  pool.on('connect', (client) => client.on('error', () => {}));
+  const pool = openPool(url, {
+    max: poolSize,
+    stream: () => new Socket().setTimeout(silenceMs, giveUp),
+    onConnect: (client) => client.query(halted),
+  });
   await checkServer(pool);
   const listener = createListener(url);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
@@ -19,24 +30,54 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
     engine: 'postgres',
     db,
     async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
-      const result = await pool.query({ name: statement.name, text: statement.text, values });
+      const result = await pool.query(within(hotMs, { name: statement.name, text: statement.text, values }));
       return result.rows as Row[];
     },
     async script(sql) {
       await pool.query(sql);
+    },
+    async exclusively(work) {
+      const patient = openPool(url, { max: 1 });
+      try {
+        await patient.query(`select pg_advisory_lock(${migrationLock})`);
+        // Closing the connection gives the lock back.
+        await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool: patient }) }), async (text) => {
+          await patient.query(text);
+        });
+      } finally {
+        await patient.end();
+      }
     },
     listen: (receive) => listener.start(receive),
     async notify(payload) {
       await pool.query('select pg_notify($1, $2)', ['parley', payload]);
     },
     async ping() {
-      await pool.query('select 1');
+      await pool.query(within(connectMs, { text: 'select 1' }));
     },
     async close() {
       await listener.stop();
       await pool.end();
     },
   };
+}
+
+function openPool(url: string, options: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool({ connectionString: url, connectionTimeoutMillis: connectMs, keepAlive: true, ...options });
+  // A connection that breaks while idle is dropped by the pool; the next query opens another.
+  pool.on('error', () => {});
+  // One that breaks while it is in use fails its query; the client reports it once more, which unheard would end the process.
+  pool.on('connect', (client) => client.on('error', () => {}));
+  return pool;
+}
+
+/** The pool drops the connection of a statement that took longer. */
+function within<Query extends pg.QueryConfig>(milliseconds: number, query: Query): Query {
+  return { ...query, query_timeout: milliseconds };
+}
+
+function giveUp(this: Socket): void {
+  this.destroy(Object.assign(new Error('the database does not answer'), { code: 'ETIMEDOUT' }));
 }
 
 /** A wrong address is found out at the start, in words that name the setting. */
@@ -49,41 +90,4 @@ async function checkServer(pool: pg.Pool): Promise<void> {
     const reason = error instanceof Error ? error.message || ('code' in error ? String(error.code) : error.name) : String(error);
     throw new Error(`DATABASE_URL: ${reason}`, { cause: error });
   }
-}
-
-/** Holds one connection for LISTEN and opens it again when it breaks. Receivers look again after every reconnect. */
-function createListener(url: string): { start(receive: (payload: string) => void): Promise<void>; stop(): Promise<void> } {
-  let client: pg.Client | undefined;
-  let retry: NodeJS.Timeout | undefined;
-  let stopped = false;
-
-  async function connect(receive: (payload: string) => void): Promise<void> {
-    const next = new pg.Client({ connectionString: url, keepAlive: true });
-    next.on('notification', (message) => receive(message.payload ?? ''));
-    next.on('error', () => {});
-    next.on('end', () => {
-      if (!stopped && client === next) reconnect(receive);
-    });
-    await next.connect();
-    client = next;
-    await next.query('listen parley');
-  }
-
-  function reconnect(receive: (payload: string) => void): void {
-    retry = setTimeout(() => {
-      connect(receive).then(
-        () => receive('* reconnected'),
-        () => reconnect(receive),
-      );
-    }, 250);
-  }
-
-  return {
-    start: connect,
-    async stop() {
-      stopped = true;
-      clearTimeout(retry);
-      await client?.end().catch(() => {});
-    },
-  };
 }

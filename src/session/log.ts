@@ -18,6 +18,8 @@ export interface Applied {
   result: OperationResult;
   /** When its batch was written: the time of every event in it. */
   at: Date;
+  /** The answer took longer than a lease lasts: another process may hold the turn by now. */
+  late: boolean;
 }
 
 interface Waiting {
@@ -39,6 +41,7 @@ export class SessionLog {
   /** Told of the sessions that a batch wrote to, once it is durable. */
   onWritten: (sessionIds: Set<string>) => void = () => {};
   private waiting: Waiting[] = [];
+  private doubtful = new Set<string>();
   private writing = false;
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
@@ -60,6 +63,13 @@ export class SessionLog {
         setImmediate(() => void this.writeAll());
       }
     });
+  }
+
+  /** Sessions of writes whose answer was lost since the last call: what was written there, nobody was told. */
+  takeDoubtful(): Set<string> {
+    const doubtful = this.doubtful;
+    if (doubtful.size > 0) this.doubtful = new Set();
+    return doubtful;
   }
 
   async read(sessionId: string, after: number, limit: number): Promise<StoredEvent[]> {
@@ -87,6 +97,7 @@ export class SessionLog {
 
   private async write(batch: Waiting[]): Promise<void> {
     const operations = JSON.stringify(batch.map((entry) => counted(entry.operation)));
+    const asked = performance.now();
     const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [
       operations,
       this.processId,
@@ -95,11 +106,12 @@ export class SessionLog {
     ]);
     if (row === undefined) throw new Error('apply_turn_operations gave no answer');
     const at = new Date(row.answer.at);
+    const late = performance.now() - asked > this.leaseMs;
     this.onWritten(new Set(batch.map((entry) => entry.operation.session)));
     batch.forEach((entry, index) => {
       const result = row.answer.results[index];
       if (result === undefined) entry.reject(new Error('an operation got no answer'));
-      else entry.resolve({ result, at });
+      else entry.resolve({ result, at, late });
     });
   }
 
@@ -107,7 +119,10 @@ export class SessionLog {
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
     const isStatementError = error instanceof Error && 'code' in error && /^(2[0-9]|40|42|P0)/.test(String(error.code));
     if (batch.length === 1 || !isStatementError) {
-      for (const entry of batch) entry.reject(error);
+      for (const entry of batch) {
+        if (!isStatementError) this.doubtful.add(entry.operation.session);
+        entry.reject(error);
+      }
       return;
     }
     for (const entry of batch) await this.write([entry]).catch(entry.reject);

@@ -9,10 +9,18 @@ export interface Leases {
 }
 
 /**
- * Keeps this process's turns its own while it lives, and takes up those of processes that fell silent. On the embedded
- * database nobody else can hold a turn, so that a start takes up at once what the last process left.
+ * Keeps this process's turns its own while it lives, lets go of those that another took over in a silence of ours, and takes
+ * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so that a start takes up at
+ * once what the last process left. `onBeat` is called whenever the database has answered.
  */
-export async function holdLeases(database: Database, runner: Runner, processId: string, leaseMs: number, logger: Logger): Promise<Leases> {
+export async function holdLeases(
+  database: Database,
+  runner: Runner,
+  processId: string,
+  leaseMs: number,
+  logger: Logger,
+  onBeat: () => void,
+): Promise<Leases> {
   if (database.engine === 'pglite') await claim(database, runner, processId, leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
@@ -33,8 +41,11 @@ export async function holdLeases(database: Database, runner: Runner, processId: 
     beating = true;
     try {
       const ids = [...runner.running.keys()];
-      if (ids.length > 0) await renew(database, processId, leaseMs, ids);
+      if (ids.length > 0 && (await renew(database, processId, leaseMs, ids)) < ids.length) {
+        for (const id of await heldElsewhere(database, processId, ids)) runner.lose(id);
+      }
       await claim(database, runner, processId, leaseMs, false);
+      onBeat();
     } catch (error) {
       logger.warn({ err: error }, 'leases were not renewed');
     } finally {
@@ -43,11 +54,33 @@ export async function holdLeases(database: Database, runner: Runner, processId: 
   }
 }
 
-async function renew(database: Database, processId: string, leaseMs: number, ids: string[]): Promise<void> {
-  await sql`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
+async function renew(database: Database, processId: string, leaseMs: number, ids: string[]): Promise<number> {
+  const { numAffectedRows } = await sql`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id = ${processId} and state = 'running'`.execute(
     database.db,
   );
+  return Number(numAffectedRows ?? 0);
+}
+
+/** One that is not ours and still runs; those that have ended or paused are nobody's. */
+async function heldElsewhere(database: Database, processId: string, ids: string[]): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`select id from turns
+    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id <> ${processId} and state = 'running'`.execute(
+    database.db,
+  );
+  return rows.map((row) => row.id);
+}
+
+/** For a process that was halted and cannot know what happened meanwhile. */
+export async function isHeld(database: Database, processId: string, turnId: string): Promise<boolean> {
+  const row = await database.db
+    .selectFrom('turns')
+    .select('id')
+    .where('id', '=', turnId)
+    .where('process_id', '=', processId)
+    .where('state', '=', 'running')
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** Skips what another process is claiming at the same moment. */

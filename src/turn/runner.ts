@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { isConnectionFailure } from '../database/database.ts';
+import { isDatabaseFailure } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
 import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
@@ -25,6 +25,8 @@ export interface RunnerParts {
   logger: Logger;
   /** Undefined when the session is gone. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
+  /** Whether the turn is still this process's to act for. */
+  isHeld(turnId: string): Promise<boolean>;
   onTurnTaken(setting: TurnSetting, turnId: string): void;
   /** It ended, paused, or is no longer ours. */
   onTurnLeft(turnId: string, state: SessionState): void;
@@ -93,6 +95,19 @@ export class Runner {
     const turn = this.running.get(turnId);
     if (turn === undefined) this.interruptedEarly.set(turnId, true);
     else turn.controller.abort(new InterruptReason('interrupted'));
+  }
+
+  /** Another process has taken the turn over: nothing more is done for it here. */
+  lose(turnId: string): void {
+    const turn = this.running.get(turnId);
+    if (turn === undefined) return;
+    this.states.delete(turn.sessionId);
+    turn.controller.abort(new InterruptReason('released'));
+  }
+
+  /** Whether to act on an answer of the log. One that came late, to a process that was halted, may be outdated. */
+  async mayAct(turnId: string, late: boolean): Promise<boolean> {
+    return !late || this.parts.isHeld(turnId);
   }
 
   /** Lets go of every turn without ending it: another process, or the next start, goes on from the log. */
@@ -167,8 +182,8 @@ export class Runner {
         }
         if (step.events.length === 0) continue;
         await this.onStoring(turn.session);
-        const { result, at } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
-        if (result.status === 'lost') {
+        const { result, at, late } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
+        if (result.status === 'lost' || (step.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
           this.states.delete(turn.session);
           return undefined;
         }
@@ -235,7 +250,7 @@ async function nextStep(
     return done ? undefined : value;
   } catch (error) {
     const cause: unknown = signal.aborted ? signal.reason : error;
-    if (isConnectionFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
+    if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
     const isTimeout = cause instanceof InterruptReason && cause.reason === 'timeout';
     if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
     const code = isTimeout ? 'turn_timeout' : 'internal_error';

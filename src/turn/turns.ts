@@ -70,7 +70,7 @@ export class Turns {
     const subscription = this.feed.subscribe(sessionId, admission.live);
     try {
       const turnId = newId('turn_');
-      const { result, at } = await this.log.apply({
+      const { result, at, late } = await this.log.apply({
         kind: 'admit',
         org: orgId,
         session: sessionId,
@@ -84,8 +84,9 @@ export class Turns {
         ...this.reservation(setting, admission.message.text),
       });
       if (result.status === 'started' && result.started !== undefined) {
-        this.runner.beginStarted(result.started, at);
-        return { sessionId, turnId, after: result.started.seq - 1, replay: false, subscription, replayed: false };
+        const mayBegin = await this.runner.mayAct(turnId, late);
+        if (mayBegin) this.runner.beginStarted(result.started, at);
+        return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
       if (result.status === 'queued') return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
       if (result.status === 'replayed' && result.turn !== undefined) {
@@ -109,7 +110,7 @@ export class Turns {
   ): Promise<WatchableTurn & { resolvedSeq: number }> {
     const setting = await this.settings.of(orgId, sessionId);
     if (setting === undefined) throw notFound();
-    const { result, at } = await this.log.apply({
+    const { result, at, late } = await this.log.apply({
       kind: 'resolve',
       org: orgId,
       session: sessionId,
@@ -119,7 +120,7 @@ export class Turns {
     });
     if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
     const turn = await this.watchTurn(result.turn, live);
-    if (result.status === 'resumed') {
+    if (result.status === 'resumed' && (await this.runner.mayAct(result.turn, late))) {
       const events: NewEvent[] = [
         { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
         { type: 'turn-resumed', data: { agent: result.agent ?? '' } },

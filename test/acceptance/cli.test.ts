@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase, engine } from '../support/engine.ts';
+import { createDatabase } from '../support/engine.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
 
@@ -95,31 +95,4 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['doctor']);
   assert.match(doctor.stdout, /MEND {2}server: nothing answers/);
   assert.equal(doctor.code, 1);
-});
-
-test('a backup brings everything back into an empty place', {
-  skip: engine === 'postgres' ? 'pg_dump does it there' : false,
-}, async (t) => {
-  const database = await createDatabase();
-  const folder = mkdtempSync(join(tmpdir(), 'parley-backup-'));
-  t.after(async () => {
-    await database.remove();
-    rmSync(folder, { recursive: true });
-  });
-  const app = await startApp(t, { database });
-  await app.request('POST', '/v1/sessions', { session_id: 'kept' });
-  await app.request('POST', '/v1/sessions/kept/messages', { text: '/say remember me' });
-  await app.request('PUT', '/api/model_credentials/openai', { api_key: 'sk-a-key-that-must-open-again' });
-  await app.close();
-  const target = join(folder, 'data');
-  assert.equal((await run(database.settings, ['backup', join(folder, 'backup')])).code, 0);
-  assert.equal((await run({ PARLEY_DATA_DIR: target }, ['restore', join(folder, 'backup')])).code, 0);
-  const restored = await startApp(t, { database: { settings: { PARLEY_DATA_DIR: target }, remove: async () => {} } });
-  const transcript = await restored.request('GET', '/demo/assistant/v1/sessions/kept/messages');
-  assert.deepEqual((transcript.json as { messages: unknown }).messages, [
-    { role: 'user', text: '/say remember me' },
-    { role: 'assistant', text: 'remember me' },
-  ]);
-  const orgId = (await restored.context.directory.organizationBySlug('demo'))?.id ?? 0;
-  assert.equal(await restored.context.credentialFor(orgId, 'openai'), 'sk-a-key-that-must-open-again');
 });

@@ -57,6 +57,7 @@ async function runFile(file: string, environment: Record<string, string | undefi
   const started = performance.now();
   const output: string[] = [];
   const failures: string[] = [];
+  const seeds = new Set<string>();
   const outcome: Outcome = { passed: 0, failed: 0, skipped: 0 };
   const leaked = new AbortController();
   let ranTests = false;
@@ -75,6 +76,7 @@ async function runFile(file: string, environment: Record<string, string | undefi
     if (type === 'test:complete') underWay.delete(`${data.nesting} ${data.name}`);
     if (type === 'test:stdout' || type === 'test:stderr') output.push(data.message);
     if (type === 'test:diagnostic' && data.message.startsWith('Error:')) output.push(`${data.message}\n`);
+    if (type === 'test:diagnostic' && data.message.startsWith('seed ')) seeds.add(data.message);
     if (type === 'test:pass' && data.name !== file) ranTests = true;
     if (type === 'test:fail') {
       ranTests = true;
@@ -95,12 +97,12 @@ async function runFile(file: string, environment: Record<string, string | undefi
     failures.push('  ✗ the file has no tests');
     Object.assign(outcome, { passed: 0, failed: 1 });
   }
-  report(file, outcome, performance.now() - started, failures, output);
+  report(file, outcome, performance.now() - started, [...seeds].join(', '), failures, output);
   return outcome;
 }
 
-function report(file: string, outcome: Outcome, duration: number, failures: string[], output: string[]): void {
-  const seconds = `${(duration / 1000).toFixed(1)} s`;
+function report(file: string, outcome: Outcome, duration: number, seeds: string, failures: string[], output: string[]): void {
+  const seconds = `${(duration / 1000).toFixed(1)} s${seeds === '' ? '' : `  (${seeds})`}`;
   if (outcome.failed === 0) {
     console.log(`✓ ${file}  ${outcome.passed}${outcome.skipped > 0 ? ` (${outcome.skipped} skipped)` : ''}  ${seconds}`);
     return;

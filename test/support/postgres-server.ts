@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { endWithUs } from './end-with-us.ts';
 import { findPostgres } from './programs.ts';
 
@@ -15,8 +16,8 @@ export interface PostgresServer {
   url: string;
   /** Of the postmaster; every other process of the server is below it. */
   readonly pid: number;
-  /** Ends every connection at once, as a crash would, and comes back on the same port with the same data. */
-  restart(): Promise<void>;
+  /** Ends every connection at once, as a crash would, and comes back, after a while, on the same port with the same data. */
+  restart(downMs?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -58,8 +59,9 @@ export async function startPostgres(more: Record<string, string> = {}): Promise<
     get pid() {
       return server.pid ?? 0;
     },
-    restart: async () => {
+    restart: async (downMs = 0) => {
       await stopServer();
+      await sleep(downMs);
       server = await start();
     },
     stop: async () => {

@@ -24,6 +24,8 @@ export interface ServerProcess {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
   /** Starts it again, on the same data and port, and waits until it is ready. */
   start(settings?: Record<string, string>): Promise<void>;
+  /** The same without the wait: it may be killed before it is ready. */
+  launch(settings?: Record<string, string>): void;
 }
 
 export interface ServerOptions {
@@ -52,6 +54,10 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
     if (options.database === undefined) await database.remove();
   });
 
+  const launch = (settings: Record<string, string> = {}): ChildProcess => {
+    child = spawnServer({ ...database.settings, PORT: String(port), ...options.settings, ...settings }, (text) => printed.push(text));
+    return child;
+  };
   const server: ServerProcess = {
     url,
     apiKey,
@@ -65,10 +71,10 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
       await end('SIGKILL');
     },
     stop: (signal = 'SIGTERM') => end(signal),
-    async start(settings = {}) {
-      child = spawnServer({ ...database.settings, PORT: String(port), ...options.settings, ...settings }, (text) => printed.push(text));
-      await untilReady(url, child, server.output);
+    async start(settings) {
+      await untilReady(url, launch(settings), server.output);
     },
+    launch,
   };
   await server.start();
   return server;

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { isConnectionFailure } from '../../database/database.ts';
+import { isDatabaseFailure } from '../../database/database.ts';
 import { type ErrorKind, ServiceError } from '../../errors.ts';
 import { newRequestId } from '../../ids.ts';
 import type { Logger } from '../../logger.ts';
@@ -78,7 +78,7 @@ const unreadable: Record<string, [status: string, detail: string]> = {
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
-  if (isConnectionFailure(error))
+  if (isDatabaseFailure(error))
     return new ServiceError('unavailable', 'The database is not reachable right now.', { retryAfterSeconds: 1 });
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');

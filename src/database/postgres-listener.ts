@@ -1,0 +1,76 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+
+const connectMs = 5_000;
+const retryMs = 250;
+/** Nothing may come for hours on a connection that only listens: asking now and then tells whether it still could. */
+const checkEveryMs = 5_000;
+const answerMs = 4_000;
+
+export interface Listener {
+  start(receive: (payload: string) => void): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Holds one connection for LISTEN and opens it again when it breaks. Receivers look again after every reconnect. */
+export function createListener(url: string): Listener {
+  let client: pg.Client | undefined;
+  let retry: NodeJS.Timeout | undefined;
+  let check: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  async function connect(receive: (payload: string) => void): Promise<void> {
+    const next = new pg.Client({ connectionString: url, connectionTimeoutMillis: connectMs, query_timeout: answerMs, keepAlive: true });
+    next.on('notification', (message) => receive(message.payload ?? ''));
+    next.on('error', () => {});
+    next.on('end', () => {
+      if (!stopped && client === next) reconnect(receive);
+    });
+    try {
+      await next.connect();
+      await next.query('listen parley');
+    } catch (error) {
+      cut(next);
+      throw error;
+    }
+    if (stopped) return cut(next);
+    client = next;
+    clearInterval(check);
+    check = setInterval(() => void cutIfDead(next), checkEveryMs).unref();
+  }
+
+  function reconnect(receive: (payload: string) => void): void {
+    clearInterval(check);
+    client = undefined;
+    retry = setTimeout(() => {
+      connect(receive).then(
+        () => receive('* reconnected'),
+        () => reconnect(receive),
+      );
+    }, retryMs);
+  }
+
+  return {
+    start: connect,
+    async stop() {
+      stopped = true;
+      clearTimeout(retry);
+      clearInterval(check);
+      // A connection that is dead would not say goodbye.
+      await Promise.race([client?.end().catch(() => {}), sleep(connectMs, undefined, { ref: false })]);
+    },
+  };
+}
+
+async function cutIfDead(client: pg.Client): Promise<void> {
+  try {
+    await client.query('select 1');
+  } catch {
+    cut(client);
+  }
+}
+
+/** Without a goodbye, which could be waited for as long. */
+function cut(client: pg.Client): void {
+  client.connection.stream.destroy();
+}

@@ -1,0 +1,139 @@
+// `parley backup` and `parley restore`: what was there is there again, to the last log entry, and goes on from there.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import pg from 'pg';
+import { startApp, type TestApp } from '../support/app.ts';
+import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
+import { findPostgres } from '../support/programs.ts';
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts');
+const managed = '/demo/assistant/v1/managed-agents/sessions';
+
+test('a backup brings sessions, log, approvals, budget, secrets and the audit chain back into an empty place', async (t) => {
+  const { database, folder, target } = await places(t);
+  const app = await startApp(t, { database });
+  await app.request('POST', '/v1/sessions', { session_id: 'kept', metadata: { end_user_id: 'ann' } });
+  await app.request('POST', '/v1/sessions/kept/messages', { text: '/think aloud\n/say remember me' });
+  await app.request('POST', '/v1/sessions', { session_id: 'asked' });
+  await app.request('POST', '/v1/sessions/asked/messages', { text: '/tool bash {"command":"echo after the restore"}' });
+  await app.request('PUT', '/api/model_credentials/openai', { api_key: 'sk-a-key-that-must-open-again' });
+  await app.request('PUT', '/api/budget', { total_tokens_cap: 100_000 });
+  for (const name of ['first', 'second']) await app.request('POST', '/api/api_keys', { name, scopes: ['agents:read'] });
+  const before = await everything(app);
+  // PostgreSQL is dumped while it serves; the embedded database is one process's own.
+  if (engine === 'pglite') {
+    const refused = await run(database.settings, ['backup', folder]);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /is in use by process \d+; stop it/);
+    await app.close();
+  }
+  const made = await run(database.settings, ['backup', folder]);
+  assert.equal(made.code, 0, made.stderr);
+  if (engine === 'postgres') await app.request('POST', '/v1/sessions/kept/messages', { text: '/say not in the backup' });
+  const back = await run(target.settings, ['restore', folder]);
+  assert.equal(back.code, 0, back.stderr);
+
+  const restored = await startApp(t, { database: target });
+  assert.deepEqual(await everything(restored), before);
+  const verification = (await restored.request('GET', '/api/audit_events/verification')).json as { valid: boolean; checked: number };
+  assert.deepEqual([verification.valid, verification.checked > 4], [true, true]);
+  const orgId = (await restored.context.directory.organizationBySlug('demo'))?.id ?? 0;
+  assert.equal(await restored.context.credentialFor(orgId, 'openai'), 'sk-a-key-that-must-open-again');
+
+  const { request_id: requestId } = before.asked.pending_input;
+  const resolved = await restored.request('PUT', `/v1/sessions/asked/inputs/${requestId}`, { decision: 'approve_once' });
+  assert.match(resolved.text, /bash answered: after the restore/);
+  const said = await restored.request('POST', '/v1/sessions/kept/messages', { text: '/say again' });
+  assert.equal((said.json as { text: string }).text, 'again');
+  const { events } = (await restored.request('GET', `${managed}/kept`)).json as { events: { seq: number }[] };
+  assert.deepEqual(
+    events.map((event) => event.seq),
+    events.map((_event, index) => index + 1),
+  );
+});
+
+test('a place that is not empty is left as it is, and a folder without a backup is named', async (t) => {
+  const { database, folder, target } = await places(t);
+  const app = await startApp(t, { database });
+  await app.request('POST', '/v1/sessions', { session_id: 'mine' });
+  await app.close();
+  const missing = await run(target.settings, ['restore', join(folder, 'nowhere')]);
+  assert.equal(missing.code, 1);
+  assert.match(missing.stderr, /nowhere/);
+  const made = await run(database.settings, ['backup', folder]);
+  assert.equal(made.code, 0, made.stderr);
+  const refused = await run(database.settings, ['restore', folder]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /empty/);
+  const again = await startApp(t, { database });
+  assert.equal((await again.request('GET', '/v1/sessions/mine')).status, 200);
+});
+
+/** What a person would compare: as the API shows it. */
+async function everything(app: TestApp) {
+  const read = async (path: string) => (await app.request('GET', path)).json as ReturnType<typeof JSON.parse>;
+  const [kept, asked, log, askedLog, keys, budget, usage, releases, transcript] = await Promise.all([
+    read('/v1/sessions/kept'),
+    read('/v1/sessions/asked'),
+    read(`${managed}/kept`),
+    read(`${managed}/asked`),
+    read('/api/api_keys?limit=100'),
+    read('/api/budget'),
+    read('/api/usage'),
+    read('/api/agents/assistant/releases'),
+    read('/demo/assistant/v1/sessions/kept/messages'),
+  ]);
+  for (const key of keys.data) key.last_used_at = null;
+  const audit = await app.context.database.db.selectFrom('audit_events').select(['id', 'action', 'hash']).orderBy('id').execute();
+  return { kept, asked, log, askedLog, keys, budget, usage, releases, transcript, audit };
+}
+
+async function places(t: TestContext): Promise<{ database: TestDatabase; folder: string; target: TestDatabase }> {
+  const database = await createDatabase();
+  const parent = mkdtempSync(join(tmpdir(), 'parley-backup-'));
+  const settings = { PARLEY_DATA_DIR: join(parent, 'data') };
+  const folder = join(parent, 'backup');
+  const { DATABASE_URL: url } = database.settings;
+  const remove = async () => {
+    await database.remove();
+    rmSync(parent, { recursive: true });
+  };
+  if (url === undefined) {
+    t.after(remove);
+    return { database, folder, target: { settings, remove: async () => {} } };
+  }
+  const empty = new URL(url);
+  empty.pathname = `${empty.pathname}_restored`;
+  const onServer = async (statement: string) => {
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    await client.query(statement);
+    await client.end();
+  };
+  await onServer(`create database ${empty.pathname.slice(1)}`);
+  t.after(async () => {
+    await onServer(`drop database ${empty.pathname.slice(1)} with (force)`);
+    await remove();
+  });
+  return { database, folder, target: { settings: { ...settings, DATABASE_URL: empty.href }, remove: async () => {} } };
+}
+
+async function run(settings: Record<string, string>, args: string[]): Promise<{ code: number | null; stderr: string }> {
+  // Debian keeps the programs of PostgreSQL off the PATH.
+  const path = engine === 'postgres' ? `${process.env.PATH}${delimiter}${findPostgres()}` : process.env.PATH;
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd: tmpdir(),
+    env: { PATH: path, ...settings },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  return { code, stderr };
+}

@@ -1,0 +1,86 @@
+// The way to PostgreSQL breaks in every manner under mixed load: answers lost after the commit, connections cut, the server gone.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { chances, isLong, seed } from '../../support/chance.ts';
+import { startDatabaseProxy } from '../../support/database-proxy.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
+import { serveKillPoints } from '../../support/kill-points.ts';
+import { mixedLoadSettings, startMixedLoad, wireOf } from '../../support/mixed-load.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import { startServer } from '../../support/server-process.ts';
+import { startReceiver } from '../../support/webhook-receiver.ts';
+
+const skip = engine === 'postgres' ? false : 'the embedded database has no connection to lose';
+const rounds = isLong ? 40 : 2;
+const points = await serveKillPoints();
+after(() => points.close());
+
+test('a database that loses answers, connections and itself costs a 503, and neither a write nor a double effect', {
+  skip,
+  timeout: 60_000 + rounds * 60_000,
+}, async (t) => {
+  t.diagnostic(`seed ${seed}`);
+  const chance = chances(seed);
+  // What it acknowledged must survive its own crash, so that a loss would be ours.
+  const postgres = await startPostgres({ synchronous_commit: 'on' });
+  const shared = process.env.TEST_DATABASE_URL;
+  process.env.TEST_DATABASE_URL = postgres.url;
+  const database = await createDatabase();
+  t.after(async () => {
+    process.env.TEST_DATABASE_URL = shared;
+    await postgres.stop();
+  });
+  const proxy = await startDatabaseProxy(t, postgres.url);
+  const direct = database.settings.DATABASE_URL ?? '';
+  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
+  const settings = { ...mixedLoadSettings, PARLEY_LOG_LEVEL: 'fatal' };
+  const receiver = await startReceiver(t);
+  const servers = [await startServer(t, { database: through, settings }), await startServer(t, { database: through, settings })] as const;
+  const load = await startMixedLoad({ wire: () => wireOf(chance() < 0.5 ? servers[0] : servers[1]), points, receiver });
+  t.after(() => load.abandon());
+  const goesOn = async (more: number) => {
+    const before = load.answered();
+    for (const until = Date.now() + 30_000; load.answered() < before + more; await sleep(5))
+      if (Date.now() > until)
+        throw new Error(`it does not heal: ${JSON.stringify([...load.refused])} ${servers.map((server) => server.output())}`);
+  };
+
+  await goesOn(20);
+  for (let round = 0; round < rounds; round += 1) {
+    // The commit succeeds, the answer is lost: of the log's writes and of the transactions around everything else.
+    proxy.loses = (request) => (request.includes('apply-operations') && chance() < 0.2) || (/commit\0/.test(request) && chance() < 0.2);
+    const lost = proxy.lost;
+    await goesOn(20);
+    assert.ok(proxy.lost > lost, 'no answer was lost');
+    proxy.loses = () => false;
+    for (let cut = 0; cut < 4; cut += 1) {
+      await sleep(chance() * 150);
+      if (cut % 2 === 0) proxy.cutAll();
+      else await terminateAll(direct);
+      await goesOn(5);
+    }
+    await postgres.restart(chance() * 1_500);
+    await goesOn(10);
+    // Nothing comes back, and nothing breaks either.
+    proxy.hold();
+    await sleep(isLong ? 15_000 : 1_000);
+    proxy.release();
+    await goesOn(10);
+  }
+  await load.stop();
+  await load.check();
+  for (const server of servers) assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  t.diagnostic(`${load.answered()} answered, refused: ${JSON.stringify([...load.refused])}, ${proxy.lost} answers lost after their commit`);
+});
+
+/** As an administrator would, or a failover. */
+async function terminateAll(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(
+    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  );
+  await client.end();
+}

@@ -1,0 +1,169 @@
+// A process that is halted (SIGSTOP, a suspended machine, a long pause of its host) for longer than its leases last, and then wakes.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, describe, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isLong } from '../../support/chance.ts';
+import { clientOf, type LogEntry, type TestClient } from '../../support/client.ts';
+import { type DatabaseProxy, startDatabaseProxy } from '../../support/database-proxy.ts';
+import { createDatabase, engine, type TestDatabase } from '../../support/engine.ts';
+import { serveKillPoints } from '../../support/kill-points.ts';
+import { mixedLoadSettings } from '../../support/mixed-load.ts';
+import { type ServerProcess, startServer } from '../../support/server-process.ts';
+
+const haltMs = isLong ? 60_000 : 8_000;
+const leaseMs = 1_000;
+const settings = { ...mixedLoadSettings, PARLEY_LEASE_MS: String(leaseMs) };
+const points = await serveKillPoints();
+after(() => points.close());
+
+test('an embedded server that was halted goes on where it was', { skip: engine === 'postgres', timeout: haltMs + 60_000 }, async (t) => {
+  const server = await startServer(t, { settings });
+  const client = clientOf(server);
+  await client.send('POST', '/v1/sessions', { session_id: 'halted' });
+  const answer = client.send('POST', '/v1/sessions/halted/messages', { text: '/delay 20\n/words 40' });
+  await until(async () => (await logOf(client, 'halted')).length >= 2);
+  await halt(server, haltMs / 4);
+  assert.equal((await answer).status, 200);
+  const log = await logOf(client, 'halted');
+  assert.deepEqual(
+    log.map((entry) => entry.type),
+    ['user.message', 'session.status_running', 'agent.message', 'session.status_idle'],
+  );
+});
+
+describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency: 3, timeout: haltMs + 90_000 }, () => {
+  test('its turn is taken over, and when it wakes it adds nothing and serves again', async (t) => {
+    const { halted, other, one, two } = await startTwo(t);
+    await one.send('POST', '/v1/sessions', { session_id: 'words' });
+    const answer = one.send('POST', '/v1/sessions/words/messages', { text: '/delay 40\n/words 50' });
+    await until(async () => (await logOf(two, 'words')).length >= 2);
+    const waking = halt(halted, haltMs);
+    await until(async () => (await logOf(two, 'words')).at(-1)?.type === 'session.status_idle');
+    const log = await logOf(two, 'words');
+    await waking;
+    assert.equal((await answer).status, 200, 'whoever waited at the halted process gets the answer of the other');
+    // Its next beat comes within a quarter of a lease; a turn of its own follows the one that was taken from it.
+    assert.equal((await one.send('POST', '/v1/sessions/words/messages', { text: '/say again' })).body.text, 'again');
+    await sleep(leaseMs);
+    const whole = await logOf(two, 'words');
+    assert.deepEqual(whole.slice(0, log.length), log);
+    assert.equal(whole.length, log.length + 4);
+    assertSound(whole);
+    assert.equal((await fetch(`${other.url}/readyz`)).status, 200);
+  });
+
+  test('a tool call that it had recorded, and that another has given up since, is not run when it wakes', async (t) => {
+    const { halted, one, two, proxy } = await startTwo(t);
+    await one.send('POST', '/demo/shop/v1/sessions', { session_id: 'tool' });
+    // Halted with the commit under way: the answer waits for it to wake.
+    const waking = new Promise<void>((resolve, reject) => {
+      let isHalted = false;
+      proxy.loses = (request) => {
+        if (!isHalted && request.includes('apply-operations') && request.includes('"tool-called"')) {
+          isHalted = true;
+          halt(halted, haltMs).then(resolve, reject);
+        }
+        return false;
+      };
+    });
+    const marker = `halted${process.pid}`;
+    const answer = one.send('POST', '/demo/shop/v1/sessions/tool/messages', { text: `charge ${marker}` });
+    await until(async () => (await logOf(two, 'tool', 'shop')).at(-1)?.type === 'session.status_idle');
+    const log = await logOf(two, 'tool', 'shop');
+    assert.match(String(log.find((entry) => entry.type === 'agent.tool_result')?.output), /outcome is unknown/);
+    await waking;
+    assert.equal((await answer).status, 200);
+    await sleep(leaseMs);
+    assert.equal(points.runs.get(marker), undefined, 'nobody expects it any more');
+    assert.deepEqual(await logOf(two, 'tool', 'shop'), log);
+    assertSound(log);
+  });
+
+  test('rows that it had locked in a transaction are free again, and the transaction is undone', async (t) => {
+    const { halted, one, two, proxy } = await startTwo(t);
+    // Between the statements of a change: the audit chain of the org is locked then.
+    const waking = new Promise<void>((resolve, reject) => {
+      let isHalted = false;
+      proxy.loses = (request) => {
+        if (!isHalted && /insert into "audit_events"/.test(request)) {
+          isHalted = true;
+          halt(halted, Math.max(haltMs, 14_000)).then(resolve, reject);
+        }
+        return false;
+      };
+    });
+    const cut = one.send('POST', '/api/api_keys', { name: 'Halted', scopes: [] });
+    await until(async () => (await stateOf(halted)) === 'T');
+    const made = await two.send('POST', '/api/api_keys', { name: 'Other', scopes: [] });
+    assert.equal(made.status, 201, 'another process is not held up for good');
+    await waking;
+    const { status, headers } = await cut;
+    assert.equal(status, 503);
+    assert.match(headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    const { body } = await two.send('GET', '/api/api_keys?limit=100');
+    const names = (body.data as { name: string }[]).map((key) => key.name);
+    assert.deepEqual([names.includes('Halted'), names.includes('Other')], [false, true]);
+    assert.equal((await two.send('GET', '/api/audit_events/verification')).body.valid, true);
+  });
+});
+
+interface Fleet {
+  database: TestDatabase;
+  halted: ServerProcess;
+  other: ServerProcess;
+  one: TestClient;
+  two: TestClient;
+  /** Between the process that is halted and the database. */
+  proxy: DatabaseProxy;
+}
+
+async function startTwo(t: TestContext): Promise<Fleet> {
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const direct = database.settings.DATABASE_URL ?? '';
+  const proxy = await startDatabaseProxy(t, direct);
+  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
+  const other = await startServer(t, { database, settings });
+  const halted = await startServer(t, { database: through, settings });
+  const two = clientOf(other);
+  await two.send('POST', '/api/agents', { slug: 'shop', name: 'Shop' });
+  await two.send('POST', '/api/agents/shop/releases', { ...points.release, activate: true });
+  await until(async () => {
+    const { body } = await two.send('GET', '/api/agents/shop/releases/1');
+    return (body.release as { state: string }).state === 'materialized';
+  });
+  return { database, halted, other, one: clientOf(halted), two, proxy };
+}
+
+async function halt(server: ServerProcess, milliseconds: number): Promise<void> {
+  process.kill(server.pid, 'SIGSTOP');
+  try {
+    await sleep(milliseconds);
+  } finally {
+    process.kill(server.pid, 'SIGCONT');
+  }
+}
+
+/** The state letter of the process, as Linux tells it. */
+async function stateOf(server: ServerProcess): Promise<string> {
+  return (await readFile(`/proc/${server.pid}/stat`, 'utf8')).split(') ')[1]?.[0] ?? '';
+}
+
+async function logOf(client: TestClient, id: string, agent = 'assistant'): Promise<LogEntry[]> {
+  return ((await client.send('GET', `/demo/${agent}/v1/managed-agents/sessions/${id}`)).body.events ?? []) as LogEntry[];
+}
+
+function assertSound(log: LogEntry[]): void {
+  assert.deepEqual(
+    log.map((entry) => entry.seq),
+    log.map((_entry, index) => index + 1),
+  );
+  const count = (type: string) => log.filter((entry) => entry.type === type).length;
+  assert.equal(count('session.status_idle') + count('session.error'), count('user.message'));
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 45_000; !(await isSo()); await sleep(20))
+    if (Date.now() > end) throw new Error('it did not come to be within 45 s');
+}

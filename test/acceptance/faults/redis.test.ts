@@ -1,0 +1,103 @@
+// Two processes on one PostgreSQL whose notices go through Redis, which may go away at any moment: it only carries, it keeps nothing.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chances, isLong, seed } from '../../support/chance.ts';
+import { clientOf, type LogEntry, type TestClient } from '../../support/client.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
+import { type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { type ServerProcess, spawnServer, startServer } from '../../support/server-process.ts';
+import { until } from '../../support/turns.ts';
+
+const skip = engine === 'pglite' ? 'the embedded database takes one process' : false;
+const outages = isLong ? 30 : 3;
+const managed = '/demo/assistant/v1/managed-agents/sessions';
+
+test('live text and wake-ups cross through Redis, and nothing is lost or late when Redis hangs, crashes and comes back', {
+  skip,
+}, async (t) => {
+  t.diagnostic(`seed ${seed}`);
+  const chance = chances(seed);
+  const redis = await startRedis(t);
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const settings = { REDIS_URL: redis.url, PARLEY_LEASE_MS: '1500', PARLEY_LOG_LEVEL: 'error' };
+  const first = await startServer(t, { database, settings });
+  const second = await startServer(t, { database, settings });
+  const [one, two] = [clientOf(first), clientOf(second)];
+
+  await one.send('POST', '/v1/sessions', { session_id: 'live' });
+  assert.ok((await deltasOf(one, second, 'live')) > 1, 'live text crosses through Redis');
+
+  await one.send('POST', '/v1/sessions', { session_id: 'watched' });
+  const abort = new AbortController();
+  const seen: LogEntry[] = [];
+  const watching = collect(two.follow('assistant', 'watched', 0, abort.signal), seen);
+  let sent = 0;
+  const say = async (): Promise<void> => {
+    sent += 1;
+    const answer = await one.send('POST', `${managed}/watched/events`, { type: 'user.message', text: `/say ${sent}` });
+    assert.equal(answer.status, 202);
+    await arrival(seen, sent, `message ${sent}`);
+  };
+  await say();
+  for (let outage = 0; outage < outages; outage += 1) {
+    const isHang = outage % 3 === 2;
+    if (isHang) process.kill(redis.pid, 'SIGSTOP');
+    else await redis.stop();
+    if (!isHang) await say();
+    await sleep(chance() * 200);
+    if (!isHang) assert.equal((await one.send('POST', '/v1/sessions/live/messages', { text: '/say still here' })).status, 200);
+    await restore(redis, isHang);
+    await say();
+  }
+  abort.abort();
+  await watching;
+  assert.deepEqual(
+    seen.map((entry) => entry.seq),
+    seen.map((_entry, index) => index + 1),
+  );
+  await until(async () => (await deltasOf(one, second, 'live')) > 1);
+});
+
+test('a Redis that is not there stops the start with a line that names the setting', { skip }, async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const printed: string[] = [];
+  const settings = { ...database.settings, PORT: '0', REDIS_URL: 'redis://127.0.0.1:1' };
+  const child = spawnServer(settings, (text) => printed.push(text));
+  const code = await new Promise((resolve) => child.once('exit', resolve));
+  assert.equal(code, 1);
+  assert.match(printed.join(''), /^parley: REDIS_URL: .+\n$/);
+});
+
+async function restore(redis: RedisServer, isHang: boolean): Promise<void> {
+  if (isHang) process.kill(redis.pid, 'SIGCONT');
+  else await redis.start();
+}
+
+/** How many pieces of a turn of one process are seen at the other. */
+async function deltasOf(one: TestClient, other: ServerProcess, id: string): Promise<number> {
+  const headers = { authorization: `Bearer ${other.apiKey}` };
+  const log = (await one.send('GET', `${managed}/${id}`)).body.events as LogEntry[];
+  const url = `${other.url}${managed}/${id}/events/stream?deltas=true&until=idle&after=${log.length}`;
+  const response = await fetch(url, { headers });
+  const text = response.text();
+  await one.send('POST', `/v1/sessions/${id}/messages`, { text: '/delay 30\n/words 20' });
+  return (await text).split('event: agent.message_delta').length - 1;
+}
+
+/** Without a notice it would come only with the next one. */
+async function arrival(seen: LogEntry[], turns: number, what: string): Promise<void> {
+  const ended = () => seen.filter((entry) => entry.type === 'session.status_idle').length;
+  for (const end = Date.now() + 8_000; ended() < turns; await sleep(5))
+    if (Date.now() > end) throw new Error(`${what} did not reach the other process: ${JSON.stringify(seen.at(-1))}`);
+}
+
+async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Promise<void> {
+  try {
+    for await (const entry of entries) into.push(entry);
+  } catch {
+    // Aborted by the test.
+  }
+}

@@ -1,0 +1,115 @@
+// A way to PostgreSQL that loses what a test wants to be lost: connections, or the answer to a statement that was carried out.
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import type { Owner } from './app.ts';
+
+export interface DatabaseProxy {
+  /** The same database, through the proxy. */
+  url(database: string): string;
+  /** Decides for each request to the database whether its answer is lost: it is carried out, and the connection breaks before anyone hears. */
+  loses: (request: string) => boolean;
+  /** How many answers were lost so. */
+  readonly lost: number;
+  /** Ends every connection that is open now. */
+  cutAll(): void;
+  /** Lets nothing through in either direction until released: a network that swallows packets. */
+  hold(): void;
+  release(): void;
+}
+
+/** PostgreSQL's ReadyForQuery outside of a transaction: what was asked for is committed. */
+const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
+
+export async function startDatabaseProxy(owner: Owner, server: string): Promise<DatabaseProxy> {
+  const target = new URL(server);
+  const open = new Set<Link>();
+  let isHeld = false;
+  let lost = 0;
+  const proxy: DatabaseProxy = {
+    url(database) {
+      const url = new URL(database);
+      url.port = String(port);
+      return url.href;
+    },
+    loses: () => false,
+    get lost() {
+      return lost;
+    },
+    cutAll() {
+      for (const link of open) link.cut();
+    },
+    hold() {
+      isHeld = true;
+      for (const link of open) link.hold();
+    },
+    release() {
+      isHeld = false;
+      for (const link of open) link.release();
+    },
+  };
+  const listener = createServer((client) => {
+    const link = new Link(client, connect(Number(target.port), target.hostname), (request) => proxy.loses(request));
+    link.onLost = () => {
+      lost += 1;
+    };
+    link.onEnd = () => open.delete(link);
+    open.add(link);
+    if (isHeld) link.hold();
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const address = listener.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  owner.after(async () => {
+    listener.close();
+    proxy.cutAll();
+  });
+  return proxy;
+}
+
+/** One connection through the proxy. */
+class Link {
+  onLost = () => {};
+  onEnd = () => {};
+  private readonly client: Socket;
+  private readonly server: Socket;
+  private isLosing = false;
+  /** The last bytes of the answer that is being lost: its end may be split. */
+  private tail: Buffer = Buffer.alloc(0);
+
+  constructor(client: Socket, server: Socket, loses: (request: string) => boolean) {
+    this.client = client;
+    this.server = server;
+    client.on('data', (chunk) => {
+      if (!this.isLosing && loses(chunk.toString('latin1'))) this.isLosing = true;
+      server.write(chunk);
+    });
+    server.on('data', (chunk) => {
+      if (!this.isLosing) return void client.write(chunk);
+      this.tail = Buffer.concat([this.tail, chunk]).subarray(-64);
+      if (!this.tail.includes(readyForQuery)) return;
+      this.onLost();
+      this.cut();
+    });
+    for (const socket of [client, server]) {
+      socket.on('error', () => {});
+      socket.on('close', () => this.cut());
+    }
+  }
+
+  hold(): void {
+    this.client.pause();
+    this.server.pause();
+  }
+
+  release(): void {
+    this.client.resume();
+    this.server.resume();
+  }
+
+  cut(): void {
+    this.client.destroy();
+    this.server.destroy();
+    this.onEnd();
+  }
+}

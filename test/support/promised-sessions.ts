@@ -1,0 +1,156 @@
+// What clients were promised about sessions, and whether the log keeps it.
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { clientOf, type LogEntry } from './client.ts';
+import type { Wire } from './wire.ts';
+
+const patienceMs = 60_000;
+
+/** One session: the messages that were acknowledged and the answers that were given. */
+export class Promised {
+  readonly id: string;
+  readonly agent: string;
+  wasApproved = false;
+  readonly texts = new Map<string, string | undefined>();
+  readonly seen: LogEntry[] = [];
+  private readonly wire: () => Wire;
+  private isOver = false;
+  private following: Promise<void> | undefined;
+
+  constructor(wire: () => Wire, id: string, agent: string) {
+    this.wire = wire;
+    this.id = id;
+    this.agent = agent;
+  }
+
+  /** The message was acknowledged; with an answer, that too was given to the client. */
+  promise(text: string, answer?: string): void {
+    this.texts.set(text, answer);
+  }
+
+  /** Watches from now on, over every break, resuming after the last entry seen. */
+  follow(): void {
+    this.following = (async () => {
+      while (!this.isOver) {
+        const abort = new AbortController();
+        const timer = setTimeout(() => abort.abort(), 2_000);
+        const { url, key } = this.wire();
+        try {
+          const entries = clientOf({ url, apiKey: key }).follow(this.agent, this.id, this.seen.at(-1)?.seq ?? 0, abort.signal);
+          for await (const entry of entries) if (entry.type !== 'stream.closed') this.seen.push(entry);
+        } catch {
+          // Broken or cut: the next round resumes.
+        }
+        clearTimeout(timer);
+        await sleep(20);
+      }
+    })();
+  }
+
+  abandon(): void {
+    this.isOver = true;
+  }
+
+  /** Waits for the session to rest; then every promise is held against its log. */
+  async check(runs: Map<string, number>): Promise<LogEntry[]> {
+    const log = await this.settled();
+    const where = `${this.id}: ${JSON.stringify(log.slice(-6))}`;
+    assert.deepEqual(
+      log.map((entry) => entry.seq),
+      log.map((_entry, index) => index + 1),
+      `a gap or a duplicate in ${where}`,
+    );
+    const of = (type: string) => log.filter((entry) => entry.type === type);
+    const messages = of('user.message').map((entry) => String(entry.text));
+    assert.equal(new Set(messages).size, messages.length, `a message is there twice in ${where}`);
+    const said = new Set(of('agent.message').map((entry) => entry.text));
+    for (const [text, answer] of this.texts) {
+      assert.ok(messages.includes(text), `${this.id}: "${text}" was acknowledged and is gone`);
+      if (answer !== undefined) assert.ok(said.has(answer), `${this.id}: the answer "${answer}" was given and is gone`);
+    }
+    const isEnd = (entry: LogEntry) =>
+      entry.type === 'session.error' || (entry.type === 'session.status_idle' && entry.stop_reason !== 'requires_action');
+    if (this.wasApproved || this.agent === 'assistant')
+      assert.equal(log.filter(isEnd).length, messages.length, `a turn without one end in ${where}`);
+    this.checkTools(log, runs);
+    await this.checkWatcher(log);
+    return log;
+  }
+
+  private checkTools(log: LogEntry[], runs: Map<string, number>): void {
+    const calls = log.filter((entry) => entry.type === 'agent.tool_use');
+    const results = log.filter((entry) => entry.type === 'agent.tool_result');
+    if (this.wasApproved)
+      assert.deepEqual(
+        results.map((entry) => entry.tool_use_id),
+        calls.map((entry) => entry.tool_use_id),
+        `${this.id}: every call has one result`,
+      );
+    for (const { output, tool_use_id: id } of results) {
+      const call = calls.find((entry) => entry.tool_use_id === id);
+      const marker = (call?.input as { marker?: string } | undefined)?.marker ?? '';
+      if (!/unknown/.test(String(output))) assert.equal(runs.get(marker), 1, `${this.id}: a result without a run: ${output}`);
+    }
+  }
+
+  /** Whoever watched all the while has seen the whole log, each entry once. */
+  private async checkWatcher(log: LogEntry[]): Promise<void> {
+    if (this.following === undefined) return;
+    for (const until = Date.now() + 10_000; this.seen.length < log.length && Date.now() < until; ) await sleep(20);
+    this.isOver = true;
+    await this.following;
+    assert.deepEqual(this.seen, log, `a watcher of ${this.id} missed or repeated something`);
+  }
+
+  private async settled(): Promise<LogEntry[]> {
+    const path = `/demo/${this.agent}/v1/managed-agents/sessions/${this.id}`;
+    let last = '';
+    for (const until = Date.now() + patienceMs; Date.now() < until; await sleep(50)) {
+      const answer = await this.wire()
+        .get(path)
+        .catch(() => undefined);
+      last = answer?.text ?? '';
+      if (answer?.status === 200 && answer.body.status === 'idle') return answer.body.events;
+    }
+    throw new Error(`${this.id} did not come to rest: ${last.slice(-800)}`);
+  }
+}
+
+export class PromisedSessions {
+  private readonly wire: () => Wire;
+  private readonly sessions = new Map<string, Promised>();
+
+  constructor(wire: () => Wire) {
+    this.wire = wire;
+  }
+
+  add(id: string, agent = 'assistant'): Promised {
+    const promised = new Promised(this.wire, id, agent);
+    this.sessions.set(id, promised);
+    return promised;
+  }
+
+  abandon(): void {
+    for (const promised of this.sessions.values()) promised.abandon();
+  }
+
+  ids(): string[] {
+    return [...this.sessions.keys()];
+  }
+
+  /** The turns that ended, and the tokens that their ends name. */
+  async check(runs: Map<string, number>): Promise<{ turns: string[]; tokens: number }> {
+    const turns: string[] = [];
+    let tokens = 0;
+    for (const promised of this.sessions.values()) {
+      const log = await promised.check(runs);
+      for (const { type, stop_reason: reason, turn_id: turn, usage } of log) {
+        if (type !== 'session.error' && type !== 'session.status_idle') continue;
+        if (reason === 'requires_action') continue;
+        turns.push(String(turn));
+        tokens += (usage as { total_tokens: number } | undefined)?.total_tokens ?? 0;
+      }
+    }
+    return { turns, tokens };
+  }
+}
