@@ -1,8 +1,9 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { type Config, ConfigError } from '../config.ts';
+import { prepareDataDirectory } from '../database/data-directory.ts';
 import type { Database } from '../database/database.ts';
 
 /**
@@ -84,7 +85,7 @@ async function readKey(file: string): Promise<Buffer | undefined> {
 }
 
 async function generateKey(directory: string, file: string): Promise<Buffer> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await prepareDataDirectory(directory);
   const key = randomBytes(32);
   try {
     await writeFile(file, `${key.toString('base64')}\n`, { flag: 'wx', mode: 0o600 });

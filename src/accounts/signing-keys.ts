@@ -29,7 +29,8 @@ export class SigningKeys {
   readonly #box: SecretBox;
   #current: SigningKey | undefined;
   #public = new Map<string, { jwk: JWK; key: CryptoKey }>();
-  #readAt = 0;
+  /** By a clock that never jumps. */
+  #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
 
   constructor(database: Database, box: SecretBox) {
@@ -39,14 +40,14 @@ export class SigningKeys {
 
   async current(): Promise<SigningKey> {
     // A rotation by another process is seen within a minute; until then the retired key still verifies.
-    if (this.#current === undefined || Date.now() - this.#readAt > 60_000) await this.#read();
+    if (this.#current === undefined || performance.now() - this.#readAt > 60_000) await this.#read();
     if (this.#current === undefined) throw new Error('there is no signing key');
     return this.#current;
   }
 
   /** The public key of that id, or undefined. An unknown id looks in the database at most once a second. */
   async verifying(kid: string): Promise<CryptoKey | undefined> {
-    if (!this.#public.has(kid) && Date.now() - this.#readAt > 1_000) await this.#read();
+    if (!this.#public.has(kid) && performance.now() - this.#readAt > 1_000) await this.#read();
     return this.#public.get(kid)?.key;
   }
 
@@ -89,7 +90,7 @@ export class SigningKeys {
     if (signing === undefined) throw new Error('there is no signing key');
     const privateJwk: JWK = JSON.parse(this.#box.open(signing.sealed, context));
     this.#current = { kid: signing.kid, privateKey: await keyFrom(privateJwk) };
-    this.#readAt = now;
+    this.#readAt = performance.now();
   }
 
   /** Several processes may try at once; the first one's key is everybody's. */

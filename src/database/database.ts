@@ -24,10 +24,11 @@ export interface Database {
 export interface PreparedStatement {
   name: string;
   text: string;
+  writes?: true;
 }
 
-/** Classes of SQLSTATE that speak of the server, not of the statement: connection, resources, operator intervention, system. */
-const serverClasses = new Set(['08', '53', '57', '58']);
+/** Classes of SQLSTATE that speak of the server, not of the statement: connection, login, database, resources, operator, system. */
+const serverClasses = new Set(['08', '28', '3D', '53', '57', '58']);
 /** Besides: a standby or a full disk takes no writes; a statement lost against another one may be tried again. */
 const serverStates = new Set(['25006', '40001', '40P01', '55P03']);
 const socketCodes = new Set([

@@ -1,9 +1,10 @@
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PGlite, type PGliteOptions, types } from '@electric-sql/pglite';
 import { Kysely, PGliteDialect } from 'kysely';
+import { prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
+import { watchDiskSpace } from './disk-space.ts';
 import type { Schema } from './schema.ts';
 
 const parsers = {
@@ -13,24 +14,30 @@ const parsers = {
 
 /** The embedded engine: one connection, on this thread, in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
-  await mkdir(dataDirectory, { recursive: true, mode: 0o700 });
+  await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
   try {
-    return await wrapPGlite({ dataDir: join(dataDirectory, 'db') }, release);
+    return await wrapPGlite({ dataDir: join(dataDirectory, 'db') }, watchDiskSpace(dataDirectory), release);
   } catch (error) {
     await release();
     throw error;
   }
 }
 
-/** Opens PGlite with any options; tests load a prepared data directory this way. */
-export async function wrapPGlite(options: PGliteOptions, onClosed: () => Promise<void> = async () => {}): Promise<Database> {
+/** Opens PGlite with any options; tests keep one in memory this way. */
+export async function wrapPGlite(
+  options: PGliteOptions,
+  checkSpace: () => void = () => {},
+  onClosed: () => Promise<void> = async () => {},
+): Promise<Database> {
+  checkSpace();
   const pglite = await PGlite.create({ ...options, parsers });
-  const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite }) });
+  const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: sparing(pglite, checkSpace) }) });
   return {
     engine: 'pglite',
     db,
     async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
+      if (statement.writes) checkSpace();
       const result = await pglite.query<Row>(statement.text, values);
       return result.rows;
     },
@@ -45,6 +52,7 @@ export async function wrapPGlite(options: PGliteOptions, onClosed: () => Promise
       await pglite.query('select pg_notify($1, $2)', ['parley', payload]);
     },
     async ping() {
+      checkSpace();
       await pglite.query('select 1');
     },
     async close() {
@@ -53,3 +61,19 @@ export async function wrapPGlite(options: PGliteOptions, onClosed: () => Promise
     },
   };
 }
+
+/** Writes are refused while the disk is nearly full; reads go on. A transaction is for writing. */
+function sparing(pglite: PGlite, checkSpace: () => void): PGlite {
+  return new Proxy(pglite, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (name === 'transaction' || (name === 'query' && isWrite.test(String(args[0])))) checkSpace();
+        return Reflect.apply(value, target, args);
+      };
+    },
+  });
+}
+
+const isWrite = /\b(insert|update|delete)\b/i;

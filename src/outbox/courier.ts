@@ -106,7 +106,12 @@ export class Courier {
     const cut = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), patienceMs);
     await Promise.all(this.sending);
     clearTimeout(cut);
-    await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
+    try {
+      await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
+    } catch (error) {
+      // A database that is gone keeps nobody from stopping: the claims run out by themselves.
+      this.parts.logger.warn({ err: error }, 'deliveries were not given up');
+    }
   }
 
   private async pump(): Promise<void> {

@@ -1,9 +1,13 @@
-import type { Database } from '../database/database.ts';
+import type { Database, PreparedStatement } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
 import type { Operation, OperationResult } from './operations.ts';
 
-const applyOperations = { name: 'apply-operations', text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer' };
+const applyOperations: PreparedStatement = {
+  name: 'apply-operations',
+  text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer',
+  writes: true,
+};
 const readEvents = {
   name: 'read-events',
   text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',

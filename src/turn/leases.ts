@@ -24,8 +24,10 @@ export async function holdLeases(
   if (database.engine === 'pglite') await claim(database, runner, processId, leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
+  let isReleased = false;
   return {
     async release() {
+      isReleased = true;
       clearInterval(timer);
       try {
         await sql`update turns set lease_until = now() where process_id = ${processId} and state = 'running'`.execute(database.db);
@@ -47,7 +49,7 @@ export async function holdLeases(
       await claim(database, runner, processId, leaseMs, false);
       onBeat();
     } catch (error) {
-      logger.warn({ err: error }, 'leases were not renewed');
+      if (!isReleased) logger.warn({ err: error }, 'leases were not renewed');
     } finally {
       beating = false;
     }

@@ -54,6 +54,8 @@ test('a backup brings sessions, log, approvals, budget, secrets and the audit ch
     events.map((event) => event.seq),
     events.map((_event, index) => index + 1),
   );
+  await restored.close();
+  await app.close();
 });
 
 test('a place that is not empty is left as it is, and a folder without a backup is named', async (t) => {
@@ -71,6 +73,7 @@ test('a place that is not empty is left as it is, and a folder without a backup 
   assert.match(refused.stderr, /empty/);
   const again = await startApp(t, { database });
   assert.equal((await again.request('GET', '/v1/sessions/mine')).status, 200);
+  await again.close();
 });
 
 /** What a person would compare: as the API shows it. */

@@ -21,11 +21,11 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** `more` are settings over those of a server that only has to be fast. */
-export async function startPostgres(more: Record<string, string> = {}): Promise<PostgresServer> {
+/** `more` are settings over those of a server that only has to be fast; `parent` is where its folder is made. */
+export async function startPostgres(more: Record<string, string> = {}, parent: string = tmpdir()): Promise<PostgresServer> {
   const binaries = findPostgres();
   const owner = unprivilegedUser();
-  const folder = mkdtempSync(join(tmpdir(), 'parley-postgres-'));
+  const folder = mkdtempSync(join(parent, 'parley-postgres-'));
   const data = join(folder, 'data');
   const passwordFile = join(folder, 'password');
   const password = randomBytes(12).toString('hex');

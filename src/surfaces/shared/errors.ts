@@ -57,6 +57,7 @@ export function sendError(reply: FastifyReply, error: ServiceError): FastifyRepl
 export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
+    if (isDatabaseFailure(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
     if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
@@ -78,14 +79,19 @@ const unreadable: Record<string, [status: string, detail: string]> = {
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
-  if (isDatabaseFailure(error))
-    return new ServiceError('unavailable', 'The database is not reachable right now.', { retryAfterSeconds: 1 });
+  if (isDatabaseFailure(error)) return new ServiceError('unavailable', outageOf(error), { retryAfterSeconds: 1 });
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
     return new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.');
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return new ServiceError(badBody, error.message);
   return undefined;
+}
+
+function outageOf({ code }: FastifyError): string {
+  if (code === '53100') return 'The database has no space left.';
+  if (code === '25006') return 'The database takes no writes right now.';
+  return 'The database is not reachable right now.';
 }
 
 /** Names the field first, in the client's own words for it. */

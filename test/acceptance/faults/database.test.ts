@@ -72,6 +72,14 @@ test('a database that loses answers, connections and itself costs a 503, and nei
   await load.stop();
   await load.check();
   for (const server of servers) assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  // Without a database there is nothing to hand over to, and still a way to stop.
+  await postgres.stop();
+  for (const server of servers) {
+    const { status, headers } = await fetch(`${server.url}/readyz`);
+    assert.equal(status, 503);
+    assert.match(headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    assert.equal(await server.stop('SIGINT'), 0, server.output());
+  }
   t.diagnostic(`${load.answered()} answered, refused: ${JSON.stringify([...load.refused])}, ${proxy.lost} answers lost after their commit`);
 });
 

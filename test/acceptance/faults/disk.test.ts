@@ -1,0 +1,152 @@
+// The disk below the database fills up, or cannot be written at all: 503 or a clear line, and nothing that was acknowledged is lost.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createDatabase, engine, type TestDatabase } from '../../support/engine.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import { type ServerProcess, spawnServer, startServer } from '../../support/server-process.ts';
+import { mountSmallDisk, noSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
+import { connect, type Wire } from '../../support/wire.ts';
+
+const settings = { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'fatal', PARLEY_RATE_LIMIT_RPS: '0' };
+
+test('a full disk is a 503 that says so; reads go on, and with room again everything does', {
+  skip: noSmallDisk,
+  timeout: 120_000,
+}, async (t) => {
+  const { server, disk, heal } = engine === 'pglite' ? await embeddedOn(t) : await postgresOn(t);
+  const wire = connect(server.url, server.apiKey);
+  await wire.post('/v1/sessions', { session_id: 'full' });
+  const acknowledged: string[] = [];
+  const say = async () => {
+    // Random, so that it cannot be compressed away.
+    const text = `/say ${acknowledged.length}\n${randomBytes(20_000).toString('hex')}`;
+    const answer = await wire.post('/v1/sessions/full/messages', { text });
+    if (answer.status === 200) acknowledged.push(text);
+    return answer;
+  };
+  await say();
+  const running = wire.post('/v1/sessions/full/messages', { text: '/delay 50\n/words 20' });
+  await sleep(200);
+  disk.fill(engine === 'pglite' ? 1024 * 1024 : 0);
+  const refusals = [];
+  for (const until = Date.now() + 40_000; refusals.length < 5 && Date.now() < until; ) {
+    const answer = await say();
+    if (answer.status === 200) continue;
+    assert.equal(answer.status, 503, answer.text);
+    assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    refusals.push(answer.body.detail);
+  }
+  assert.equal(refusals.length, 5, 'the disk was never full');
+  if (engine === 'pglite') {
+    assert.deepEqual(new Set(refusals), new Set(['The database has no space left.']));
+    assert.equal((await wire.get('/v1/sessions/full')).status, 200, 'what is there can be read');
+    assert.equal((await wire.get('/readyz')).status, 503);
+  }
+  for (const [method, path, body] of [
+    ['post', '/v1/sessions', {}],
+    ['post', '/api/api_keys', { name: 'Full', scopes: [] }],
+  ] as const) {
+    const { status, text } = await wire[method](path, body);
+    assert.ok(status === 503 || status < 300, text);
+  }
+
+  disk.empty();
+  await heal();
+  await untilSaid(say);
+  const later = await running;
+  assert.ok(later.status === 200 || later.status === 503, later.text);
+  const log = await settled(wire);
+  assert.deepEqual(
+    log.map((entry) => entry.seq),
+    log.map((_entry, index) => index + 1),
+  );
+  const messages = log.filter((entry) => entry.type === 'user.message').map((entry) => entry.text);
+  for (const text of acknowledged) assert.equal(messages.filter((message) => message === text).length, 1, 'acknowledged, and there once');
+  const ends = log.filter((entry) => entry.type === 'session.status_idle' || entry.type === 'session.error');
+  assert.equal(ends.length, messages.length, 'every turn has an end');
+  assert.equal((await wire.get('/readyz')).status, 200);
+});
+
+test('a data directory that cannot be written stops the start with a line that names it', { skip: engine === 'postgres' }, async (t) => {
+  const directory = readOnlyDirectory(t);
+  if (directory === undefined) return t.skip(`root may write anywhere, and ${noSmallDisk}`);
+  const printed: string[] = [];
+  const child = spawnServer({ PARLEY_DATA_DIR: directory, PORT: '0' }, (text) => printed.push(text));
+  const code = await new Promise((resolve) => child.once('exit', resolve));
+  assert.equal(code, 2, printed.join(''));
+  assert.match(printed.join(''), /^parley: PARLEY_DATA_DIR: \S+ cannot be written \(.+\)\n$/);
+});
+
+interface OnSmallDisk {
+  server: ServerProcess;
+  disk: SmallDisk;
+  /** What an operator does besides making room. */
+  heal(): Promise<void>;
+}
+
+async function embeddedOn(t: TestContext): Promise<OnSmallDisk> {
+  const template = await createDatabase();
+  t.after(() => template.remove());
+  const endings = laterIn(t);
+  const disk = mountSmallDisk(endings, 128);
+  cpSync(template.settings.PARLEY_DATA_DIR, disk.path, { recursive: true });
+  const database: TestDatabase = { settings: { PARLEY_DATA_DIR: disk.path }, remove: async () => {} };
+  return { server: await startServer(endings, { database, settings }), disk, heal: async () => {} };
+}
+
+/** PostgreSQL itself is on the disk. It may crash at its end, and is then started again. */
+async function postgresOn(t: TestContext): Promise<OnSmallDisk> {
+  const endings = laterIn(t);
+  const disk = mountSmallDisk(endings, 160);
+  const postgres = await startPostgres({ synchronous_commit: 'on', max_wal_size: '32MB', min_wal_size: '32MB' }, disk.path);
+  endings.after(() => postgres.stop());
+  const shared = process.env.TEST_DATABASE_URL;
+  process.env.TEST_DATABASE_URL = postgres.url;
+  const database = await createDatabase();
+  process.env.TEST_DATABASE_URL = shared;
+  return { server: await startServer(endings, { database, settings }), disk, heal: () => postgres.restart() };
+}
+
+/** Ends in the reverse order: the disk goes last. */
+function laterIn(t: TestContext): { after(work: () => Promise<void>): void } {
+  const endings: (() => Promise<void>)[] = [];
+  t.after(async () => {
+    for (const end of endings.reverse()) await end();
+  });
+  return { after: (work) => void endings.push(work) };
+}
+
+function readOnlyDirectory(t: TestContext): string | undefined {
+  if (process.getuid?.() === 0) {
+    if (noSmallDisk) return undefined;
+    const disk = mountSmallDisk(t, 8);
+    disk.makeReadOnly();
+    return disk.path;
+  }
+  const directory = mkdtempSync(join(tmpdir(), 'parley-read-only-'));
+  chmodSync(directory, 0o500);
+  t.after(() => rmSync(directory, { recursive: true }));
+  return directory;
+}
+
+async function untilSaid(say: () => Promise<{ status: number; text: string }>): Promise<void> {
+  for (const until = Date.now() + 30_000; ; await sleep(100)) {
+    const { status, text } = await say();
+    if (status === 200) return;
+    assert.equal(status, 503, text);
+    if (Date.now() > until) throw new Error('it does not heal');
+  }
+}
+
+async function settled(wire: Wire): Promise<{ seq: number; type: string; text?: string }[]> {
+  for (const until = Date.now() + 30_000; ; await sleep(50)) {
+    const { status, body } = await wire.get('/demo/assistant/v1/managed-agents/sessions/full');
+    if (status === 200 && body.status === 'idle') return body.events;
+    if (Date.now() > until) throw new Error('the session does not come to rest');
+  }
+}
