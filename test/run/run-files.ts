@@ -36,7 +36,7 @@ export async function runFiles(
 
 /** Begun first, so that no long one is left to run alone at the end. */
 function isLong(file: string): boolean {
-  return /recovery|dashboard-pages|dashboard-conversation|every-route|fuzz|fleet/.test(file);
+  return /recovery|dashboard-pages|dashboard-conversation|every-route|fuzz|fleet|faults/.test(file);
 }
 
 /**

@@ -109,8 +109,11 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
       if (response.status !== 200) return void (await ask(async () => refusalOf(response)));
       answered += 1;
       session.promise(text);
-      const frames = await response.text().catch(() => '');
-      if (frames.includes('event: done')) session.promise(text, `streamed ${number} was said`);
+      // A broken connection says enough; a stream that is closed in good order says how it went.
+      const frames = await response.text().catch(() => undefined);
+      if (frames?.includes('event: done')) session.promise(text, `streamed ${number} was said`);
+      else if (frames !== undefined && !frames.includes('event: error'))
+        unexpected.push(`a stream ended without a word: ${frames.slice(-200)}`);
     });
   }
 

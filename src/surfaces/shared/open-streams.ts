@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { bearerOf, principalOf, principalOfSecret } from './authenticate.ts';
 
 /** Why the server ends a stream that its client still reads. */
-export type ClosingReason = 'token_expired' | 'credential_revoked' | 'server_shutdown';
+export type ClosingReason = 'token_expired' | 'credential_revoked' | 'server_shutdown' | 'database_unavailable';
 
 export interface EndableStream {
   readonly response: ServerResponse;

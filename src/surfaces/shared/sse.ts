@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
+import { isDatabaseFailure } from '../../database/database.ts';
 import type { ClosingReason } from './open-streams.ts';
 
 /**
@@ -29,6 +30,10 @@ export async function sendEvents(
       if (response.destroyed || abort.signal.aborted) break;
       if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams.stalledMs);
     }
+  } catch (error) {
+    // After the first byte a failure is a frame.
+    if (!isDatabaseFailure(error)) throw error;
+    last = farewell('database_unavailable');
   } finally {
     leave();
     response.off('close', closed);
