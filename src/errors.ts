@@ -20,6 +20,8 @@ export interface ErrorOptions {
   /** Further fields of a structured `detail`, such as `reason`, `provider` or `request_id`. */
   fields?: Record<string, unknown>;
   retryAfterSeconds?: number;
+  /** Whether the very same request may do better when it is sent again; without it, as the kind says. */
+  willPass?: boolean;
   cause?: unknown;
 }
 
@@ -28,6 +30,7 @@ export class ServiceError extends Error {
   readonly code: string | undefined;
   readonly fields: Record<string, unknown>;
   readonly retryAfterSeconds: number | undefined;
+  readonly willPass: boolean | undefined;
 
   constructor(kind: ErrorKind, message: string, options: ErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -36,12 +39,18 @@ export class ServiceError extends Error {
     this.code = options.code;
     this.fields = options.fields ?? {};
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.willPass = options.willPass;
   }
 }
 
 /** The one 404: unknown, another org's and another agent's things all look like this. */
 export function notFound(): ServiceError {
   return new ServiceError('not-found', 'Not Found');
+}
+
+/** A release that is still being materialized will be usable soon; one that failed to never is. */
+export function notMaterialized(version: number, state: string): ServiceError {
+  return new ServiceError('conflict', `Release ${version} is not materialized.`, { willPass: state !== 'failed' });
 }
 
 export function errorMessage(error: unknown): string {

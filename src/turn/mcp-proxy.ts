@@ -1,7 +1,7 @@
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { decidePermission } from '../harness/permissions.ts';
 import { subAgentOf } from '../harness/prompt.ts';
 import { mcpToolName } from '../harness/tools/mcp.ts';
@@ -35,7 +35,7 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       const setting = await settings.of(session.orgId, session.id);
       const release = await directory.release(session.orgId, session.agentId, session.releaseVersion);
       if (setting === undefined || release === undefined) throw notFound();
-      if (release.state !== 'materialized') throw new ServiceError('conflict', `Release ${release.version} is not materialized.`);
+      if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
       const server = chooseServer(release, named);
       if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
       const credential = server.credential === undefined ? undefined : await credentialFor(session.orgId, server.credential);

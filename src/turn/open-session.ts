@@ -2,7 +2,7 @@ import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
@@ -78,7 +78,7 @@ export async function resumeSession(db: Db, orgId: number, sessionId: string | u
 async function activeRelease(directory: Directory, agent: Agent): Promise<Release> {
   const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
   if (release === undefined) throw notFound();
-  if (release.state !== 'materialized') throw new ServiceError('conflict', `Release ${release.version} is not materialized.`);
+  if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
   return release;
 }
 

@@ -1,7 +1,7 @@
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
@@ -187,7 +187,7 @@ export class Turns {
     if (release?.state === 'materialized') return release;
     await checkBudget(this.database.db, setting);
     if (release === undefined) throw notFound();
-    throw new ServiceError('conflict', `Release ${setting.releaseVersion} is not materialized.`);
+    throw notMaterialized(release.version, release.state);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {

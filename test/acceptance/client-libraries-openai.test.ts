@@ -231,3 +231,39 @@ test('models: the agent is listed', async () => {
   assert.deepEqual(ids, ['helper']);
   assert.equal((await clientOf(tenant).models.retrieve('helper')).owned_by, tenant.slug);
 });
+
+test('the library tries again what will pass, and does not what will not', async () => {
+  const tenant = await createTenant(url);
+  const asked: string[] = [];
+  /** How often the library sent it, as the server's answers say. */
+  const client = clientOf(tenant, {
+    maxRetries: 2,
+    fetch: async (input: string, init: RequestInit) => {
+      const answer = await fetch(input, init);
+      asked.push(`${answer.status} ${answer.headers.get('x-should-retry')}`);
+      // The waiting is the library's own; only how long is shortened.
+      const headers = new Headers(answer.headers);
+      if (headers.has('retry-after')) headers.set('retry-after-ms', '1');
+      return new Response(answer.body, { status: answer.status, headers });
+    },
+  });
+  const say = async (content: string, session?: string) => {
+    asked.length = 0;
+    const headers: Record<string, string> = session === undefined ? {} : { 'X-Svc-Session': session };
+    await client.chat.completions.create({ model: 'helper', messages: [user(content)] }, { headers }).catch(() => {});
+    return asked;
+  };
+  const stopped = await tenant.session();
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${stopped}`);
+  assert.deepEqual(await say('hi', stopped), ['409 false'], 'a conflict stays one');
+  assert.deepEqual(await say('/fail overloaded'), ['503 false'], 'the turn ran: the same request would be told the same');
+  assert.deepEqual(await say('/fail rate_limited'), ['429 false']);
+  assert.deepEqual(await say('/fail broken_stream'), ['502 false']);
+  await tenant.operate({ total_tokens_cap: 0 });
+  assert.deepEqual(await say('hi'), ['402 false']);
+  await tenant.operate({ total_tokens_cap: null });
+  app.context.turns.draining = true;
+  assert.deepEqual(await say('hi'), ['503 true', '503 true', '503 true'], 'another process, or this one later, takes it');
+  app.context.turns.draining = false;
+  assert.deepEqual(await say('hi'), ['200 null']);
+});

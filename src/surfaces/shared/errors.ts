@@ -26,7 +26,11 @@ export interface WireError {
   /** The contents of `detail`: a sentence, or an object with `error` and `message`. */
   detail: string | ({ error: string; message: string } & Record<string, unknown>);
   retryAfterSeconds: number | undefined;
+  /** What `x-should-retry` says to client libraries, which otherwise go by the status: 408, 409, 429 and 5xx. */
+  shouldRetry: boolean | undefined;
 }
+
+const willPass: Partial<Record<ErrorKind, boolean>> = { budget: false, conflict: false, 'rate-limited': true, unavailable: true };
 
 export function toWireError(error: ServiceError): WireError {
   const { code, message, fields } = error;
@@ -34,6 +38,7 @@ export function toWireError(error: ServiceError): WireError {
     status: statuses[error.kind],
     detail: code === undefined ? message : { error: code, message, ...fields },
     retryAfterSeconds: error.retryAfterSeconds,
+    shouldRetry: error.willPass ?? willPass[error.kind],
   };
 }
 
@@ -46,6 +51,7 @@ export function errorBody(error: unknown): { detail: WireError['detail'] } {
 export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
   const wire = toWireError(error);
   if (wire.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.max(1, Math.ceil(wire.retryAfterSeconds))));
+  if (wire.shouldRetry !== undefined) reply.header('x-should-retry', String(wire.shouldRetry));
   const shape = reply.request.routeOptions.config.errorBody ?? ((body: WireError) => ({ detail: body.detail }));
   return reply
     .code(wire.status)
