@@ -7,6 +7,7 @@ import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
 import { measureFanOut } from './fan-out.ts';
 import { compare, measure, type Row, table } from './measure.ts';
+import { measureOverload } from './overload.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
 import { measureStreams } from './streams.ts';
@@ -44,6 +45,7 @@ for (const { name, parley, pids } of engines)
   for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
 say(await measureApprovals(engines));
 say(await measureFanOut(engines));
+say(await measureOverload(engines));
 await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, false);
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients, true);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, true);

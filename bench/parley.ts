@@ -7,6 +7,7 @@ import { freePort } from '../test/support/postgres-server.ts';
 import { type Program, stop } from './processes.ts';
 
 const key = 'svc_live_benchmarkbenchmark';
+export const operatorKey = 'svc_operator_benchmarkbenchmark';
 export const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
 
 export interface Parley extends Program {
@@ -28,6 +29,7 @@ export async function startParley(databaseUrl: string | undefined, settings: Rec
       PORT: String(port),
       PARLEY_DATA_DIR: directory,
       PARLEY_API_KEY: key,
+      PARLEY_OPERATOR_KEY: operatorKey,
       PARLEY_LOG_LEVEL: 'warn',
       PARLEY_RATE_LIMIT_RPS: '0',
       PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1',

@@ -48,6 +48,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);
   server.decorateRequest('session', undefined);
+  server.decorateRequest('place', undefined);
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
   server.decorate('streams', streams);
@@ -63,6 +64,7 @@ export async function createApp(context: Context): Promise<Server> {
     done();
   });
   server.addHook('onResponse', async (request, reply) => {
+    request.place?.leave();
     context.metrics.requestEnded(request.routeOptions.url ?? 'unknown', request.method, reply.statusCode, reply.elapsedTime);
     context.logger.debug(
       {

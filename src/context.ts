@@ -8,6 +8,7 @@ import { type SeedResult, seedInstallation } from './accounts/seed.ts';
 import { SessionTokens } from './accounts/session-tokens.ts';
 import { SignIn } from './accounts/sign-in.ts';
 import { SigningKeys } from './accounts/signing-keys.ts';
+import { WaitingRoom } from './accounts/waiting-room.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Config } from './config.ts';
 import { openBus } from './database/bus.ts';
@@ -48,6 +49,7 @@ export interface Context {
   secrets: SecretBox;
   directory: Directory;
   rateLimit: RateLimit;
+  waitingRoom: WaitingRoom;
   log: SessionLog;
   feed: Feed;
   settings: Settings;
@@ -109,6 +111,7 @@ async function assemble(
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const feed = new Feed();
   const rateLimit = new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST);
+  const waitingRoom = new WaitingRoom();
   const destinations = createDestinations(config);
   const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
@@ -177,6 +180,7 @@ async function assemble(
   });
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
+  metrics.gauge('parley_requests_waiting', 'Requests that wait for a place', () => waitingRoom.waiting);
   await dropLeftovers(database.db);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);
@@ -198,6 +202,7 @@ async function assemble(
     secrets,
     directory,
     rateLimit,
+    waitingRoom,
     log,
     feed,
     settings,

@@ -1,9 +1,13 @@
 import { LRUCache } from 'lru-cache';
+import { ServiceError } from '../errors.ts';
 
 interface Entry<Value extends object> {
   orgId: number;
   value: Value;
 }
+
+/** Names that are looked up at once: more come only from somebody who tries out keys that do not exist. */
+const maxReads = 256;
 
 /** Values that belong to orgs, by name. Reads once for many that ask at once, and never keeps what a change has overtaken. */
 export class OrgCache<Value extends object> {
@@ -30,6 +34,7 @@ export class OrgCache<Value extends object> {
     const key = `${generation}/${name}`;
     const running = this.#reads.get(key);
     if (running !== undefined) return running;
+    if (this.#reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
     const reading = read().finally(() => this.#reads.delete(key));
     this.#reads.set(key, reading);
     const entry = await reading;

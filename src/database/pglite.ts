@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setImmediate as nextPass } from 'node:timers/promises';
 import { PGlite, type PGliteOptions, types } from '@electric-sql/pglite';
 import { Kysely, PGliteDialect } from 'kysely';
 import { prepareDataDirectory } from './data-directory.ts';
@@ -11,6 +12,19 @@ const parsers = {
   [types.INT8]: (value: string) => Number(value),
   [types.DATE]: (value: string) => value,
 };
+
+/**
+ * Lets the process look at its sockets before each statement. The engine works on this thread and answers at once, so that
+ * statements waiting in line would otherwise run in one go while connections and requests wait to be read.
+ */
+class YieldingPGlite extends PGlite {
+  override _runExclusiveTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
+    return super._runExclusiveTransaction(async () => {
+      await nextPass();
+      return work();
+    });
+  }
+}
 
 /** The embedded engine: one connection, on this thread, in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
@@ -31,7 +45,8 @@ export async function wrapPGlite(
   onClosed: () => Promise<void> = async () => {},
 ): Promise<Database> {
   checkSpace();
-  const pglite = await PGlite.create({ ...options, parsers });
+  const pglite = new YieldingPGlite({ ...options, parsers });
+  await pglite.waitReady;
   const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: sparing(pglite, checkSpace) }) });
   return {
     engine: 'pglite',

@@ -21,6 +21,7 @@ export function tryModelRoute(server: Server, context: Context): void {
     async (request) => {
       const { provider, name, base_url: baseUrl = null } = request.body;
       const { id: orgId } = principalOf(request).organization;
+      request.place?.leave();
       return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} });
     },
   );

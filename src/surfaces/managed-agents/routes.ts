@@ -216,6 +216,7 @@ function mcpRoute(server: Server, context: Context): void {
       const { method, params = {} } = request.body;
       const abort = new AbortController();
       reply.raw.once('close', () => abort.abort());
+      request.place?.leave();
       return context.mcpProxy.request(request.session, method, params, abort.signal);
     },
   );

@@ -106,6 +106,8 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   request.principal = principal;
   if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
   context.rateLimit.take(principal.organization.id);
+  const place = context.waitingRoom.enter(principal.organization.id, () => request.raw.socket.destroyed);
+  request.place = 'leave' in place ? place : await place;
 }
 
 function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {

@@ -4,6 +4,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Principal } from '../../accounts/principal.ts';
+import type { Place } from '../../accounts/waiting-room.ts';
 import type { Session } from '../../session/sessions.ts';
 import type { WireError } from './errors.ts';
 import type { OpenStreams } from './open-streams.ts';
@@ -31,6 +32,8 @@ declare module 'fastify' {
     rawBody: string;
     /** Who calls; set by the authentication hook of every route but the public ones. */
     principal: Principal | undefined;
+    /** Held while the request is worked on; left when it begins to wait for a turn or another server, or else with its answer. */
+    place: Place | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */
     agent: Agent | undefined;
     /** The session that the request is about, once the caller was found to see it. */

@@ -12,6 +12,7 @@ export async function sendLongJson<Body>(
   answer: Promise<Body>,
   failureBody: (error: unknown) => unknown,
 ): Promise<FastifyReply> {
+  reply.request.place?.leave();
   let timer: NodeJS.Timeout | undefined;
   const patience = new Promise<'late'>((resolve) => {
     timer = setTimeout(() => resolve('late'), patienceMs);

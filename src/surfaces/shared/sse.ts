@@ -45,6 +45,7 @@ export async function sendEvents(
 export function beginEvents(reply: FastifyReply): ServerResponse {
   const response = reply.raw;
   reply.hijack();
+  reply.request.place?.leave();
   const headers: OutgoingHttpHeaders = {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache, no-transform',

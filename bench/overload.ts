@@ -1,0 +1,120 @@
+// `node bench/overload.ts`: three times the load that the server can carry, and what one organization's flood does to another.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { carry, type FloodReport, percentile, pour, type Target } from '../test/support/flood.ts';
+import { headers, operatorKey, type Parley, startParley } from './parley.ts';
+
+const seconds = Number(process.env.BENCH_SECONDS ?? '5');
+const message = '{"text":"/words 64"}';
+const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
+
+if (process.argv[2] === 'flood') {
+  const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
+  process.send?.(await pour(target, capacity, seconds));
+} else if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const parley = await startParley(undefined);
+  process.stdout.write(await measureOverload([{ name: 'Parley on PGlite', parley }]));
+  await parley.stop();
+}
+
+export async function measureOverload(engines: { name: string; parley: Parley }[]): Promise<string> {
+  const overload = [
+    '## Three times the load that it can carry',
+    '',
+    'New conversations on the chat-completions wire, sent whether or not earlier ones were answered.',
+    '',
+    '| what | carries turns/s | sent/s | served/s | kept | shed with 503 | anything else | p50 ms served | well again after s |',
+    '|---|---|---|---|---|---|---|---|---|',
+  ];
+  const fairness = [
+    '## Turns of one organization while another floods with 256 clients',
+    '',
+    '| what | its clients | alone p50 ms | beside p50 ms | ratio | alone p95 ms | beside p95 ms | ratio | flood turns/s |',
+    '|---|---|---|---|---|---|---|---|---|',
+  ];
+  for (const { name, parley } of engines) {
+    const crowd = await createTenant(parley, 'crowd', 256);
+    const guest = await createTenant(parley, 'guest', 8);
+    // The guest has left: for the crowd, nobody else is here.
+    await sleep(2_500);
+    overload.push(`| ${name} | ${(await overloaded(parley, crowd)).join(' | ')} |`);
+    for (const clients of [1, 8])
+      fairness.push(`| ${name} | ${clients} | ${(await besideFlood(crowd, guest.slice(0, clients))).join(' | ')} |`);
+  }
+  return [...overload, '', ...fairness, ''].join('\n');
+}
+
+async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | string)[]> {
+  const target = { url: `${parley.url}/crowd/helper/v1/chat/completions`, key: crowd[0]?.key ?? '', body: completion };
+  const clients = Array<Target>(64).fill(target);
+  await carry(clients, AbortSignal.timeout(1_000));
+  const capacity = (await carry(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
+  const usual = percentile(await carry([target], AbortSignal.timeout(1_000)), 0.9);
+  const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity })]);
+  const [report] = (await once(child, 'message')) as [FloodReport];
+  const wellAfter = await untilWell(target, usual);
+  const served = report.servedInTime / seconds;
+  const untold = report.shed.filter(({ retryAfter }) => retryAfter === undefined).length;
+  return [
+    Math.round(capacity),
+    Math.round(report.sent / seconds),
+    Math.round(served),
+    round(served / capacity),
+    `${report.shed.length}${untold === 0 ? '' : `, ${untold} without Retry-After`}`,
+    report.sent - report.shed.length - (report.statuses[200] ?? 0),
+    report.p50,
+    wellAfter,
+  ];
+}
+
+/** Seconds until a turn takes about what it took before. */
+async function untilWell(target: Target, usualMs: number): Promise<number> {
+  const begun = performance.now();
+  for (;;) {
+    const elapsed = (performance.now() - begun) / 1000;
+    const times = await carry([target], AbortSignal.timeout(100));
+    if (percentile(times, 0.5) < 2 * usualMs || elapsed > 30) return round(elapsed);
+  }
+}
+
+async function besideFlood(crowd: Target[], guest: Target[]): Promise<number[]> {
+  const alone = await carry(guest, AbortSignal.timeout(seconds * 1000));
+  const flood = new AbortController();
+  const flooding = carry(crowd, flood.signal);
+  await sleep(1_000);
+  const begun = performance.now();
+  const beside = await carry(guest, AbortSignal.timeout(seconds * 1000));
+  flood.abort();
+  const served = (await flooding).length / ((performance.now() - begun) / 1000 + 1);
+  const both = (share: number) => {
+    const [left, right] = [percentile(alone, share), percentile(beside, share)];
+    return [left, right, round(right / left)];
+  };
+  return [...both(0.5), ...both(0.95), Math.round(served)];
+}
+
+/** An organization with so many sessions, each as what a client sends its messages to. */
+async function createTenant(parley: Parley, slug: string, sessions: number): Promise<Target[]> {
+  const post = async (path: string, key: string, body: unknown) => {
+    const init = { method: 'POST', headers: { ...headers, authorization: `Bearer ${key}` }, body: JSON.stringify(body) };
+    const response = await fetch(parley.url + path, init);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`);
+    return JSON.parse(text);
+  };
+  const { api_key: key } = await post('/operator/organizations', operatorKey, { slug });
+  await post('/api/agents', key, { slug: 'helper', default: true });
+  await post('/api/agents/helper/releases', key, { activate: true });
+  const targets: Target[] = [];
+  for (let index = 0; index < sessions; index += 1) {
+    const { id } = await post('/v1/sessions', key, {});
+    targets.push({ url: `${parley.url}/v1/sessions/${id}/messages`, key, body: message });
+  }
+  return targets;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,0 +1,191 @@
+import { ServiceError } from '../errors.ts';
+
+export interface RoomLimits {
+  /** Requests that are worked on at once: enough that their writes share commits, few enough that nobody waits long for the next step. */
+  places: number;
+  /** How many of those one organization takes while others are here too. */
+  placesBesideOthers: number;
+  /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
+  floodsFrom: number;
+  /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
+  placeLastsMs: number;
+  /** When the first of a line has waited this long, the line is too long to join. */
+  patienceMs: number;
+  maxLine: number;
+  maxWaiting: number;
+}
+
+export const defaultRoom: RoomLimits = {
+  places: 32,
+  placesBesideOthers: 4,
+  floodsFrom: 8,
+  placeLastsMs: 2_000,
+  patienceMs: 1_000,
+  maxLine: 2_048,
+  maxWaiting: 8_192,
+};
+
+/** An organization counts as being here for this long after its last request. */
+const hereMs = 2_000;
+const lookEveryMs = 50;
+
+/** Somebody who is worked on. Leaving twice is leaving once. */
+export interface Place {
+  leave(): void;
+}
+
+interface Waiting {
+  since: number;
+  /** Nobody waits for the answer any more. */
+  isGone(): boolean;
+  proceed(place: Place): void;
+  refuse(error: ServiceError): void;
+}
+
+interface Organization {
+  id: number;
+  inside: number;
+  line: Waiting[];
+}
+
+/**
+ * Where requests wait when more come than can be worked on. Each organization has a line of its own and they take turns,
+ * so that a flood is felt by whoever makes it; a line that has become too long is closed with a 503. Turns that have been
+ * admitted hold no place: they wait for their model, and what they still cost slows down who comes next.
+ */
+export class WaitingRoom {
+  /** How many were turned away. */
+  shed = 0;
+  private readonly limits: RoomLimits;
+  private readonly organizations = new Map<number, Organization>();
+  /** Those with somebody waiting, whose turn it is first. */
+  private readonly lines = new Set<Organization>();
+  private readonly inside = new Set<HeldPlace>();
+  private waitingCount = 0;
+  private lastId: number | undefined;
+  private sharedUntil = 0;
+  private isCalling = false;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(limits: RoomLimits = defaultRoom) {
+    this.limits = limits;
+  }
+
+  get waiting(): number {
+    return this.waitingCount;
+  }
+
+  get working(): number {
+    return this.inside.size;
+  }
+
+  /** A place at once, or when it is this organization's turn. Throws 503 when its line is too long. */
+  enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
+    const now = performance.now();
+    if (orgId !== this.lastId) {
+      if (this.lastId !== undefined) this.sharedUntil = now + hereMs;
+      this.lastId = orgId;
+    }
+    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [] };
+    if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
+    this.assertRoomToWait(organization, now);
+    return new Promise((proceed, refuse) => {
+      organization.line.push({ since: now, isGone, proceed, refuse });
+      this.organizations.set(orgId, organization);
+      this.lines.add(organization);
+      this.waitingCount += 1;
+      this.timer ??= setInterval(() => this.look(), lookEveryMs).unref();
+    });
+  }
+
+  private hasRoom(organization: Organization, now: number): boolean {
+    if (this.inside.size >= this.limits.places) return false;
+    if (now >= this.sharedUntil) return true;
+    return organization.inside < (organization.line.length > this.limits.floodsFrom ? 1 : this.limits.placesBesideOthers);
+  }
+
+  private seat(organization: Organization, now: number): Place {
+    organization.inside += 1;
+    this.organizations.set(organization.id, organization);
+    const place = new HeldPlace(this, organization, now);
+    this.inside.add(place);
+    return place;
+  }
+
+  /** Called by a place that is left, or that was held for too long. */
+  free(place: HeldPlace): void {
+    if (!this.inside.delete(place)) return;
+    place.organization.inside -= 1;
+    this.forget(place.organization);
+    if (this.waitingCount === 0 || this.isCalling) return;
+    // After what the sockets have brought was read: those who are called one after another must not keep the door from being answered.
+    this.isCalling = true;
+    setImmediate(() => this.callNext());
+  }
+
+  private forget({ id, inside, line }: Organization): void {
+    if (inside === 0 && line.length === 0) this.organizations.delete(id);
+  }
+
+  private assertRoomToWait({ line }: Organization, now: number): void {
+    const { patienceMs, maxLine, maxWaiting } = this.limits;
+    const waitedMs = now - (line[0]?.since ?? now);
+    if (waitedMs <= patienceMs && line.length < maxLine && this.waitingCount < maxWaiting) return;
+    this.shed += 1;
+    // Not all in the same second: who is sent away together comes back apart.
+    const retryAfterSeconds = 1 + Math.floor(Math.random() * 3);
+    throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds });
+  }
+
+  /** One of each line in turn, while there is room for it. */
+  private callNext(): void {
+    this.isCalling = false;
+    const now = performance.now();
+    for (let isDone = false; !isDone; ) {
+      isDone = true;
+      for (const organization of [...this.lines]) {
+        if (!this.hasRoom(organization, now)) continue;
+        const next = organization.line.shift();
+        this.lines.delete(organization);
+        if (next === undefined) continue;
+        this.waitingCount -= 1;
+        if (organization.line.length > 0) this.lines.add(organization);
+        isDone = false;
+        if (!next.isGone()) {
+          next.proceed(this.seat(organization, now));
+          continue;
+        }
+        next.refuse(new ServiceError('unavailable', 'The client has left.'));
+        this.forget(organization);
+      }
+    }
+    if (this.waitingCount > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  private look(): void {
+    const longAgo = performance.now() - this.limits.placeLastsMs;
+    for (const place of this.inside) {
+      if (place.since > longAgo) break;
+      this.free(place);
+    }
+    this.callNext();
+  }
+}
+
+class HeldPlace implements Place {
+  readonly organization: Organization;
+  readonly since: number;
+  private readonly room: WaitingRoom;
+
+  constructor(room: WaitingRoom, organization: Organization, since: number) {
+    this.room = room;
+    this.organization = organization;
+    this.since = since;
+  }
+
+  leave(): void {
+    this.room.free(this);
+  }
+}
