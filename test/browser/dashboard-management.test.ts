@@ -207,6 +207,35 @@ test('the audit log is filtered, verified and exported; looking at it writes not
   await page.getByText('1 event', { exact: true }).waitFor();
 });
 
+test('with support access off, what end users said is closed to members too; the playground stays open', async () => {
+  const id = 'ses_of_user_42';
+  await app.request('POST', '/demo/assistant/v1/sessions', { session_id: id, metadata: { end_user_id: 'user_42' } });
+  await app.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say a secret' });
+  const managed = `/demo/assistant/v1/managed-agents/sessions/${id}`;
+  const asMember = async (path: string) => (await page.request.get(path)).status();
+  const setAccess = async () => {
+    await page.goto('/dashboard/settings/organization');
+    await page.getByLabel('Transcripts may be read').click();
+    await page.getByText('Saved.').waitFor();
+  };
+  await setAccess();
+  for (const path of [managed, `${managed}/transcript`, `${managed}/events/stream`]) assert.equal(await asMember(path), 403, path);
+  assert.equal(await asMember('/demo/assistant/v1/managed-agents/sessions/ses_gone'), 404);
+  assert.equal((await app.request('GET', managed)).status, 200);
+  await page.goto(`/dashboard/sessions/${id}`);
+  await page.getByText('What was said is closed.').waitFor();
+  assert.equal(await page.getByText('a secret').count(), 0);
+  await page.getByRole('button', { name: 'Details' }).click();
+  await page.getByText('end_user:user_42').waitFor();
+  await page.goto('/dashboard/playground/assistant');
+  await page.getByLabel('Message').fill('/say still here');
+  await page.getByLabel('Message').press('Enter');
+  await page.getByRole('log').getByText('still here', { exact: true }).waitFor();
+  await setAccess();
+  await page.goto(`/dashboard/sessions/${id}`);
+  await page.getByRole('log').getByText('a secret', { exact: true }).waitFor();
+});
+
 test('a credential is stored and tested, and never shown', async () => {
   await page.goto('/dashboard/settings/models');
   await page.getByRole('button', { name: 'Store a key' }).click();

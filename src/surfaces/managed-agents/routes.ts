@@ -13,6 +13,7 @@ import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { identityOf, refuseOtherIdentity } from '../shared/identity.ts';
 import { sendEvents } from '../shared/sse.ts';
+import { assertOpenToMember } from '../shared/support-access.ts';
 import { Type } from '../shared/type.ts';
 import { streamLog } from './event-stream.ts';
 import { assertTranscriptOf, listFilter } from './identity.ts';
@@ -150,7 +151,7 @@ function conversationRoutes(server: Server, context: Context): void {
     '/sessions/:session_id/events/stream',
     {
       config,
-      onRequest,
+      onRequest: [...onRequest, readsLog],
       exposeHeadRoute: false,
       schema: {
         tags,
@@ -168,7 +169,7 @@ function conversationRoutes(server: Server, context: Context): void {
 }
 
 function readingRoutes(server: Server, context: Context): void {
-  const onRequest = [seesSession(context)];
+  const onRequest = [seesSession(context), readsLog];
 
   server.get(
     '/sessions/:session_id',
@@ -220,6 +221,11 @@ function mcpRoute(server: Server, context: Context): void {
       return context.mcpProxy.request(request.session, method, params, abort.signal);
     },
   );
+}
+
+/** What was said is closed to members of an org that wants it so. */
+async function readsLog(request: FastifyRequest): Promise<void> {
+  assertOpenToMember(request, sessionOfPath(request));
 }
 
 /** Finds the session before the body is looked at: what the caller may not see is 404, whatever was sent. */

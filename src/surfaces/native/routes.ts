@@ -2,7 +2,7 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { notFound } from '../../errors.ts';
 import { countSessions, listSessions } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
@@ -11,6 +11,7 @@ import { assertSessionVisible, principalOf, requireAgent, requireKey, requireSco
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
+import { assertTranscriptsOpen } from '../shared/support-access.ts';
 import { Type } from '../shared/type.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -150,8 +151,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const session = await visibleSession(context, request, sessionIdOf(request));
-      if (!principalOf(request).organization.transcriptsAccess)
-        throw new ServiceError('forbidden', 'Transcript access is disabled for this organization');
+      assertTranscriptsOpen(request);
       return { session: { id: session.id, status: session.status }, messages: await readTranscript(context.log, session.id) };
     },
   );

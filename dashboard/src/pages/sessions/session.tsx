@@ -56,7 +56,15 @@ function Session({ session }: { session: SessionHead }) {
     return () => clearTimeout(timer);
   }, [phase, seen, session.event_count, head]);
   const state =
-    session.status === 'stopped' ? 'stopped' : conversation.pending !== undefined ? 'waiting' : conversation.running ? 'running' : 'idle';
+    refusal !== undefined
+      ? session.state
+      : session.status === 'stopped'
+        ? 'stopped'
+        : conversation.pending !== undefined
+          ? 'waiting'
+          : conversation.running
+            ? 'running'
+            : 'idle';
   const seq = Number(query.read('seq'));
   return (
     <Page
@@ -95,12 +103,11 @@ function Session({ session }: { session: SessionHead }) {
               ]}
             />
           </div>
-          {refusal !== undefined && (
-            <div className="p-4">
-              <Failure error={refusal} />
+          {refusal !== undefined && view !== 'facts' ? (
+            <div className="px-4 sm:px-6">
+              <Refusal error={refusal} />
             </div>
-          )}
-          {view === 'log' ? (
+          ) : view === 'log' ? (
             <EventRail
               events={events}
               follow={Number.isNaN(seq) || seq === 0}
@@ -129,6 +136,24 @@ function Session({ session }: { session: SessionHead }) {
         </div>
       </div>
     </Page>
+  );
+}
+
+function Refusal({ error }: { error: RequestError }) {
+  if (error.status !== 403) return <Failure error={error} />;
+  return (
+    <Empty
+      title="What was said is closed."
+      text={
+        <>
+          {error.message}. An owner or admin can change that under{' '}
+          <Link to="/settings/organization" className="text-accent underline underline-offset-2">
+            Settings, Organization
+          </Link>
+          .
+        </>
+      }
+    />
   );
 }
 

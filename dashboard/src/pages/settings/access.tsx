@@ -35,7 +35,7 @@ export function Access() {
   };
   return (
     <div className="max-w-2xl">
-      <Section title="Support access" hint="Whether transcripts can be read through the API.">
+      <Section title="Support access" hint="Whether anyone but the end user can read what was said: with an API key, or here.">
         <Toggle
           label="Transcripts may be read"
           disabled={!may || save.isPending}
