@@ -1,5 +1,6 @@
 import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
+import { noUsage, type Usage } from '../session/usage.ts';
 import type { Model } from './model.ts';
 import { buildPrompt, estimateTokens } from './prompt.ts';
 import type { TurnYield } from './turn-world.ts';
@@ -21,8 +22,8 @@ export async function* condense(
   if (state.entries.length < 3 || estimateTokens(state.entries) <= limit * fullShare) return;
   const throughSeq = findCut(state.entries, limit * keptShare);
   if (throughSeq === undefined) return;
-  const summary = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, signal) : null;
-  yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, summary } }] };
+  const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, signal) : { summary: null };
+  yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, ...made } }] };
 }
 
 /** The last place before a user's message from where on the rest fits; never inside the newest turn. */
@@ -38,14 +39,16 @@ async function summarize(
   agent: SubAgentConfig,
   model: Model,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<{ summary: string; usage: Usage }> {
   const old: SessionState = { ...state, entries: state.entries.filter((entry) => entry.seq <= throughSeq) };
   const request = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
   const messages = [...buildPrompt(old), { role: 'user' as const, text: request }];
   let summary = '';
+  let usage = noUsage;
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
   for await (const part of model.stream(call, signal)) {
     if (part.type === 'text-delta') summary += part.text;
+    if (part.type === 'finish') usage = part.usage;
   }
-  return summary;
+  return { summary, usage };
 }

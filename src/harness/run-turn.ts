@@ -2,11 +2,12 @@ import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.
 import type { CallState, SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { condense } from './condense.ts';
+import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { storable } from './storable.ts';
-import { type Answer, streamAnswer } from './stream-answer.ts';
+import { streamAnswer } from './stream-answer.ts';
 import { boundOutput, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 

@@ -62,6 +62,8 @@ export interface ReasoningProduced {
   messageId: string;
   text: string;
   step: number;
+  /** Of a step whose model call failed after this: what it had used. */
+  stepUsage?: Usage;
   /** What the provider needs back to accept this reasoning in a later call (a signature, an id). */
   providerMetadata?: Record<string, unknown>;
 }
@@ -73,6 +75,8 @@ export interface MessageProduced {
   agent: string;
   /** The turn was interrupted or its stream broke here: the text is what had arrived. */
   partial?: boolean;
+  /** Of a step whose model call failed after this: what it had used. */
+  stepUsage?: Usage;
 }
 
 export interface ToolCalled {
@@ -123,6 +127,8 @@ export interface ContextCondensed {
   throughSeq: number;
   /** What stands in its place, when the release summarises instead of dropping. */
   summary: string | null;
+  /** What the summary cost. */
+  usage?: Usage;
 }
 
 export type StopReason = 'end_turn' | 'interrupted' | 'max_steps';
@@ -148,4 +154,18 @@ export interface TurnFailed {
 
 export function isStored(update: SessionUpdate): update is StoredEvent {
   return 'seq' in update;
+}
+
+/** What of the turn's usage this event brings; its end has the sum. */
+export function usageIn(event: NewEvent): Usage | undefined {
+  switch (event.type) {
+    case 'tool-called':
+    case 'message-produced':
+    case 'reasoning-produced':
+      return event.data.stepUsage;
+    case 'context-condensed':
+      return event.data.usage;
+    default:
+      return undefined;
+  }
 }

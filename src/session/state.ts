@@ -1,4 +1,4 @@
-import type { ApprovalDecision, MessageReceived, StopReason, StoredEvent } from './events.ts';
+import { type ApprovalDecision, type MessageReceived, type StopReason, type StoredEvent, usageIn } from './events.ts';
 import { addUsage, noUsage, type Usage } from './usage.ts';
 
 /** What the log adds up to. The fold changes it in place, so that the next turn costs what its own events cost. */
@@ -77,10 +77,12 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
     case 'context-condensed':
       state.entries = state.entries.filter((entry) => entry.seq > event.data.throughSeq);
       state.summary = event.data.summary ?? undefined;
-      return;
+      break;
   }
   const turn = state.turn;
   if (turn === undefined || turn.id !== event.turnId) return;
+  const usage = usageIn(event);
+  if (usage !== undefined) turn.usage = addUsage(turn.usage, usage);
   switch (event.type) {
     case 'turn-started':
       turn.agent = event.data.agent;
@@ -94,10 +96,9 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
       if (event.data.text !== '') state.entries.push({ seq, type: 'text', text: event.data.text });
       return;
     case 'tool-called': {
-      const { callId, tool, input, step, stepUsage, providerMetadata } = event.data;
+      const { callId, tool, input, step, providerMetadata } = event.data;
       beginStep(turn, step);
       turn.calls.push({ callId, tool, input, finished: false, approval: undefined });
-      if (stepUsage !== undefined) turn.usage = addUsage(turn.usage, stepUsage);
       state.entries.push({ seq, type: 'call', callId, tool, input, providerMetadata });
       return;
     }

@@ -7,6 +7,7 @@ import {
   type StoredEvent,
   type TurnEnded,
   type TurnFailed,
+  usageIn,
 } from '../session/events.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { isRest } from './watch.ts';
@@ -73,6 +74,8 @@ export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>
 
 function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
   outcome.turnId = event.turnId;
+  const usage = usageIn(event);
+  if (usage !== undefined) outcome.usage = addUsage(outcome.usage, usage);
   switch (event.type) {
     case 'message-received':
       outcome.message = event.data;
@@ -92,7 +95,6 @@ function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
       return;
     case 'tool-called':
       outcome.parts.push({ type: 'tool_use', id: event.data.callId, tool: event.data.tool, input: event.data.input, state: 'running' });
-      if (event.data.stepUsage !== undefined) outcome.usage = addUsage(outcome.usage, event.data.stepUsage);
       return;
     case 'tool-finished': {
       const part = outcome.parts.find((candidate) => candidate.type === 'tool_use' && candidate.id === event.data.callId);

@@ -50,6 +50,51 @@ test('credits are spent by turns and then they are gone', async () => {
   assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
 });
 
+test('a model call that is stopped, times out or breaks off is paid for as far as it came, each attempt of it', async () => {
+  const cases = [
+    { text: '/delay 60000\n/say one two', end: 'done', attempts: 1, words: 'one ' },
+    { text: '/delay 60000\n/think deeply now\n/say one two', end: 'done', attempts: 1, words: 'deeply ' },
+    { text: '/delay 60000\n/say one two', end: 'error', attempts: 1, words: 'one ', config: { limits: { turn_timeout_s: 1 } } },
+    { text: '/fail broken_stream', end: 'error', attempts: 3, words: 'This answer breaks off in the' },
+    { text: '/fail unauthorized', end: 'error', attempts: 0, words: '' },
+  ];
+  await Promise.all(
+    cases.map(async ({ text, end, attempts, words, config }) => {
+      const tenant = await createTenant(url, { instructions: 'x'.repeat(400), ...config });
+      const id = await tenant.session();
+      const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text, thinking: true, stream: true });
+      if (end === 'done') {
+        await stream.until(text.includes('/think') ? 'reasoning' : 'text');
+        await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+      }
+      assert.equal((await stream.rest()).at(-1)?.event, end);
+      const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+      const { usage } = events.at(-1);
+      const output = attempts * Math.ceil(words.length / 4);
+      const input = attempts * Math.ceil((400 + text.length) / 4);
+      assert.deepEqual(usage, { input_tokens: input, output_tokens: output, total_tokens: input + output }, text);
+      const { budget } = (await tenant.get('/api/budget')).body;
+      assert.equal(budget.spent_micros, input + output, 'and the budget is settled with it');
+      assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
+    }),
+  );
+});
+
+test('the summary of a long conversation is paid for, beside the answer', async () => {
+  const tenant = await createTenant(url, { context: { limit_tokens: 300, overflow: 'summarize' } });
+  const id = await tenant.session();
+  let total = 0;
+  let summaries = 0;
+  for (let turn = 0; turn < 5; turn += 1) {
+    const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/words 60', stream: true })).rest();
+    const tokensOf = (event: string) => frames.find((frame) => frame.event === event)?.data.data.usage.total_tokens;
+    summaries += tokensOf('done') - tokensOf('step_finish');
+    total += tokensOf('done');
+  }
+  assert.ok(summaries > 0);
+  assert.equal((await tenant.get('/api/budget')).body.budget.spent_micros, total);
+});
+
 test('the cap of an instance is its own: another end user goes on', async () => {
   const tenant = await createTenant(url, { instance: { scope: 'end_user' } });
   const changed = await tenant.put('/api/budget', { instance_spend_cap_micros: 20 });

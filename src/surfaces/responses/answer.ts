@@ -1,5 +1,12 @@
 import { timeOfId } from '../../ids.ts';
-import { type ApprovalRequested, isStored, type MessageReceived, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
+import {
+  type ApprovalRequested,
+  isStored,
+  type MessageReceived,
+  type SessionUpdate,
+  type StoredEvent,
+  usageIn,
+} from '../../session/events.ts';
 import { addUsage, noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
@@ -40,17 +47,15 @@ export class ResponseAnswer {
   }
 
   apply(event: StoredEvent): void {
+    const usage = usageIn(event) ?? noUsage;
     if (event.seq <= this.place.after) {
-      if (event.type === 'tool-called' && event.data.stepUsage !== undefined)
-        this.usageBefore = addUsage(this.usageBefore, event.data.stepUsage);
+      this.usageBefore = addUsage(this.usageBefore, usage);
       return;
     }
+    this.usage = addUsage(this.usage, usage);
     switch (event.type) {
       case 'message-produced':
         if (event.data.text !== '') this.addMessage(event.data.text, event.data.partial ?? false);
-        return;
-      case 'tool-called':
-        if (event.data.stepUsage !== undefined) this.usage = addUsage(this.usage, event.data.stepUsage);
         return;
       case 'approval-requested':
         this.items.push(approvalItem(event.data));
