@@ -91,11 +91,12 @@ for (const { name, path, shows } of [...cases, ...plain])
 
 test('a list of many sessions goes on page by page, and a filter stays in the address', async () => {
   await page.setViewportSize({ width: 1280, height: 800 });
-  await page.goto('/dashboard/sessions?live=off');
+  await page.goto('/dashboard/sessions');
   const rows = page.locator('tbody tr');
   await rows.nth(49).waitFor();
   await page.getByRole('button', { name: 'Show more' }).click();
   await rows.nth(99).waitFor();
+  await page.getByText('not live while older ones are shown').waitFor();
   await page.getByLabel('State').selectOption('stopped');
   await page.getByText('stopped').nth(5).waitFor();
   assert.match(page.url(), /state=stopped/);

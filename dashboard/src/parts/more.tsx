@@ -5,7 +5,10 @@ import { Button } from './button.tsx';
 
 type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
 
-/** A list that is read page by page. */
+/**
+ * A list that is read page by page. The first page is read again at the interval while somebody looks at it; once older
+ * entries are shown the list stays as it is, since all of its pages would have to be read each time.
+ */
 export function usePages<Item, Page extends List<Item> = List<Item>>(
   path: string,
   refetchInterval: number | false = false,
@@ -18,7 +21,7 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
     },
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor ?? undefined,
-    refetchInterval,
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : refetchInterval),
   });
   return { ...pages, items: pages.data?.pages.flatMap((page) => page.data) ?? [] };
 }

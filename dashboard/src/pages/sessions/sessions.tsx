@@ -23,9 +23,14 @@ export default function SessionsPage() {
     q: query.read('q'),
   };
   const pages = usePages<SessionRow>(withQuery('/dashboard/api/sessions', { ...filters, limit: 50 }), live ? 2_000 : false);
+  const paused = (pages.data?.pages.length ?? 0) > 1;
   const filtered = Object.values(filters).some((value) => value !== '');
   return (
-    <Page title="Sessions" actions={<Toggle label="Live" checked={live} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}>
+    <Page
+      title="Sessions"
+      {...(live && paused ? { aside: 'not live while older ones are shown' } : {})}
+      actions={<Toggle label="Live" checked={live} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}
+    >
       <div className="mb-3 flex flex-wrap gap-2">
         <SearchField value={filters.q} onChange={(q) => query.write({ q })} />
         <Select
