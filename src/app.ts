@@ -25,14 +25,18 @@ import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
 export async function createApp(context: Context): Promise<Server> {
+  const { config } = context;
+  const requestTimeout = config.PARLEY_REQUEST_TIMEOUT_MS;
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: 1024 * 1024,
-    requestTimeout: 60_000,
-    keepAliveTimeout: 72_000,
+    requestTimeout,
+    keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
+    // Looked at often enough that a limit means what it says; node:http looks every 30 s by itself.
+    http: { headersTimeout: requestTimeout / 4, connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8) },
     genReqId: newRequestId,
-    trustProxy: context.config.PARLEY_TRUST_PROXY.length > 0 ? context.config.PARLEY_TRUST_PROXY : false,
+    trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
@@ -78,7 +82,7 @@ export async function createApp(context: Context): Promise<Server> {
       'request',
     );
   });
-  server.addHook('onRequest', splitHosts(context.config));
+  server.addHook('onRequest', splitHosts(config));
   server.addHook('onRequest', refuseNulPath);
   server.addHook('preValidation', refuseNulQuery);
   const documentedRoutes = collectRoutes(server);

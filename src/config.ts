@@ -76,6 +76,12 @@ const settings = {
   ),
   PARLEY_LEASE_MS: setting('how long a silent process keeps its turns before another takes them over', '5000', integer(500, 600_000)),
   PARLEY_DRAIN_SECONDS: setting('how long running turns may go on after SIGTERM', '30', integer(0, 3_600)),
+  PARLEY_REQUEST_TIMEOUT_MS: setting(
+    'how long a request may take to arrive, its headers a quarter of that; then 408',
+    '60000',
+    integer(100, 3_600_000),
+  ),
+  PARLEY_KEEP_ALIVE_MS: setting('how long a connection may stay open without a request', '72000', integer(100, 3_600_000)),
   PARLEY_STREAM_STALL_MS: setting(
     'how long a reader of a stream may take nothing before it is cut off; its cursor stays valid',
     '20000',

@@ -63,7 +63,7 @@ export function sendError(reply: FastifyReply, error: ServiceError): FastifyRepl
 export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
-    if (isDatabaseFailure(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
+    if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
     if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
@@ -75,7 +75,10 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
   const [status, detail] = unreadable[error.code ?? ''] ?? ['400 Bad Request', 'This is not a request that can be read.'];
   const body = JSON.stringify({ detail });
   const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newRequestId()}`;
-  socket.end(`HTTP/1.1 ${status}\r\n${head}\r\nconnection: close\r\n\r\n${body}`, () => socket.destroy());
+  socket.end(
+    `HTTP/1.1 ${status}\r\n${head}\r\n${status.startsWith('408') ? 'x-should-retry: true\r\n' : ''}connection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
 }
 
 const unreadable: Record<string, [status: string, detail: string]> = {
@@ -85,13 +88,18 @@ const unreadable: Record<string, [status: string, detail: string]> = {
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
-  if (isDatabaseFailure(error)) return new ServiceError('unavailable', outageOf(error), { retryAfterSeconds: 1 });
+  if (isOutage(error)) return new ServiceError('unavailable', outageOf(error), { retryAfterSeconds: 1 });
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
     return new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.');
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return new ServiceError(badBody, error.message);
   return undefined;
+}
+
+/** A client that leaves in the middle of its body resets a connection too; Fastify gives that a status. */
+function isOutage(error: FastifyError): boolean {
+  return error.statusCode === undefined && isDatabaseFailure(error);
 }
 
 function outageOf({ code }: FastifyError): string {
