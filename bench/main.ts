@@ -10,6 +10,7 @@ import { compare, measure, type Row, table } from './measure.ts';
 import { measureOverload } from './overload.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
 import { rssMiB, startProgram } from './processes.ts';
+import { measureStored } from './stored.ts';
 import { measureStreams } from './streams.ts';
 import { measureWebhooks, webhookTable } from './webhooks.ts';
 
@@ -54,6 +55,7 @@ say(await measureStreams(10_000));
 
 for (const { parley } of engines) await parley.stop();
 say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
+say(await measureStored(postgres, 1_000_000));
 await postgres.stop();
 writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
 

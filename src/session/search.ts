@@ -37,7 +37,7 @@ export async function searchSessions(db: Db, orgId: number, search: SessionSearc
   const conditions = [
     sql`s.org_id = a.org_id`,
     sql`s.agent_id = a.id`,
-    ...(search.state === undefined ? [] : [stateCondition(search.state)]),
+    ...(search.state === undefined ? [] : [stateCondition(orgId, search.state)]),
     ...(search.surface === undefined ? [] : [sql`s.surface = ${search.surface}`]),
     ...(search.release === undefined ? [] : [sql`s.release_version = ${search.release}`]),
     ...(search.text === undefined ? [] : [sql`(s.id = ${search.text} or s.end_user_id = ${search.text})`]),
@@ -78,10 +78,12 @@ const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surfa
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-function stateCondition(wanted: 'running' | 'waiting' | 'idle' | 'stopped') {
+/** What runs is found by its turn: there are few of those, and a session in the middle of many others has no index of its own. */
+function stateCondition(orgId: number, wanted: 'running' | 'waiting' | 'idle' | 'stopped') {
   switch (wanted) {
     case 'running':
-      return sql`s.status = 'active' and s.pending_input is null and s.active_turn_id is not null`;
+      return sql`s.status = 'active' and s.pending_input is null and s.active_turn_id is not null
+        and s.id = any(array(select session_id from turns where state in ('running', 'paused') and org_id = ${orgId}))`;
     case 'waiting':
       return sql`s.status = 'active' and s.pending_input is not null`;
     case 'idle':

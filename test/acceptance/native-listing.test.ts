@@ -157,3 +157,29 @@ test('a stop is accepted with an empty JSON body too, and there is none on the f
   const stopped = await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`, { 'content-type': 'application/json' });
   assert.equal(stopped.status, 204);
 });
+
+test('the search tells a session that runs from one that waits, rests or was stopped', async () => {
+  const tenant = await createTenant(url);
+  const [running, waiting, idle, stopped] = [
+    await tenant.session(),
+    await tenant.session(),
+    await tenant.session(),
+    await tenant.session(),
+  ];
+  const turn = tenant.say(running, '/delay 20\n/words 1000');
+  await tenant.say(waiting, '/tool bash {"command":"true"}');
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${stopped}`);
+  const found: Record<string, string[]> = {};
+  for (const state of ['running', 'waiting', 'idle', 'stopped']) {
+    const { body } = await tenant.get(`/dashboard/api/sessions?state=${state}`);
+    found[state] = body.data.map((session: { id: string; state: string }) => `${session.id} ${session.state}`);
+  }
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${running}`);
+  await turn;
+  assert.deepEqual(found, {
+    running: [`${running} running`],
+    waiting: [`${waiting} waiting`],
+    idle: [`${idle} idle`],
+    stopped: [`${stopped} stopped`],
+  });
+});
