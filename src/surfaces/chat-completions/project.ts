@@ -26,13 +26,13 @@ export class ChatProjector {
 
   project(update: SessionUpdate): string {
     if (isStored(update)) return this.projectStored(update);
-    return update.type === 'text-delta' ? this.content(this.shown.addLive(update)) : '';
+    return update.type === 'text-delta' ? this.content(this.shown.addLive(update).text) : '';
   }
 
   private projectStored(event: StoredEvent): string {
     switch (event.type) {
       case 'message-produced':
-        return this.content(this.shown.restOf(event.data.messageId, event.data.text));
+        return this.content(this.shown.rest(event.data).text);
       case 'turn-ended':
         this.ended = true;
         return this.finish(finishReason(event.data), event.data.usage);

@@ -4,6 +4,7 @@ import { type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/closing-error.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
+import { type Fresh, ShownText } from '../shared/shown-text.ts';
 
 /** A frame of the native stream (spec 6.1). */
 export interface NativeFrame {
@@ -25,7 +26,8 @@ export class NativeProjector {
   ended = false;
   /** Whether the message asked for the reasoning; known once the turn's first event came by. */
   private thinking = false;
-  private readonly shown = new Map<string, number>();
+  private readonly shownText = new ShownText();
+  private readonly shownReasoning = new Map<string, number>();
   private readonly calls = new Map<string, OpenCall>();
   private agent = '';
   private step = 0;
@@ -34,16 +36,16 @@ export class NativeProjector {
 
   project(update: SessionUpdate): NativeFrame[] {
     if (isStored(update)) return this.projectStored(update);
-    const type = update.type === 'text-delta' ? 'text' : 'reasoning';
-    const frames = this.openStep(update.step);
-    if (type === 'reasoning' && !this.thinking) return frames;
-    const key = `${type} ${update.messageId}`;
-    const shown = this.shown.get(key) ?? 0;
-    const text = update.text.slice(Math.max(0, shown - update.offset));
+    const { step, messageId, offset } = update;
+    if (update.type === 'text-delta') return this.showText(step, this.shownText.addLive(update));
+    const frames = this.openStep(step);
+    if (!this.thinking) return frames;
+    const shown = this.shownReasoning.get(messageId) ?? 0;
+    const text = update.text.slice(Math.max(0, shown - offset));
     // Whoever comes to it in the middle gets the text whole, when its message is stored.
-    if (update.offset > shown || text === '') return frames;
-    this.shown.set(key, shown + text.length);
-    frames.push({ type, data: { part: { type, text } } });
+    if (offset > shown || text === '') return frames;
+    this.shownReasoning.set(messageId, shown + text.length);
+    frames.push(part('reasoning', text));
     return frames;
   }
 
@@ -51,10 +53,11 @@ export class NativeProjector {
     switch (event.type) {
       case 'reasoning-produced': {
         const frames = this.openStep(event.data.step);
-        return this.thinking ? [...frames, ...this.rest('reasoning', event.data.messageId, event.data.text)] : frames;
+        const missing = event.data.text.slice(this.shownReasoning.get(event.data.messageId) ?? 0);
+        return this.thinking && missing !== '' ? [...frames, part('reasoning', missing)] : frames;
       }
       case 'message-produced':
-        return [...this.openStep(event.data.step), ...this.rest('text', event.data.messageId, event.data.text)];
+        return this.showText(event.data.step, this.shownText.rest(event.data));
       case 'tool-called': {
         const { callId, tool, input, step, stepUsage } = event.data;
         const frames = this.openStep(step);
@@ -105,10 +108,12 @@ export class NativeProjector {
     }
   }
 
-  /** What of a whole message was not shown while it came. */
-  private rest(type: 'text' | 'reasoning', messageId: string, text: string): NativeFrame[] {
-    const missing = text.slice(this.shown.get(`${type} ${messageId}`) ?? 0);
-    return missing === '' ? [] : [{ type, data: { part: { type, text: missing } } }];
+  /** A message that begins anew after its process died begins its step anew. */
+  private showText(step: number, { text, restarts }: Fresh): NativeFrame[] {
+    if (restarts) this.stepOpen = false;
+    const frames = this.openStep(step);
+    if (text !== '') frames.push(part('text', text));
+    return frames;
   }
 
   private openStep(step: number): NativeFrame[] {
@@ -129,6 +134,10 @@ export class NativeProjector {
       },
     ];
   }
+}
+
+function part(type: 'text' | 'reasoning', text: string): NativeFrame {
+  return { type, data: { part: { type, text } } };
 }
 
 /** The last frame of a stream that the server ends before the turn rests. */

@@ -16,6 +16,8 @@ export type OutputItem =
   | { id: string; type: 'message'; status: 'completed' | 'incomplete'; role: 'assistant'; content: OutputText[] }
   | { id: string; type: 'mcp_approval_request'; server_label: string; name: string; arguments: string };
 
+export type MessageItem = Extract<OutputItem, { type: 'message' }>;
+
 export interface OutputText {
   type: 'output_text';
   text: string;
@@ -107,8 +109,10 @@ export class ResponseAnswer {
     return text;
   }
 
-  private addMessage(text: string, partial: boolean): void {
-    this.items.push(messageItem(itemId(this.place.responseId, this.items.length), text, partial ? 'incomplete' : 'completed'));
+  addMessage(text: string, partial: boolean): MessageItem {
+    const item = messageItem(itemId(this.place.responseId, this.items.length), text, partial ? 'incomplete' : 'completed');
+    this.items.push(item);
+    return item;
   }
 }
 
@@ -124,7 +128,7 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
   return answer.body();
 }
 
-function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): Extract<OutputItem, { type: 'message' }> {
+function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): MessageItem {
   return { id, type: 'message', status, role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] };
 }
 

@@ -5,7 +5,7 @@ import { closingError } from '../shared/closing-error.ts';
 import { toWireError } from '../shared/errors.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
 import { ShownText } from '../shared/shown-text.ts';
-import type { OutputItem, ResponseAnswer } from './answer.ts';
+import type { MessageItem, ResponseAnswer } from './answer.ts';
 import { itemId } from './response-ids.ts';
 import { TextSplitter } from './split-text.ts';
 
@@ -22,7 +22,7 @@ export class ResponseProjector {
   private readonly splitter = new TextSplitter();
   private sequence = 0;
   /** The message that is being written: its id, place, and what a delta of it begins with. */
-  private open: { id: string; index: number; deltaHead: string } | undefined;
+  private open: { id: string; index: number; deltaHead: string; shown: string } | undefined;
 
   constructor(answer: ResponseAnswer, startingAfter = -1) {
     this.answer = answer;
@@ -45,22 +45,29 @@ export class ResponseProjector {
 
   project(update: SessionUpdate): string {
     if (!isStored(update)) return this.projectLive(update);
+    if (update.seq <= this.answer.place.after) {
+      this.answer.apply(update);
+      return '';
+    }
+    const fresh = update.type === 'message-produced' ? this.shown.rest(update.data) : undefined;
+    // By then a message that is to be stored has been.
+    const isPast = update.type === 'tool-called' || update.type === 'turn-ended' || update.type === 'turn-failed';
+    let text = fresh?.restarts || isPast ? this.abandonItem() : '';
     const known = this.answer.items.length;
     this.answer.apply(update);
-    if (update.seq <= this.answer.place.after) return '';
-    let text = '';
-    for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, update);
+    for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, fresh?.text);
     return text + this.finish(update);
   }
 
   private projectLive(fragment: LiveFragment): string {
     if (fragment.type !== 'text-delta') return '';
-    const text = this.shown.addLive(fragment);
+    const { text, restarts } = this.shown.addLive(fragment);
     if (text === '') return '';
-    return this.openItem(this.answer.items.length) + this.deltas(this.splitter.add(text));
+    const abandoned = restarts ? this.abandonItem() : '';
+    return abandoned + this.openItem(this.answer.items.length) + this.deltas(this.splitter.add(text));
   }
 
-  private addItem(index: number, event: StoredEvent): string {
+  private addItem(index: number, missing: string | undefined): string {
     const item = this.answer.items[index];
     if (item === undefined) return '';
     if (item.type !== 'message') {
@@ -68,9 +75,10 @@ export class ResponseProjector {
       return this.frame('response.output_item.added', place) + this.frame('response.output_item.done', place);
     }
     const whole = item.content[0]?.text ?? '';
-    const rest = event.type === 'message-produced' ? this.shown.restOf(event.data.messageId, whole) : whole;
     const opening = this.openItem(index);
-    return opening + this.deltas(this.splitter.add(rest)) + this.deltas(this.splitter.end()) + this.closeItem(index, item, whole);
+    return (
+      opening + this.deltas(this.splitter.add(missing ?? whole)) + this.deltas(this.splitter.end()) + this.closeItem(index, item, whole)
+    );
   }
 
   private openItem(index: number): string {
@@ -78,7 +86,7 @@ export class ResponseProjector {
     const { responseId } = this.answer.place;
     const id = itemId(responseId, index);
     const place = JSON.stringify({ response_id: responseId, item_id: id, output_index: index, content_index: 0 });
-    this.open = { id, index, deltaHead: `${place.slice(1, -1)},"delta":` };
+    this.open = { id, index, deltaHead: `${place.slice(1, -1)},"delta":`, shown: '' };
     const item = { id, type: 'message', status: 'in_progress', role: 'assistant', content: [] };
     const part = { type: 'output_text', text: '', annotations: [] };
     return (
@@ -91,6 +99,7 @@ export class ResponseProjector {
     const head = this.open?.deltaHead ?? '';
     let text = '';
     for (const piece of pieces) {
+      if (this.open !== undefined) this.open.shown += piece;
       const number = this.sequence++;
       if (number <= this.startingAfter) continue;
       text += `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":${number},${head}${JSON.stringify(piece)},"logprobs":[]}\n\n`;
@@ -98,7 +107,16 @@ export class ResponseProjector {
     return text;
   }
 
-  private closeItem(index: number, item: Extract<OutputItem, { type: 'message' }>, whole: string): string {
+  /** Closes a message that will not go on: the process that wrote it is gone, and what follows is another one. */
+  private abandonItem(): string {
+    if (this.open === undefined) return '';
+    const { index } = this.open;
+    const last = this.deltas(this.splitter.end());
+    const { shown } = this.open;
+    return last + this.closeItem(index, this.answer.addMessage(shown, true), shown);
+  }
+
+  private closeItem(index: number, item: MessageItem, whole: string): string {
     this.open = undefined;
     const place = { item_id: item.id, output_index: index, content_index: 0 };
     return (
