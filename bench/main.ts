@@ -9,6 +9,7 @@ import { measureFanOut } from './fan-out.ts';
 import { compare, measure, type Row, table } from './measure.ts';
 import { measureOverload } from './overload.ts';
 import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
+import { startPortkey } from './peers.ts';
 import { rssMiB, startProgram } from './processes.ts';
 import { measureStored } from './stored.ts';
 import { measureStreams } from './streams.ts';
@@ -21,6 +22,7 @@ const sessionsPerClient = 20;
 const sections: string[] = [];
 
 const postgres = await startPostgres();
+const peers = process.argv.includes('--peers') ? [await startPortkey()] : [];
 const embedded = await startParley(undefined);
 const served = await startParley(postgres.url);
 const engines: { name: string; parley: Parley; pids: number[] }[] = [
@@ -54,6 +56,7 @@ await upstreamTurns('The same, one client: the first word', 0, 1, true);
 say(await measureStreams(10_000));
 
 for (const { parley } of engines) await parley.stop();
+for (const peer of peers) await peer.stop();
 say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
 say(await measureStored(postgres, 1_000_000));
 await postgres.stop();
@@ -111,6 +114,14 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     await measure('hand-rolled: Fastify, streamText, PostgreSQL', plan(handRolled.url, count, paths, body), [handRolled.pid, postgres.pid]),
   );
   await handRolled.stop();
+  for (const peer of peers)
+    rows.push(
+      await measure(
+        peer.name,
+        { ...plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream)), headers: peer.headers(upstream.url) },
+        [peer.pid],
+      ),
+    );
   say(table(title, compare(rows)));
   await bare.stop();
   await upstream.stop();
