@@ -149,7 +149,7 @@ async function assemble(
     feed,
     logger,
     settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
-    isHeld: (turnId) => isHeld(database, processId, turnId),
+    isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
     onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
     onTurnLeft: tracing.turnEnded,
     onTurnEnded,
@@ -173,11 +173,18 @@ async function assemble(
   runner.onLive = peers.showLive;
   runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
-  const leases: Leases = await holdLeases(database, runner, processId, config.PARLEY_LEASE_MS, logger, () => {
-    const doubtful = log.takeDoubtful();
-    for (const sessionId of doubtful) feed.lookAgain(sessionId);
-    if (doubtful.size > 0) log.onWritten(doubtful);
-  });
+  const leases: Leases = await holdLeases(
+    database,
+    runner,
+    () => log.holderName(),
+    config.PARLEY_LEASE_MS,
+    logger,
+    () => {
+      const doubtful = log.takeDoubtful();
+      for (const sessionId of doubtful) feed.lookAgain(sessionId);
+      if (doubtful.size > 0) log.onWritten(doubtful);
+    },
+  );
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
   metrics.gauge('parley_requests_waiting', 'Requests that wait for a place', () => waitingRoom.waiting);

@@ -3,6 +3,8 @@ import type { Config } from './config.ts';
 import { createContext } from './context.ts';
 import { welcome } from './welcome.ts';
 
+const patienceMs = 2_000;
+
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
   const context = await createContext(config);
@@ -21,7 +23,10 @@ export async function serve(config: Config): Promise<void> {
     stopping = true;
     context.logger.info({ signal }, 'stopping');
     await context.drain(signal === 'SIGINT' ? 0 : config.PARLEY_DRAIN_SECONDS);
+    // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
+    const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
     await server.close();
+    clearTimeout(cut);
     await context.close();
   };
   process.on('SIGTERM', stop);

@@ -8,6 +8,11 @@ const applyOperations: PreparedStatement = {
   text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer',
   writes: true,
 };
+const renameHolder: PreparedStatement = {
+  name: 'rename-holder',
+  text: "update turns set process_id = $1 where process_id = $2 and state = 'running'",
+  writes: true,
+};
 const readEvents = {
   name: 'read-events',
   text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
@@ -39,6 +44,11 @@ interface Waiting {
 export class SessionLog {
   private readonly database: Database;
   private readonly processId: string;
+  /** The name under which this process holds turns. */
+  private holder: string;
+  private names = 1;
+  private needsNewName = false;
+  private renaming: Promise<void> | undefined;
   private readonly leaseMs: number;
   /** Whether the statement itself tells other processes. */
   private readonly notifies: boolean;
@@ -51,6 +61,7 @@ export class SessionLog {
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
     this.database = database;
     this.processId = processId;
+    this.holder = processId;
     this.leaseMs = leaseMs;
     this.notifies = notifies;
   }
@@ -67,6 +78,20 @@ export class SessionLog {
         setImmediate(() => void this.writeAll());
       }
     });
+  }
+
+  /**
+   * The name under which this process holds turns. After a write whose answer was lost it is another: that write may still
+   * be under way, and must not be taken for one of whoever goes on with the turn.
+   */
+  async holderName(): Promise<string> {
+    if (this.needsNewName) {
+      this.renaming ??= this.rename().finally(() => {
+        this.renaming = undefined;
+      });
+      await this.renaming;
+    }
+    return this.holder;
   }
 
   /** Sessions of writes whose answer was lost since the last call: what was written there, nobody was told. */
@@ -91,6 +116,14 @@ export class SessionLog {
     }
   }
 
+  private async rename(): Promise<void> {
+    const next = `${this.processId}.${this.names}`;
+    await this.database.prepared(renameHolder, [next, this.holder]);
+    this.holder = next;
+    this.names += 1;
+    this.needsNewName = false;
+  }
+
   private async writeAll(): Promise<void> {
     while (this.waiting.length > 0) {
       const batch = this.waiting.splice(0, maxBatch);
@@ -101,13 +134,9 @@ export class SessionLog {
 
   private async write(batch: Waiting[]): Promise<void> {
     const operations = JSON.stringify(batch.map((entry) => counted(entry.operation)));
+    const holder = await this.holderName();
     const asked = performance.now();
-    const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [
-      operations,
-      this.processId,
-      this.leaseMs,
-      this.notifies,
-    ]);
+    const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [operations, holder, this.leaseMs, this.notifies]);
     if (row === undefined) throw new Error('apply_turn_operations gave no answer');
     const at = new Date(row.answer.at);
     const late = performance.now() - asked > this.leaseMs;
@@ -127,6 +156,8 @@ export class SessionLog {
         if (!isStatementError) this.doubtful.add(entry.operation.session);
         entry.reject(error);
       }
+      // The embedded engine has answered when it fails: nothing of it is under way.
+      if (!isStatementError && this.database.engine === 'postgres') this.needsNewName = true;
       return;
     }
     for (const entry of batch) await this.write([entry]).catch(entry.reject);

@@ -16,12 +16,12 @@ export interface Leases {
 export async function holdLeases(
   database: Database,
   runner: Runner,
-  processId: string,
+  holderName: () => Promise<string>,
   leaseMs: number,
   logger: Logger,
   onBeat: () => void,
 ): Promise<Leases> {
-  if (database.engine === 'pglite') await claim(database, runner, processId, leaseMs, true);
+  if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
   let isReleased = false;
@@ -30,7 +30,7 @@ export async function holdLeases(
       isReleased = true;
       clearInterval(timer);
       try {
-        await sql`update turns set lease_until = now() where process_id = ${processId} and state = 'running'`.execute(database.db);
+        await sql`update turns set lease_until = now() where process_id = ${await holderName()} and state = 'running'`.execute(database.db);
       } catch (error) {
         // A database that is gone keeps nobody from stopping: the leases run out by themselves.
         logger.warn({ err: error }, 'leases were not given up');
@@ -43,10 +43,10 @@ export async function holdLeases(
     beating = true;
     try {
       const ids = [...runner.running.keys()];
-      if (ids.length > 0 && (await renew(database, processId, leaseMs, ids)) < ids.length) {
-        for (const id of await heldElsewhere(database, processId, ids)) runner.lose(id);
+      if (ids.length > 0 && (await renew(database, await holderName(), leaseMs, ids)) < ids.length) {
+        for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
-      await claim(database, runner, processId, leaseMs, false);
+      await claim(database, runner, await holderName(), leaseMs, false);
       onBeat();
     } catch (error) {
       if (!isReleased) logger.warn({ err: error }, 'leases were not renewed');
@@ -56,43 +56,47 @@ export async function holdLeases(
   }
 }
 
-async function renew(database: Database, processId: string, leaseMs: number, ids: string[]): Promise<number> {
+async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<number> {
   const { numAffectedRows } = await sql`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
-    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id = ${processId} and state = 'running'`.execute(
+    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id = ${holder} and state = 'running'`.execute(
     database.db,
   );
   return Number(numAffectedRows ?? 0);
 }
 
 /** One that is not ours and still runs; those that have ended or paused are nobody's. */
-async function heldElsewhere(database: Database, processId: string, ids: string[]): Promise<string[]> {
+async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`select id from turns
-    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id <> ${processId} and state = 'running'`.execute(
+    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id <> ${holder} and state = 'running'`.execute(
     database.db,
   );
   return rows.map((row) => row.id);
 }
 
 /** For a process that was halted and cannot know what happened meanwhile. */
-export async function isHeld(database: Database, processId: string, turnId: string): Promise<boolean> {
+export async function isHeld(database: Database, holder: string, turnId: string): Promise<boolean> {
   const row = await database.db
     .selectFrom('turns')
     .select('id')
     .where('id', '=', turnId)
-    .where('process_id', '=', processId)
+    .where('process_id', '=', holder)
     .where('state', '=', 'running')
     .executeTakeFirst();
   return row !== undefined;
 }
 
 /** Skips what another process is claiming at the same moment. */
-async function claim(database: Database, runner: Runner, processId: string, leaseMs: number, regardless: boolean): Promise<void> {
+async function claim(database: Database, runner: Runner, holder: string, leaseMs: number, regardless: boolean): Promise<void> {
   const { rows } = await sql<{ id: string; session_id: string; org_id: number; interrupted: boolean }>`
-    update turns set process_id = ${processId}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
+    update turns set process_id = ${holder}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
-      select id from turns where state = 'running' and (lease_until < now() or (${regardless} and process_id <> ${processId}))
+      select id from turns where state = 'running' and (lease_until < now() or (${regardless} and process_id <> ${holder}))
       order by lease_until limit 100 for update skip locked)
     returning id, session_id, org_id, interrupted`.execute(database.db);
+  if (rows.length === 0) return;
+  // Whatever was being written to these sessions is there when they have been locked; what comes later finds them claimed.
+  await sql`select 1 from sessions where id in (select value from json_array_elements_text(${JSON.stringify(rows.map((row) => row.session_id))}::json) value)
+    order by id for update`.execute(database.db);
   for (const row of rows) {
     if (runner.running.has(row.id)) continue;
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], true);

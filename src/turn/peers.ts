@@ -66,7 +66,7 @@ export async function joinPeers(
 
   await bus.receive((payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
-    if (sender === processId) return;
+    if (sender === processId || sender?.startsWith(`${processId}.`)) return;
     switch (kind) {
       case 'sessions':
         for (const entry of rest) wake(entry);

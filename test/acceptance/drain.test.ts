@@ -1,5 +1,7 @@
 // Stopping (decisions 8): what a signal does to requests and to turns that run.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 
@@ -80,7 +82,7 @@ test('a turn that outlasts the drain is handed over: the next start brings it to
   );
 });
 
-test('Ctrl-C stops at once, also with a unary call under way and a second Ctrl-C', async (t) => {
+test('Ctrl-C stops at once, also with a unary call under way, a connection that asks nothing, and a second Ctrl-C', async (t) => {
   const server = await startServer(t);
   assert.equal((await post(server, '/v1/sessions', { session_id: 'cut' })).status, 200);
   const call = post(server, '/v1/sessions/cut/messages', { text: '/words 100\n/delay 100' });
@@ -91,6 +93,9 @@ test('Ctrl-C stops at once, also with a unary call under way and a second Ctrl-C
     const { sessions } = (await state.json()) as { sessions: { message_count: number }[] };
     if (sessions.some(({ message_count }) => message_count > 0)) break;
   }
+  // As browsers and balancers do: opened ahead, and nothing asked yet.
+  const ahead = connect(Number(new URL(server.url).port), '127.0.0.1');
+  await once(ahead, 'connect');
   const begun = performance.now();
   process.kill(server.pid, 'SIGINT');
   process.kill(server.pid, 'SIGINT');

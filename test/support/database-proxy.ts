@@ -8,6 +8,8 @@ export interface DatabaseProxy {
   url(database: string): string;
   /** Decides for each request to the database whether its answer is lost: it is carried out, and the connection breaks before anyone hears. */
   loses: (request: string) => boolean;
+  /** Decides for each request whether it is stranded: the client is cut off at once, and the request arrives so many milliseconds later. 0: not. */
+  strands: (request: string) => number;
   /** How many answers were lost so. */
   readonly lost: number;
   /** Ends every connection that is open now. */
@@ -32,6 +34,7 @@ export async function startDatabaseProxy(owner: Owner, server: string): Promise<
       return url.href;
     },
     loses: () => false,
+    strands: () => 0,
     get lost() {
       return lost;
     },
@@ -48,7 +51,7 @@ export async function startDatabaseProxy(owner: Owner, server: string): Promise<
     },
   };
   const listener = createServer((client) => {
-    const link = new Link(client, connect(Number(target.port), target.hostname), (request) => proxy.loses(request));
+    const link = new Link(client, connect(Number(target.port), target.hostname), proxy);
     link.onLost = () => {
       lost += 1;
     };
@@ -74,14 +77,18 @@ class Link {
   private readonly client: Socket;
   private readonly server: Socket;
   private isLosing = false;
+  private isStranded = false;
   /** The last bytes of the answer that is being lost: its end may be split. */
   private tail: Buffer = Buffer.alloc(0);
 
-  constructor(client: Socket, server: Socket, loses: (request: string) => boolean) {
+  constructor(client: Socket, server: Socket, proxy: Pick<DatabaseProxy, 'loses' | 'strands'>) {
     this.client = client;
     this.server = server;
     client.on('data', (chunk) => {
-      if (!this.isLosing && loses(chunk.toString('latin1'))) this.isLosing = true;
+      const request = chunk.toString('latin1');
+      const strandedMs = proxy.strands(request);
+      if (strandedMs > 0) return this.strand(chunk, strandedMs);
+      if (!this.isLosing && proxy.loses(request)) this.isLosing = true;
       server.write(chunk);
     });
     server.on('data', (chunk) => {
@@ -93,8 +100,21 @@ class Link {
     });
     for (const socket of [client, server]) {
       socket.on('error', () => {});
-      socket.on('close', () => this.cut());
+      socket.on('close', () => {
+        if (!this.isStranded) this.cut();
+      });
     }
+  }
+
+  private strand(request: Buffer, milliseconds: number): void {
+    this.isStranded = true;
+    this.client.destroy();
+    setTimeout(() => {
+      this.server.on('data', (chunk) => {
+        if (chunk.includes(readyForQuery)) this.cut();
+      });
+      this.server.write(request);
+    }, milliseconds);
   }
 
   hold(): void {

@@ -23,7 +23,8 @@ export interface TestDatabase {
   remove(): Promise<void>;
 }
 
-export async function createDatabase(): Promise<TestDatabase> {
+/** On PostgreSQL: of the server that all tests share, or of the one given. */
+export async function createDatabase(onServerAt?: string): Promise<TestDatabase> {
   const directory = mkdtempSync(join(tmpdir(), 'parley-test-'));
   const forget = endWithUs(() => rmSync(directory, { recursive: true, force: true }));
   const removeDirectory = () => {
@@ -34,7 +35,7 @@ export async function createDatabase(): Promise<TestDatabase> {
     cpSync(join(await pgliteTemplate(), 'db'), join(directory, 'db'), { recursive: true });
     return { settings: { PARLEY_DATA_DIR: directory }, remove: async () => removeDirectory() };
   }
-  const server = await postgresUrl();
+  const server = onServerAt ?? (await postgresUrl());
   const name = `parley_test_${randomBytes(6).toString('hex')}`;
   const template = await postgresTemplate(server);
   await onServer(server, (client) => client.query(`create database ${name} template ${template}`));

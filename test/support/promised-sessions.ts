@@ -15,6 +15,7 @@ export class Promised {
   readonly seen: LogEntry[] = [];
   private readonly wire: () => Wire;
   private isOver = false;
+  private leave: () => void = () => {};
   private following: Promise<void> | undefined;
 
   constructor(wire: () => Wire, id: string, agent: string) {
@@ -33,7 +34,8 @@ export class Promised {
     this.following = (async () => {
       while (!this.isOver) {
         const abort = new AbortController();
-        const timer = setTimeout(() => abort.abort(), 2_000);
+        this.leave = () => abort.abort();
+        const timer = setTimeout(this.leave, 2_000);
         const { url, key } = this.wire();
         try {
           const entries = clientOf({ url, apiKey: key }).follow(this.agent, this.id, this.seen.at(-1)?.seq ?? 0, abort.signal);
@@ -98,6 +100,7 @@ export class Promised {
     if (this.following === undefined) return;
     for (const until = Date.now() + 10_000; this.seen.length < log.length && Date.now() < until; ) await sleep(20);
     this.isOver = true;
+    this.leave();
     await this.following;
     assert.deepEqual(this.seen, log, `a watcher of ${this.id} missed or repeated something`);
   }

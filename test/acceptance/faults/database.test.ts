@@ -13,7 +13,7 @@ import { startServer } from '../../support/server-process.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const skip = engine === 'postgres' ? false : 'the embedded database has no connection to lose';
-const rounds = isLong ? 40 : 2;
+const rounds = isLong ? 20 : 2;
 const points = await serveKillPoints();
 after(() => points.close());
 
@@ -25,13 +25,8 @@ test('a database that loses answers, connections and itself costs a 503, and nei
   const chance = chances(seed);
   // What it acknowledged must survive its own crash, so that a loss would be ours.
   const postgres = await startPostgres({ synchronous_commit: 'on' });
-  const shared = process.env.TEST_DATABASE_URL;
-  process.env.TEST_DATABASE_URL = postgres.url;
-  const database = await createDatabase();
-  t.after(async () => {
-    process.env.TEST_DATABASE_URL = shared;
-    await postgres.stop();
-  });
+  const database = await createDatabase(postgres.url);
+  t.after(() => postgres.stop());
   const proxy = await startDatabaseProxy(t, postgres.url);
   const direct = database.settings.DATABASE_URL ?? '';
   const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
@@ -82,6 +77,58 @@ test('a database that loses answers, connections and itself costs a 503, and nei
   }
   t.diagnostic(`${load.answered()} answered, refused: ${JSON.stringify([...load.refused])}, ${proxy.lost} answers lost after their commit`);
 });
+
+test('a write whose answer is lost is heard of all the same, and one that arrives late finds that the turn has gone on', {
+  skip,
+}, async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const direct = database.settings.DATABASE_URL ?? '';
+  const proxy = await startDatabaseProxy(t, direct);
+  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
+  const server = await startServer(t, { database: through, settings: { ...mixedLoadSettings, PARLEY_LOG_LEVEL: 'fatal' } });
+  const wire = wireOf(server);
+  const logOf = async (id: string): Promise<{ type: string; output?: string }[]> =>
+    (await wire.get(`/demo/assistant/v1/managed-agents/sessions/${id}`)).body.events;
+
+  await wire.post('/v1/sessions', { session_id: 'end' });
+  proxy.loses = once((request) => request.includes('"turn-ended"'));
+  const ended = await Promise.race([wire.post('/v1/sessions/end/messages', { text: '/say told' }), sleep(5_000)]);
+  assert.deepEqual([ended?.status, ended?.body.text], [200, 'told'], 'the end was stored, and nobody would have been told');
+  assert.equal(proxy.lost, 1);
+  assert.equal((await logOf('end')).length, 4);
+
+  await wire.post('/v1/sessions', { session_id: 'late', permission_mode: 'autonomous' });
+  const lateMs = 2_500;
+  const stranded = new Promise<void>((resolve) => {
+    const isFinish = once((request) => request.includes('"tool-finished"'));
+    proxy.strands = (request) => {
+      if (!isFinish(request)) return 0;
+      resolve();
+      return lateMs;
+    };
+  });
+  const acted = wire.post('/v1/sessions/late/messages', { text: '/tool bash {"command":"echo once"}' });
+  await stranded;
+  assert.equal((await acted).status, 200);
+  const before = await logOf('late');
+  await sleep(lateMs);
+  assert.deepEqual(await logOf('late'), before, 'what came late changed nothing');
+  assert.deepEqual(
+    before.filter((entry) => entry.type === 'agent.tool_result').map((entry) => /outcome is unknown/.test(entry.output ?? '')),
+    [true],
+  );
+});
+
+/** True for the first that is wanted, and never again. */
+function once(isWanted: (request: string) => boolean): (request: string) => boolean {
+  let isDone = false;
+  return (request) => {
+    if (isDone || !isWanted(request)) return false;
+    isDone = true;
+    return true;
+  };
+}
 
 /** As an administrator would, or a failover. */
 async function terminateAll(url: string): Promise<void> {

@@ -108,10 +108,7 @@ async function postgresOn(t: TestContext): Promise<OnSmallDisk> {
   const disk = mountSmallDisk(endings, 160);
   const postgres = await startPostgres({ synchronous_commit: 'on', max_wal_size: '32MB', min_wal_size: '32MB' }, disk.path);
   endings.after(() => postgres.stop());
-  const shared = process.env.TEST_DATABASE_URL;
-  process.env.TEST_DATABASE_URL = postgres.url;
-  const database = await createDatabase();
-  process.env.TEST_DATABASE_URL = shared;
+  const database = await createDatabase(postgres.url);
   return { server: await startServer(endings, { database, settings }), disk, heal: () => postgres.restart() };
 }
 

@@ -7,7 +7,9 @@ import { chances, isLong, seed } from '../../support/chance.ts';
 import { clientOf, type LogEntry } from '../../support/client.ts';
 import { until } from '../../support/turns.ts';
 
-test('of a thousand concurrent turns exactly those are admitted that fit the cap, and no reservation is left', async (t) => {
+test('of a thousand concurrent turns exactly those are admitted that fit the cap, and no reservation is left', {
+  timeout: 180_000,
+}, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_TURN_RESERVATION_TOKENS: '1000', PARLEY_RATE_LIMIT_RPS: '0' } });
   const turns = 1_000;
   const text = '/delay 100\n/words 20';
@@ -60,7 +62,7 @@ test('one approval answered a hundred ways at once: one answer wins, and the too
   if (!winners.has('deny')) assert.equal(results[0]?.output, 'ran', 'it ran once');
 });
 
-test('64 writers on one session and followers that come and go: each sees every seq once, in order', async (t) => {
+test('64 writers on one session and followers that come and go: each sees every seq once, in order', { timeout: 300_000 }, async (t) => {
   t.diagnostic(`seed ${seed}`);
   const app = await startApp(t, { settings: { PARLEY_RATE_LIMIT_RPS: '0' } });
   const url = await app.listen();

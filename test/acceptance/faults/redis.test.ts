@@ -15,6 +15,7 @@ const managed = '/demo/assistant/v1/managed-agents/sessions';
 
 test('live text and wake-ups cross through Redis, and nothing is lost or late when Redis hangs, crashes and comes back', {
   skip,
+  timeout: 60_000 + outages * 10_000,
 }, async (t) => {
   t.diagnostic(`seed ${seed}`);
   const chance = chances(seed);
