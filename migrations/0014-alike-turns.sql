@@ -17,15 +17,6 @@ begin
     select credits_micros is not null or total_tokens_cap is not null or instance_spend_cap_micros is not null from budgets where org_id = for_org);
 end $$;
 
--- Orgs in which no turn can be refused for what was spent.
-create function unlimited_orgs(candidates integer[]) returns integer[] language plpgsql stable as $$
-begin
-  return array(
-    select o.id from organizations o join budgets b on b.org_id = o.id
-    where o.id = any (candidates) and o.subscription_status is distinct from 'past_due'
-      and b.credits_micros is null and b.total_tokens_cap is null and b.instance_spend_cap_micros is null);
-end $$;
-
 -- Messages to sessions that are free: their turns begin.
 create function admit_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text, lease_ms integer)
 returns table (place bigint, result json) language plpgsql as $$
@@ -159,31 +150,46 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_has
 declare
   batch turn_operation[];
   operation turn_operation;
-  sessions_once text[];
-  orgs integer[];
-  has_admits boolean;
-  has_ends boolean;
+  sessions_all text[] := '{}';
+  sessions_once text[] := '{}';
+  orgs integer[] := '{}';
+  unlimited integer[] := '{}';
+  has_admits boolean := false;
+  has_ends boolean := false;
+  budget record;
+  alike record;
   results json[] := '{}';
   place integer := 0;
-  alike record;
-  touched text;
 begin
   batch := array(select o from json_populate_recordset(null::turn_operation, operations) o);
+  foreach operation in array batch loop
+    -- What a session does more than once in a batch has an order.
+    if operation.session <> all (sessions_all) then
+      sessions_all := sessions_all || operation.session;
+      sessions_once := sessions_once || operation.session;
+    else
+      sessions_once := array_remove(sessions_once, operation.session);
+    end if;
+    has_admits := has_admits or operation.kind = 'admit';
+    has_ends := has_ends or operation.kind = 'end';
+    if operation.kind in ('admit', 'pause', 'end', 'resolve') and operation.org <> all (orgs) then orgs := orgs || operation.org; end if;
+  end loop;
   -- Always in this order, so that two processes cannot wait for each other.
-  perform 1 from sessions where id in (select o.session from unnest(batch) o) order by id for update;
-  perform 1 from budgets where org_id in (select o.org from unnest(batch) o where o.kind in ('admit', 'pause', 'end', 'resolve')) order by org_id for update;
-  -- What a session does more than once in a batch has an order.
-  select array_agg(o.session) filter (where o.times = 1), array_agg(distinct o.org), bool_or(o.kind = 'admit'), bool_or(o.kind = 'end')
-  into sessions_once, orgs, has_admits, has_ends
-  from (select b.kind, b.org, b.session, count(*) over (partition by b.session) as times from unnest(batch) b) o;
-  if has_admits or has_ends then orgs := unlimited_orgs(orgs); end if;
+  perform 1 from sessions where id = any (sessions_all) order by id for update;
+  for budget in
+    select b.org_id, o.subscription_status is distinct from 'past_due'
+      and b.credits_micros is null and b.total_tokens_cap is null and b.instance_spend_cap_micros is null as is_unlimited
+    from budgets b join organizations o on o.id = b.org_id where b.org_id = any (orgs) order by b.org_id for update of b
+  loop
+    if budget.is_unlimited then unlimited := unlimited || budget.org_id; end if;
+  end loop;
   if has_admits then
-    for alike in select * from admit_alike(batch, sessions_once, orgs, process, lease_ms) loop
+    for alike in select * from admit_alike(batch, sessions_once, unlimited, process, lease_ms) loop
       results[alike.place] := alike.result;
     end loop;
   end if;
   if has_ends then
-    for alike in select * from end_alike(batch, sessions_once, orgs, process) loop
+    for alike in select * from end_alike(batch, sessions_once, unlimited, process) loop
       results[alike.place] := alike.result;
     end loop;
   end if;
@@ -200,12 +206,10 @@ begin
     end;
   end loop;
   if notify then
-    for touched in
-      select string_agg(id || ':' || last_seq, ' ') from (
-        select id, last_seq, row_number() over () / 40 as page from sessions where id in (select o.session from unnest(batch) o)
-      ) s group by page
-    loop
-      perform pg_notify('parley', process || ' sessions ' || touched);
+    -- Forty ids fit in a notice.
+    for page in 0 .. (cardinality(sessions_all) - 1) / 40 loop
+      perform pg_notify('parley', process || ' sessions ' || string_agg(id || ':' || last_seq, ' '))
+      from sessions where id = any (sessions_all[page * 40 + 1 : page * 40 + 40]) having count(*) > 0;
     end loop;
   end if;
   return json_build_object('at', now(), 'results', array_to_json(results));
