@@ -19,6 +19,7 @@ import { handleError, refuseUnreadable, sendError } from './surfaces/shared/erro
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
+import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
 import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
@@ -34,7 +35,11 @@ export async function createApp(context: Context): Promise<Server> {
     requestTimeout,
     keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
     // Looked at often enough that a limit means what it says; node:http looks every 30 s by itself.
-    http: { headersTimeout: requestTimeout / 4, connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8) },
+    http: {
+      requireHostHeader: false,
+      headersTimeout: requestTimeout / 4,
+      connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
+    },
     genReqId: newRequestId,
     trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
@@ -53,9 +58,12 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('agent', undefined);
   server.decorateRequest('session', undefined);
   server.decorateRequest('place', undefined);
+  server.decorateRequest('turn', undefined);
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
   server.decorate('streams', streams);
+  context.metrics.gauge('parley_streams_open', 'Event streams that clients follow', () => streams.size);
+  context.metrics.counter('parley_streams_cut_total', 'Streams whose reader took nothing for too long', () => streams.cut);
   server.addHook('preClose', async () => {
     streams.close();
     context.feed.close();
@@ -63,25 +71,7 @@ export async function createApp(context: Context): Promise<Server> {
   acceptJsonOnly(server);
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
-  server.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
-    done();
-  });
-  server.addHook('onResponse', async (request, reply) => {
-    request.place?.leave();
-    context.metrics.requestEnded(request.routeOptions.url ?? 'unknown', request.method, reply.statusCode, reply.elapsedTime);
-    context.logger.debug(
-      {
-        request_id: request.id,
-        org_id: request.principal?.organization.id,
-        method: request.method,
-        route: request.routeOptions.url,
-        status: reply.statusCode,
-        ms: Math.round(reply.elapsedTime),
-      },
-      'request',
-    );
-  });
+  observeRequests(server, context);
   server.addHook('onRequest', splitHosts(config));
   server.addHook('onRequest', refuseNulPath);
   server.addHook('preValidation', refuseNulQuery);

@@ -90,8 +90,9 @@ const settings = {
   PARLEY_AUDIT_TOKENS: setting('1 records every minted session token in the audit log', '0', flag),
   PARLEY_PRICES: setting('JSON map of provider/model to micro-dollars a token, over the built-in table', '{}', parsePrices),
   PARLEY_LOG_LEVEL: setting(
-    'fatal, error, warn, info, debug, trace or silent',
-    'info',
+    'fatal, error, warn, info, debug, trace or silent; on a terminal warn unless it is set',
+    // A person who tries it out reads the first lines, a machine collects all.
+    process.stdout.isTTY ? 'warn' : 'info',
     oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
   ),
   OPENAI_API_KEY: setting("the operator's key for OpenAI, for orgs without one of their own", '', optional(text)),

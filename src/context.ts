@@ -23,6 +23,7 @@ import type { McpConnections } from './instances/mcp-connections.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import { watchProcess } from './metrics-of-process.ts';
 import { Courier } from './outbox/courier.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
@@ -133,7 +134,7 @@ async function assemble(
   const metrics = createMetrics();
   const onTurnEnded: RunnerParts['onTurnEnded'] = (setting, state, milliseconds) => {
     metrics.turnEnded(state, milliseconds);
-    logger.debug(
+    logger.info(
       {
         org_id: setting.orgId,
         session_id: setting.sessionId,
@@ -185,9 +186,7 @@ async function assemble(
       if (doubtful.size > 0) log.onWritten(doubtful);
     },
   );
-  metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
-  metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
-  metrics.gauge('parley_requests_waiting', 'Requests that wait for a place', () => waitingRoom.waiting);
+  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);

@@ -8,6 +8,8 @@ export interface Metrics {
   requestEnded(route: string, method: string, status: number, milliseconds: number): void;
   /** Reads a value at each scrape. */
   gauge(name: string, help: string, read: () => number | Promise<number>): void;
+  /** Likewise, of something that only grows and is counted elsewhere. */
+  counter(name: string, help: string, read: () => number): void;
 }
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -48,6 +50,17 @@ export function createMetrics(): Metrics {
       const series = requestSeries.get(name) ?? requests.labels(method, route, String(status));
       requestSeries.set(name, series);
       series.observe(milliseconds / 1000);
+    },
+    counter(name, help, read) {
+      const counter = new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          counter.reset();
+          counter.inc(read());
+        },
+      });
     },
     gauge(name, help, read) {
       const gauge = new Gauge({

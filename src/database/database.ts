@@ -16,6 +16,8 @@ export interface Database {
   /** Calls back for every notification on the channel `parley`, until closed. */
   listen(receive: (payload: string) => void): Promise<void>;
   notify(payload: string): Promise<void>;
+  /** Connections that are open, those of them that do nothing, and statements that wait for one. */
+  pool(): { open: number; idle: number; waiting: number };
   /** Throws unless the database answers. */
   ping(): Promise<void>;
   close(): Promise<void>;

@@ -18,11 +18,19 @@ const parsers = {
  * statements waiting in line would otherwise run in one go while connections and requests wait to be read.
  */
 class YieldingPGlite extends PGlite {
-  override _runExclusiveTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
-    return super._runExclusiveTransaction(async () => {
-      await nextPass();
-      return work();
-    });
+  /** Statements and transactions that were asked for and have not ended. */
+  pending = 0;
+
+  override async _runExclusiveTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.pending += 1;
+    try {
+      return await super._runExclusiveTransaction(async () => {
+        await nextPass();
+        return work();
+      });
+    } finally {
+      this.pending -= 1;
+    }
   }
 }
 
@@ -66,6 +74,7 @@ export async function wrapPGlite(
     async notify(payload) {
       await pglite.query('select pg_notify($1, $2)', ['parley', payload]);
     },
+    pool: () => ({ open: 1, idle: pglite.pending === 0 ? 1 : 0, waiting: Math.max(0, pglite.pending - 1) }),
     async ping() {
       checkSpace();
       await pglite.query('select 1');

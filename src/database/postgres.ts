@@ -52,6 +52,7 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
     async notify(payload) {
       await pool.query('select pg_notify($1, $2)', ['parley', payload]);
     },
+    pool: () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async ping() {
       await pool.query(within(connectMs, { text: 'select 1' }));
     },

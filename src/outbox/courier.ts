@@ -30,6 +30,9 @@ const patienceMs = 1_000;
  * went. At least once: what a process that dies had claimed is due again when its lease ends.
  */
 export class Courier {
+  /** Attempts that ended here, by whether the receiver took it. */
+  delivered = 0;
+  failed = 0;
   private readonly parts: CourierParts;
   private readonly lanes: Lanes;
   private readonly cutOff = new AbortController();
@@ -48,6 +51,11 @@ export class Courier {
   constructor(parts: CourierParts) {
     this.parts = parts;
     this.lanes = new Lanes(parts.limits ?? defaultLimits);
+  }
+
+  /** Attempts under way. */
+  get running(): number {
+    return this.lanes.size;
   }
 
   async start(): Promise<void> {
@@ -162,6 +170,8 @@ export class Courier {
     // Cut off by our own stopping: not the receiver's failure, and not an attempt that ended.
     if (outcome.status === null && this.cutOff.signal.aborted) return false;
     await this.write({ delivery, outcome, startedAt });
+    if (outcome.ok) this.delivered += 1;
+    else this.failed += 1;
     return outcome.ok;
   }
 

@@ -72,6 +72,11 @@ export class SessionLog {
     this.notifies = notifies;
   }
 
+  /** Writes that wait for the statement under way. */
+  get waitingWrites(): number {
+    return this.waiting.length;
+  }
+
   /** New work is refused while too much waits; what belongs to running turns is always taken, or they could not end. */
   apply(operation: Operation): Promise<Applied> {
     if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) {

@@ -34,6 +34,8 @@ declare module 'fastify' {
     principal: Principal | undefined;
     /** Held while the request is worked on; left when it begins to wait for a turn or another server, or else with its answer. */
     place: Place | undefined;
+    /** The turn that it started, or that an earlier copy of it did. */
+    turn: { sessionId: string; turnId: string } | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */
     agent: Agent | undefined;
     /** The session that the request is about, once the caller was found to see it. */

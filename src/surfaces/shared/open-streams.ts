@@ -31,6 +31,8 @@ const heartbeatSeconds = 15;
  * whose token ran out, and ends those whose key was revoked, or whose member removed, by whichever process.
  */
 export class OpenStreams {
+  /** How many were cut because their reader took nothing. */
+  cut = 0;
   private readonly context: Context;
   private readonly credentials = new Map<string, Credential>();
   /** Which streams are spoken to in each second of the round. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import { isDatabaseFailure } from '../../database/database.ts';
-import type { ClosingReason } from './open-streams.ts';
+import type { ClosingReason, OpenStreams } from './open-streams.ts';
 
 /**
  * Streams text as Server-Sent Events. The source is only asked for more when the socket has taken what came before, so
@@ -28,7 +28,7 @@ export async function sendEvents(
   try {
     for await (const text of source) {
       if (response.destroyed || abort.signal.aborted) break;
-      if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams.stalledMs);
+      if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams);
     }
   } catch (error) {
     // After the first byte a failure is a frame.
@@ -58,11 +58,12 @@ export function beginEvents(reply: FastifyReply): ServerResponse {
 }
 
 /** A reader that takes nothing for too long is cut; its cursor is with the client. */
-export async function drained(response: ServerResponse, signal: AbortSignal | undefined, stalledMs: number): Promise<void> {
-  const patience = AbortSignal.timeout(stalledMs);
+export async function drained(response: ServerResponse, signal: AbortSignal | undefined, streams: OpenStreams): Promise<void> {
+  const patience = AbortSignal.timeout(streams.stalledMs);
   try {
     await once(response, 'drain', { signal: signal === undefined ? patience : AbortSignal.any([signal, patience]) });
   } catch {
+    if (patience.aborted) streams.cut += 1;
     response.destroy();
   }
 }

@@ -21,6 +21,7 @@ export async function startTurn(
     fingerprint: fingerprintOf(request, credentialOf(principalOf(request))),
     idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
   });
+  request.turn = { sessionId: turn.sessionId, turnId: turn.turnId };
   if (turn.replayed) reply.header('idempotent-replayed', 'true');
   return turn;
 }
