@@ -15,13 +15,13 @@ import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { responsesRoutes } from './surfaces/responses/routes.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/compile-late.ts';
-import { handleError, refuseUnreadable, sendError } from './surfaces/shared/errors.ts';
+import { handleError, refuseExpectation, refuseUnreadable, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
 import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
-import { refuseNulPath, refuseNulQuery } from './surfaces/shared/storable-url.ts';
+import { refuseNulPath, refuseNulQuery, requireOneHost } from './surfaces/shared/storable-url.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
@@ -53,6 +53,7 @@ export async function createApp(context: Context): Promise<Server> {
     clientErrorHandler: refuseUnreadable,
     schemaController: lateCompilers,
   });
+  server.server.on('checkExpectation', refuseExpectation);
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);
@@ -73,6 +74,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
   observeRequests(server, context);
   server.addHook('onRequest', splitHosts(config));
+  server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);
   server.addHook('preValidation', refuseNulQuery);
   const documentedRoutes = collectRoutes(server);

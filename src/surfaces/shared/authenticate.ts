@@ -108,6 +108,8 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   context.rateLimit.take(principal.organization.id);
   const place = context.waitingRoom.enter(principal.organization.id, () => request.raw.socket.destroyed);
   request.place = 'leave' in place ? place : await place;
+  // One that was cut off meanwhile gets no answer with which it would leave.
+  if (request.raw.socket.destroyed) request.place.leave();
 }
 
 function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {

@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseFailure } from '../../database/database.ts';
@@ -79,6 +80,13 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
     `HTTP/1.1 ${status}\r\n${head}\r\n${status.startsWith('408') ? 'x-should-retry: true\r\n' : ''}connection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   );
+}
+
+/** What a client expects beyond `100-continue`, nobody here can give. */
+export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const body = JSON.stringify({ detail: 'Expect: only 100-continue is known here' });
+  const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newRequestId() };
+  response.writeHead(417, headers).end(body);
 }
 
 const unreadable: Record<string, [status: string, detail: string]> = {

@@ -7,6 +7,13 @@ export const refuseNulPath: onRequestAsyncHookHandler = async (request) => {
   if (path.includes('%00') || path.includes('\0')) throw notFound();
 };
 
+/** RFC 9112: without exactly one Host it is not clear whom the request is for. */
+export const requireOneHost: onRequestAsyncHookHandler = async ({ raw }) => {
+  let hosts = 0;
+  for (let index = 0; index < raw.rawHeaders.length; index += 2) if (/^host$/i.test(raw.rawHeaders[index] ?? '')) hosts += 1;
+  if (hosts > 1 || (hosts === 0 && raw.httpVersion === '1.1')) throw new ServiceError('bad-request', 'Host: is required once');
+};
+
 /** After the caller is known, so that a stranger still hears 401. */
 export const refuseNulQuery: preValidationAsyncHookHandler = async (request) => {
   const query = request.url.slice(request.url.indexOf('?') + 1);
