@@ -2,7 +2,7 @@ import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookH
 import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import { adapterErrorBody } from '../shared/adapter-errors.ts';
+import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
 import { agentOf } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
 import { assertSessionVisible, principalOf, requireAgent } from '../shared/authenticate.ts';
@@ -17,8 +17,14 @@ const tags = ['Chat completions'];
 
 /** The chat-completions adapter: an agent behind the wire that existing client libraries speak (spec 4.10). */
 export function chatCompletionsRoutes(server: Server, context: Context): void {
-  registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => completionRoute(scope, context));
-  registerForBrowsers(server, context.config, '/:org/:agent/v1/models', (scope) => modelRoutes(scope, context));
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => {
+    refuseUnknown(scope);
+    completionRoute(scope, context);
+  });
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/models', (scope) => {
+    refuseUnknown(scope);
+    modelRoutes(scope, context);
+  });
 }
 
 function completionRoute(server: Server, context: Context): void {

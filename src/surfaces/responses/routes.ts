@@ -1,6 +1,6 @@
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
-import { adapterErrorBody } from '../shared/adapter-errors.ts';
+import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
 import { requireAgent } from '../shared/authenticate.ts';
@@ -14,7 +14,10 @@ import { fetchResponse, removeResponse } from './stored-response.ts';
 
 /** The responses adapter: an agent behind the wire that existing client libraries speak (spec 4.11). */
 export function responsesRoutes(server: Server, context: Context): void {
-  registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => addRoutes(scope, context));
+  registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => {
+    refuseUnknown(scope);
+    addRoutes(scope, context);
+  });
 }
 
 function addRoutes(server: Server, context: Context): void {

@@ -1,5 +1,6 @@
-import { ServiceError } from '../../errors.ts';
-import { toWireError, type WireError } from './errors.ts';
+import { notFound, ServiceError } from '../../errors.ts';
+import { sendError, toWireError, type WireError } from './errors.ts';
+import type { Server } from './fastify.ts';
 
 /** What the client libraries of the two adapters read of an error. */
 export interface AdapterError {
@@ -26,6 +27,11 @@ const ours = { type: 'server_error', code: 'internal_error' };
 /** `detail` as on every surface, and `error` beside it. */
 export function adapterErrorBody(wire: WireError): { detail: WireError['detail']; error: AdapterError } {
   return { detail: wire.detail, error: adapterError(wire) };
+}
+
+/** Client libraries know calls that there are none of here: they are told in the same words as of anything else not found. */
+export function refuseUnknown(scope: Server): void {
+  scope.setNotFoundHandler((_request, reply) => sendError(reply, notFound(), adapterErrorBody));
 }
 
 /** What stands in the body when the status has already been sent. */

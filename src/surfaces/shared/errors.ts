@@ -49,11 +49,14 @@ export function errorBody(error: unknown): { detail: WireError['detail'] } {
 }
 
 /** Writes an error in the shape of the surface; surfaces with a shape of their own set `config.errorBody`. */
-export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
+export function sendError(
+  reply: FastifyReply,
+  error: ServiceError,
+  shape: (body: WireError) => unknown = reply.request.routeOptions.config.errorBody ?? (({ detail }) => ({ detail })),
+): FastifyReply {
   const wire = toWireError(error);
   if (wire.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.max(1, Math.ceil(wire.retryAfterSeconds))));
   if (wire.shouldRetry !== undefined) reply.header('x-should-retry', String(wire.shouldRetry));
-  const shape = reply.request.routeOptions.config.errorBody ?? ((body: WireError) => ({ detail: body.detail }));
   return reply
     .code(wire.status)
     .type('application/json; charset=utf-8')
