@@ -91,7 +91,7 @@ export interface Schemas {
       })[] | null;
     })[];
     /** Echoed; the agent decides which model runs. */
-    model?: string;
+    model?: string | null;
     stream?: boolean | null;
     /** false: the new session is dropped after the turn. */
     store?: boolean | null;

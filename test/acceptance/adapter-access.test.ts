@@ -98,6 +98,23 @@ for (const { name, body, malformed } of adapters) {
     }
   });
 
+  test(`${name}: a call of the wire that there is none of here is the same 404`, async () => {
+    const tenant = await createTenant(url);
+    for (const answer of [
+      await tenant.get(`${pathOf(tenant)}/resp_1/input_items`),
+      await tenant.post(`${pathOf(tenant)}/resp_1/cancel`, {}),
+      await tenant.put(pathOf(tenant), {}),
+    ])
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText]);
+  });
+
+  test(`${name}: a message may have 200,000 characters of any script; one more is 422`, async () => {
+    const tenant = await createTenant(url);
+    const text = (count: number) => `/say ok\n${'🙂'.repeat(count - 8)}`;
+    assert.equal((await tenant.post(pathOf(tenant), body(text(200_000)))).status, 200);
+    assert.equal((await tenant.post(pathOf(tenant), body(text(200_001)))).status, 422);
+  });
+
   test(`${name}: a malformed body is 422 with both shapes of error, and nothing is written`, async () => {
     const tenant = await createTenant(url);
     for (const bad of malformed) {

@@ -122,6 +122,8 @@ test('a message may have 200,000 characters; one more is 422', async () => {
   const id = await tenant.session();
   const long = await tenant.post(`/v1/sessions/${id}/messages`, { text: `/say ok\n${'x'.repeat(199_992)}` });
   assert.equal(long.status, 200, long.text.slice(0, 200));
+  const emoji = await tenant.post(`/v1/sessions/${id}/messages`, { text: `/say ok\n${'🙂'.repeat(199_992)}` });
+  assert.equal(emoji.status, 200, emoji.text.slice(0, 200));
   const longer = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'x'.repeat(200_001) });
   assert.equal(longer.status, 422);
 });

@@ -1,12 +1,11 @@
 import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
+import { isTooLong, maxTextCharacters } from '../shared/message-text.ts';
 import type { chatMessage } from './schemas.ts';
 
 type ChatMessage = Static<typeof chatMessage>;
 type Context = NonNullable<MessageReceived['context']>;
-
-const maxText = 200_000;
 
 /**
  * What of the messages runs, and what the model is shown before it: in a new session all earlier messages, in one that
@@ -17,7 +16,7 @@ export function readMessages(messages: readonly ChatMessage[], isNew: boolean): 
   const last = messages.findLastIndex((message) => message.role === 'user');
   const text = texts[last] ?? '';
   if (text === '') return undefined;
-  if (text.length > maxText) throw new ServiceError('invalid', `messages.${last}.content: at most ${maxText} characters`);
+  if (isTooLong(text)) throw new ServiceError('invalid', `messages.${last}.content: at most ${maxTextCharacters} characters`);
   const first = isNew ? 0 : messages.findLastIndex((message, index) => index < last && message.role === 'assistant') + 1;
   const context: Context = [];
   messages.forEach((message, index) => {

@@ -20,7 +20,9 @@ export const chatBody = Type.Object(
     messages: Type.Optional(
       Type.Array(chatMessage, { description: 'The last user message is what runs; in a new session the ones before it are context.' }),
     ),
-    model: Type.Optional(Type.String({ maxLength: 256, description: 'Echoed; the agent decides which model runs.' })),
+    model: Type.Optional(
+      Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; the agent decides which model runs.' }),
+    ),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     store: Type.Optional(Type.Union([Type.Boolean(), Type.Null()], { description: 'false: the new session is dropped after the turn.' })),
     metadata: Type.Optional(

@@ -1,4 +1,5 @@
 import { maxHops } from '../../gateway/event.ts';
+import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
 
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
@@ -11,7 +12,7 @@ export const eventBody = Type.Object(
     sender_id: participantId,
     sender_type: Type.Enum(['human', 'ai']),
     event_type: Type.String({ minLength: 1, maxLength: 100, description: 'Such as `message`.' }),
-    message: Type.Optional(Type.String({ maxLength: 200_000 })),
+    message: Type.Optional(Type.String({ maxLength: maxTextCharacters })),
     session_id: Type.Optional(Type.String({ minLength: 1 })),
     sender_gateway_url: Type.Optional(url),
     metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'At most 50 keys and 16 KiB.' })),

@@ -1,3 +1,4 @@
+import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
 
 /** The managed surface's bodies, as validated and as documented (spec 2.6 and 4.9). */
@@ -17,7 +18,7 @@ export const createBody = Type.Object(
 export const eventBody = Type.Object(
   {
     type: Type.Union([Type.Literal('user.message'), Type.Literal('user.tool_confirmation'), Type.Literal('user.interrupt')]),
-    text: Type.Optional(Type.String({ maxLength: 200_000, description: 'Of a user.message.' })),
+    text: Type.Optional(Type.String({ maxLength: maxTextCharacters, description: 'Of a user.message.' })),
     tool_use_id: Type.Optional(Type.String()),
     request_id: Type.Optional(Type.String({ description: 'The approval that a user.tool_confirmation answers.' })),
     result: Type.Optional(

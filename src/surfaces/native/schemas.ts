@@ -1,3 +1,4 @@
+import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
 
 /** The native surface's bodies, as validated and as documented (spec 2 and 4). */
@@ -16,7 +17,7 @@ export const sessionBody = Type.Object(
 
 export const messageBody = Type.Object(
   {
-    text: Type.String({ maxLength: 200_000 }),
+    text: Type.String({ maxLength: maxTextCharacters }),
     agent: Type.Optional(Type.String({ description: 'Routes the turn to a named sub-agent.' })),
     participant_name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     participant_type: Type.Optional(Type.Union([Type.Literal('human'), Type.Literal('ai')])),

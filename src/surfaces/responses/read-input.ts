@@ -1,6 +1,7 @@
 import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
+import { isTooLong, maxTextCharacters } from '../shared/message-text.ts';
 import type { inputItem } from './schemas.ts';
 
 type InputItem = Static<typeof inputItem>;
@@ -8,8 +9,6 @@ type Context = NonNullable<MessageReceived['context']>;
 
 /** What the input asks for: a message to run, or the answer to an approval request. */
 export type ResponseInput = { type: 'message'; text: string; context: Context } | { type: 'approval'; requestId: string; approve: boolean };
-
-const maxText = 200_000;
 
 /**
  * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
@@ -23,7 +22,7 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean):
   if (approvals.length > 0) return readApproval(approvals, last >= 0);
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: holds no user message to run');
-  if (text.length > maxText) throw new ServiceError('invalid', `input: at most ${maxText} characters in a message`);
+  if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);
   const context: Context = [];
   for (const [index, item] of items.entries()) {
     if (index < first || index === last || !isMessage(item)) continue;
