@@ -231,7 +231,9 @@ export class Runner {
       return cached;
     }
     const state = foldSession([]);
-    for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
+    // The first message of a session is the whole of its log.
+    if (first?.seq === 1) foldSession(events, state);
+    else for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
     this.states.set(sessionId, state);
     return state;
   }
