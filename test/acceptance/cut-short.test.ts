@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import type { EventStream } from '../support/wire.ts';
+import { connect, type EventStream } from '../support/wire.ts';
 
 const app = await startApp({ after });
 const url = await app.listen();
@@ -20,6 +20,25 @@ async function running(): Promise<void> {
   // Whoever waits for the answer has begun to.
   while (app.context.feed.watcherCount === 0) await new Promise(setImmediate);
 }
+
+test('a stream whose key is revoked ends with an error, and its turn goes on', async () => {
+  const tenant = await createTenant(url);
+  const minted = await tenant.post('/api/api_keys', { name: 'Doomed', scopes: [] });
+  const doomed = connect(url, minted.body.secret);
+  const session = await tenant.session();
+  const native = await doomed.stream(`/v1/sessions/${session}/messages`, { text: slow, stream: true });
+  const responses = await doomed.stream(`${tenant.agentPath}/v1/responses`, { input: slow, stream: true });
+  await native.until('text');
+  await responses.until('response.output_text.delta');
+  assert.equal((await tenant.delete(`/api/api_keys/${minted.body.api_key.id}`)).status, 204);
+  assert.equal((await native.rest()).at(-1)?.data.data.code, 'credential_revoked');
+  const closing = (await responses.rest()).at(-1)?.data;
+  assert.deepEqual([closing.type, closing.code], ['error', 'credential_revoked']);
+  assert.equal((await doomed.get(`/v1/sessions/${session}`)).status, 401);
+  await app.context.runner.idle();
+  const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${session}/messages`);
+  assert.equal(body.messages[1].text.split(' ').length, 30);
+});
 
 test('a unary call is 503 with Retry-After on every wire, and asking again with its key gives the answer', async () => {
   const tenant = await createTenant(url);
