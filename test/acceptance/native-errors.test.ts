@@ -170,6 +170,15 @@ test('a body that is not what it should be is 422 with a sentence, and stores no
   assert.deepEqual(transcript.body.messages, []);
 });
 
+test('a body that is not UTF-8 is refused, not mended', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const body = Buffer.concat([Buffer.from('{"text":"caf'), Buffer.from([0xe9]), Buffer.from('"}')]);
+  const headers = { authorization: `Bearer ${tenant.key}`, 'content-type': 'application/json' };
+  const answer = await fetch(`${url}/v1/sessions/${id}/messages`, { method: 'POST', headers, body });
+  assert.deepEqual([answer.status, await answer.json()], [422, { detail: 'The body is not valid UTF-8.' }]);
+});
+
 test('a refused value is answered with the ones that are taken', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

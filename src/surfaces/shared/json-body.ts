@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { FastifyInstance } from 'fastify';
 import { ServiceError } from '../../errors.ts';
 
@@ -9,9 +10,11 @@ const maxDepth = 64;
  */
 export function acceptJsonOnly(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, text, done) => {
-    request.rawBody = String(text);
+  server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     const kind = request.routeOptions.config.badBody ?? 'invalid';
+    // Decoding would put a replacement character in place of what was meant.
+    if (typeof bytes !== 'string' && !isUtf8(bytes)) return done(new ServiceError(kind, 'The body is not valid UTF-8.'));
+    request.rawBody = bytes.toString();
     if (request.rawBody.trim() === '') return done(null, undefined);
     try {
       const value: unknown = JSON.parse(request.rawBody);
