@@ -54,7 +54,8 @@ function isLast(event: TurnEvent): boolean {
 
 /** The server ended the stream, not the turn: asking again brings the rest, or says why there is none for this caller. */
 function endsStreamOnly(event: TurnEvent): boolean {
-  return event.type === 'error' && ['server_shutdown', 'credential_revoked', 'token_expired'].includes(event.data.code);
+  const reasons = ['server_shutdown', 'database_unavailable', 'credential_revoked', 'token_expired'];
+  return event.type === 'error' && reasons.includes(event.data.code);
 }
 
 /** How much of each step was given out. Told again, its text may be cut into other pieces; only its length counts. */
