@@ -9,7 +9,7 @@ import { startServer } from '../../support/server-process.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const skip = engine === 'pglite' ? 'the embedded database takes one process' : false;
-const kills = isLong ? 100 : 5;
+const kills = isLong ? 100 : 4;
 const points = await serveKillPoints();
 after(() => points.close());
 
