@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { startApp } from '../support/app.ts';
@@ -9,16 +9,28 @@ const pages = readdirSync(folder).filter((file) => file.endsWith('.md'));
 
 test('every page of the documentation is served, and its links lead somewhere', async (t) => {
   const app = await startApp(t);
+  const visited = new Map<string, ReturnType<typeof app.request>>();
+  const visit = (path: string) => {
+    const known = visited.get(path) ?? app.request('GET', path, undefined, { authorization: '' });
+    visited.set(path, known);
+    return known;
+  };
   for (const page of pages) {
-    const answer = await app.request('GET', `/docs/${page.slice(0, -3)}`, undefined, { authorization: '' });
+    const answer = await visit(`/docs/${page.slice(0, -3)}`);
     assert.equal(answer.status, 200, page);
-    assert.match(answer.text, /<main><h1/);
-    for (const [, target] of readFileSync(join(folder, page), 'utf8').matchAll(/\]\(([a-z-]+\.md)(?:#[^)]*)?\)/g)) {
-      assert.ok(pages.includes(target ?? ''), `${page} links to ${target}`);
+    assert.match(answer.text, /<main><h1 id=/);
+    for (const [, target = '', anchor] of answer.text.matchAll(/href="(\/[^"#]*)?(?:#([^"]*))?"/g)) {
+      const there = target === '' ? answer : await visit(target);
+      assert.ok(there.status < 400, `${page} links to ${target}, which is ${there.status}`);
+      if (anchor !== undefined) assert.ok(there.text.includes(`id="${anchor}"`), `${page} links to ${target}#${anchor}`);
     }
+    for (const [, target = ''] of readFileSync(join(folder, page), 'utf8').matchAll(/\]\(((?:\.\.\/|decisions|[a-z-]+\.md)[^)#]*)/g))
+      assert.ok(existsSync(join(folder, target)), `${page} links to ${target}, which is not in the repository`);
   }
   assert.equal((await app.request('GET', '/docs/images/widget-light.png')).headers['content-type'], 'image/png');
   assert.equal((await app.request('GET', '/docs/images/..%2Fwidget.md')).status, 404);
   assert.equal((await app.request('GET', '/docs/nothing-here')).text, '{"detail":"Not Found"}');
-  assert.match((await app.request('GET', '/llms.txt')).text, /^# Parley/);
+  const llms = (await app.request('GET', '/llms.txt')).text;
+  assert.match(llms, /^# Parley/);
+  for (const page of pages) if (page !== 'coverage.md') assert.ok(llms.includes(`(/docs/${page.slice(0, -3)})`), `llms.txt names ${page}`);
 });

@@ -1,7 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { notFound } from '../../errors.ts';
 import type { Server } from '../shared/fastify.ts';
-import { pageHtml, style } from './page.ts';
+import { readContents } from './contents.ts';
+import { pageHtml } from './page.ts';
+import { style } from './style.ts';
 
 const folder = new URL('../../../docs/', import.meta.url);
 
@@ -9,6 +11,8 @@ const folder = new URL('../../../docs/', import.meta.url);
 export async function docsRoutes(server: Server): Promise<void> {
   const pages = new Set((await readdir(folder)).filter((file) => file.endsWith('.md')).map((file) => file.slice(0, -3)));
   const pictures = new Set((await readdir(new URL('images/', folder))).filter((file) => file.endsWith('.png')));
+  const llms = await readFile(new URL('llms.txt', folder), 'utf8');
+  const contents = readContents(llms);
   const rendered = new Map<string, string>();
   const options = { config: { family: 'management' as const }, schema: { hide: true } };
 
@@ -19,7 +23,7 @@ export async function docsRoutes(server: Server): Promise<void> {
   server.get('/docs/:page', options, async (request, reply) => {
     const { page } = request.params as { page: string };
     if (!pages.has(page)) throw notFound();
-    const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), [...pages].sort()));
+    const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), contents));
     rendered.set(page, html);
     return reply
       .type('text/html; charset=utf-8')
@@ -34,7 +38,5 @@ export async function docsRoutes(server: Server): Promise<void> {
       .header('cache-control', 'max-age=3600')
       .send(await readFile(new URL(`images/${picture}`, folder)));
   });
-  server.get('/llms.txt', options, async (_request, reply) => {
-    return reply.type('text/plain; charset=utf-8').send(await readFile(new URL('llms.txt', folder), 'utf8'));
-  });
+  server.get('/llms.txt', options, (_request, reply) => reply.type('text/plain; charset=utf-8').send(llms));
 }
