@@ -64,6 +64,7 @@ class PushedStream implements EndableStream {
         for (let text = await this.source.read(); text !== '' && !this.isOver; text = await this.source.read()) {
           if (text === undefined) return this.finish('');
           if (!this.response.write(text)) await drained(this.response, undefined, this.streams);
+          if (this.response.destroyed) return this.finish('');
         }
       }
     } catch {

@@ -59,6 +59,8 @@ export function beginEvents(reply: FastifyReply): ServerResponse {
 
 /** A reader that takes nothing for too long is cut; its cursor is with the client. */
 export async function drained(response: ServerResponse, signal: AbortSignal | undefined, streams: OpenStreams): Promise<void> {
+  // Cut before, or left by its client: nothing will drain.
+  if (response.destroyed) return;
   const patience = AbortSignal.timeout(streams.stalledMs);
   try {
     await once(response, 'drain', { signal: signal === undefined ? patience : AbortSignal.any([signal, patience]) });
