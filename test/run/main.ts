@@ -4,9 +4,10 @@ import { globSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { pgliteTemplate } from '../support/engine.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
-import { type Outcome, runFiles } from './run-files.ts';
+import { type Job, runFiles } from './run-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
+const engineNames: Record<string, string> = { pglite: 'PGlite', postgres: 'PostgreSQL' };
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 try {
@@ -20,27 +21,27 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const engines = chooseEngines();
   const files = chooseFiles(paths);
   const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
-  const total: Outcome = { passed: 0, failed: 0, skipped: 0 };
-  const add = (outcome: Outcome) => {
-    total.passed += outcome.passed;
-    total.failed += outcome.failed;
-    total.skipped += outcome.skipped;
-  };
-
-  if (paths.length === 0 && !check()) total.failed += 1;
+  const isChecked = paths.length > 0 || check();
   // Once here, rather than by several files at the same time.
   await pgliteTemplate();
-  const others = files.filter((file) => !acceptance.includes(file));
-  if (others.length > 0) add(await runFiles('tests', others, {}, stop.signal));
+  const jobs: Job[] = files.filter((file) => !acceptance.includes(file)).map((file) => ({ file, name: file, environment: {} }));
+  let server: PostgresServer | undefined;
   for (const engine of acceptance.length > 0 ? engines : []) {
-    if (stop.signal.aborted) break;
-    if (engine === 'pglite') add(await runFiles('acceptance on PGlite', acceptance, { PARLEY_TEST_ENGINE: 'pglite' }, stop.signal));
-    else add(await runOnPostgres(acceptance));
+    const environment: Job['environment'] = { PARLEY_TEST_ENGINE: engine };
+    if (engine === 'postgres') {
+      server = await startUnlessGiven();
+      environment.TEST_DATABASE_URL = server?.url ?? process.env.TEST_DATABASE_URL;
+    }
+    const wanted = engine === engines.at(-1) ? acceptance : acceptance.filter((file) => !isOfOneEngine(file));
+    jobs.push(...wanted.map((file) => ({ file, name: `${file} on ${engineNames[engine]}`, environment })));
   }
+  const { passed, failed, skipped } = await runFiles(jobs, stop.signal);
+  await server?.stop();
 
   if (stop.signal.aborted) console.log(`\nInterrupted (${stop.signal.reason}).`);
-  console.log(`\n${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ''}`);
-  return total.failed === 0 && total.passed > 0 && !stop.signal.aborted;
+  const failures = failed + (isChecked ? 0 : 1);
+  console.log(`\n${passed} passed, ${failures} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
+  return failures === 0 && passed > 0 && !stop.signal.aborted;
 }
 
 function chooseFiles(paths: string[]): string[] {
@@ -58,20 +59,21 @@ function chooseEngines(): string[] {
   return ['pglite'];
 }
 
-async function runOnPostgres(files: string[]): Promise<Outcome> {
-  let server: PostgresServer | undefined;
+async function startUnlessGiven(): Promise<PostgresServer | undefined> {
+  if (process.env.TEST_DATABASE_URL) return undefined;
   try {
-    if (!process.env.TEST_DATABASE_URL) server = await startPostgres();
+    return await startPostgres();
   } catch (error) {
-    console.log(`\nacceptance on PostgreSQL could not run: ${error instanceof Error ? error.message : error}`);
-    console.log('Set TEST_DATABASE_URL to the address of a server, or PARLEY_TEST_SKIP_POSTGRES=1 to go without on your own machine.');
-    return { passed: 0, failed: 1, skipped: 0 };
+    const reason = error instanceof Error ? error.message : error;
+    throw new Error(
+      `PostgreSQL could not be started: ${reason}\nSet TEST_DATABASE_URL to the address of a server, or PARLEY_TEST_SKIP_POSTGRES=1 to go without on your own machine.`,
+    );
   }
-  const url = server?.url ?? process.env.TEST_DATABASE_URL;
-  const environment = { PARLEY_TEST_ENGINE: 'postgres', TEST_DATABASE_URL: url };
-  const outcome = await runFiles('acceptance on PostgreSQL', files, environment, stop.signal);
-  await server?.stop();
-  return outcome;
+}
+
+/** What these try is on the client's side of the wire: once is enough. */
+function isOfOneEngine(file: string): boolean {
+  return /\/(client-|widget-|docs\.|cli\.|tracing\.)/.test(file);
 }
 
 function check(): boolean {

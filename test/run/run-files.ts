@@ -14,22 +14,24 @@ const maxSecondTries = 3;
 /** With tests done and none under way for this long, something that was left open keeps the process alive. */
 const silenceTimeout = 15_000;
 
-export async function runFiles(
-  title: string,
-  files: string[],
-  environment: Record<string, string | undefined>,
-  stop: AbortSignal,
-): Promise<Outcome> {
-  console.log(`\n${title}: ${files.length} files`);
-  const outcomes = new Map<string, Outcome>();
-  const waiting = files.toSorted((left, right) => Number(isLong(right)) - Number(isLong(left)));
+/** A file to run, and what it runs with. */
+export interface Job {
+  file: string;
+  name: string;
+  environment: Record<string, string | undefined>;
+}
+
+export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome> {
+  console.log(`\n${jobs.length} files`);
+  const outcomes = new Map<Job, Outcome>();
+  const waiting = jobs.toSorted((left, right) => Number(isLong(right.file)) - Number(isLong(left.file)));
   const work = async () => {
-    for (let file = waiting.shift(); file !== undefined && !stop.aborted; file = waiting.shift()) {
-      outcomes.set(file, await runFile(file, environment, stop));
+    for (let job = waiting.shift(); job !== undefined && !stop.aborted; job = waiting.shift()) {
+      outcomes.set(job, await runFile(job, stop));
     }
   };
   await Promise.all(Array.from({ length: Math.max(2, availableParallelism() - 1) }, work));
-  await tryAgain(outcomes, environment, stop);
+  await tryAgain(outcomes, stop);
   const sum = (count: keyof Outcome) => [...outcomes.values()].reduce((total, outcome) => total + outcome[count], 0);
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
 }
@@ -43,17 +45,17 @@ function isLong(file: string): boolean {
  * Tests with real processes and browsers can miss their time beside another file on a busy machine. A few that failed so are
  * run once more, alone, and what they say then counts; both runs are in the output. Many failures are no accident.
  */
-async function tryAgain(outcomes: Map<string, Outcome>, environment: Record<string, string | undefined>, stop: AbortSignal): Promise<void> {
-  const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0).map(([file]) => file);
+async function tryAgain(outcomes: Map<Job, Outcome>, stop: AbortSignal): Promise<void> {
+  const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0).map(([job]) => job);
   if (failed.length > maxSecondTries) return;
-  for (const file of failed) {
+  for (const job of failed) {
     if (stop.aborted) return;
-    console.log(`again, alone: ${file}`);
-    outcomes.set(file, await runFile(file, environment, stop));
+    console.log(`again, alone: ${job.name}`);
+    outcomes.set(job, await runFile(job, stop));
   }
 }
 
-async function runFile(file: string, environment: Record<string, string | undefined>, stop: AbortSignal): Promise<Outcome> {
+async function runFile({ file, name, environment }: Job, stop: AbortSignal): Promise<Outcome> {
   const started = performance.now();
   const output: string[] = [];
   const failures: string[] = [];
@@ -97,17 +99,17 @@ async function runFile(file: string, environment: Record<string, string | undefi
     failures.push('  ✗ the file has no tests');
     Object.assign(outcome, { passed: 0, failed: 1 });
   }
-  report(file, outcome, performance.now() - started, [...seeds].join(', '), failures, output);
+  report(name, outcome, performance.now() - started, [...seeds].join(', '), failures, output);
   return outcome;
 }
 
-function report(file: string, outcome: Outcome, duration: number, seeds: string, failures: string[], output: string[]): void {
+function report(name: string, outcome: Outcome, duration: number, seeds: string, failures: string[], output: string[]): void {
   const seconds = `${(duration / 1000).toFixed(1)} s${seeds === '' ? '' : `  (${seeds})`}`;
   if (outcome.failed === 0) {
-    console.log(`✓ ${file}  ${outcome.passed}${outcome.skipped > 0 ? ` (${outcome.skipped} skipped)` : ''}  ${seconds}`);
+    console.log(`✓ ${name}  ${outcome.passed}${outcome.skipped > 0 ? ` (${outcome.skipped} skipped)` : ''}  ${seconds}`);
     return;
   }
-  console.log(`✗ ${file}  ${outcome.failed} failed  ${seconds}`);
+  console.log(`✗ ${name}  ${outcome.failed} failed  ${seconds}`);
   for (const failure of failures) console.log(failure);
   if (output.length > 0) console.log(`  what it printed:\n${indent(output.join('').trimEnd())}`);
 }
