@@ -103,7 +103,7 @@ test('what a stopped session ended does not run when it is resumed', async () =>
 test('the line moves up: a place is free again as soon as a turn has ended', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
-  const first = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 400\n/say one two', stream: true });
+  const first = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 1500\n/say one two', stream: true });
   await first.until('text');
   const waiting = Array.from({ length: 16 }, (_, index) => tenant.say(id, `/say ${index}`));
   await untilAccepted(app, id, 17);
