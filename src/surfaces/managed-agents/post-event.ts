@@ -4,7 +4,8 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import { takeKey } from '../shared/change.ts';
+import { findEarlierTurn, idempotencyKey, isRepeated, keyFingerprintOf, startTurn } from '../shared/start-turn.ts';
 import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;
@@ -21,10 +22,20 @@ export async function postEvent(
     case 'user.message':
       return postMessage(context, request, reply, session, event);
     case 'user.tool_confirmation':
-      return confirm(context, session, event);
+      return once(context, request, reply, () => confirm(context, session, event));
     case 'user.interrupt':
-      return context.turns.interrupt(session.orgId, session.id, 'interrupt');
+      return once(context, request, reply, () => context.turns.interrupt(session.orgId, session.id, 'interrupt'));
   }
+}
+
+/** A repetition does nothing: what an interrupt was meant for has ended, and another turn may run by now. */
+async function once(context: Context, request: FastifyRequest, reply: FastifyReply, work: () => Promise<void>): Promise<void> {
+  const key = idempotencyKey(request);
+  if (key === undefined) return work();
+  if (await isRepeated(context, request, reply, key)) return;
+  await work();
+  const { id } = principalOf(request).organization;
+  await takeKey(context.database.db, id, key, keyFingerprintOf(request), context.clock.now());
 }
 
 async function postMessage(

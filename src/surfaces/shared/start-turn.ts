@@ -50,6 +50,15 @@ export async function findEarlierTurn(
   return turnId === undefined ? undefined : context.turns.watchTurn(turnId, live);
 }
 
+/** Whether the same request was answered under this key before; then its answer says so. */
+export async function isRepeated(context: Context, request: FastifyRequest, reply: FastifyReply, key: string): Promise<boolean> {
+  const earlier = await findKey(context, principalOf(request).organization.id, key);
+  if (earlier === undefined) return false;
+  if (earlier.fingerprint !== keyFingerprintOf(request)) throw keyReused();
+  reply.header('idempotent-replayed', 'true');
+  return true;
+}
+
 export function idempotencyKey(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined) return undefined;
