@@ -53,7 +53,7 @@ await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, fa
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients, true);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, true);
 await upstreamTurns('The same, one client: the first word', 0, 1, true);
-say(await measureStreams(10_000));
+say(await measureStreams(postgres.url, 10_000));
 
 for (const { parley } of engines) await parley.stop();
 for (const peer of peers) await peer.stop();

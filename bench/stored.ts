@@ -1,6 +1,6 @@
 // `node bench/stored.ts [sessions]`: what a million stored sessions cost those who list, search, fetch and talk, against a thousand.
-import pg from 'pg';
 import { type PostgresServer, startPostgres } from '../test/support/postgres-server.ts';
+import { createDatabase, runStatements } from './databases.ts';
 import { headers, type Parley, startParley } from './parley.ts';
 
 const few = 1_000;
@@ -86,11 +86,9 @@ async function timeOf(parley: Parley, { method = 'GET', path, body }: Request, r
 }
 
 async function startStored(serverUrl: string, count: number): Promise<Parley> {
-  const url = new URL(serverUrl);
-  await run(serverUrl, [`create database stored_${count}`]);
-  url.pathname = `/stored_${count}`;
-  const parley = await startParley(url.href);
-  await run(url.href, seed(count));
+  const url = await createDatabase(serverUrl, `stored_${count}`);
+  const parley = await startParley(url);
+  await runStatements(url, seed(count));
   return parley;
 }
 
@@ -128,13 +126,6 @@ function seed(count: number): string[] {
 
 function idOf(number: number): string {
   return `ses_stored${String(number).padStart(10, '0')}`;
-}
-
-async function run(url: string, statements: string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  for (const statement of statements) await client.query(statement);
-  await client.end();
 }
 
 function median(values: number[]): number {

@@ -9,6 +9,8 @@ import { fileURLToPath } from 'node:url';
 import { createApp } from '../src/app.ts';
 import { loadConfig } from '../src/config.ts';
 import { createContext } from '../src/context.ts';
+import { startPostgres } from '../test/support/postgres-server.ts';
+import { createDatabase } from './databases.ts';
 
 const key = 'svc_live_benchmarkbenchmark';
 const path = '/demo/assistant/v1/managed-agents/sessions';
@@ -22,14 +24,28 @@ interface Memory {
 }
 
 if (process.argv[2] === 'serve') await serve();
-else if (process.argv[1] === fileURLToPath(import.meta.url)) process.stdout.write(await measureStreams(Number(process.argv[2] ?? '10000')));
+else if (process.argv[1] === fileURLToPath(import.meta.url)) await measureAlone();
 
-/** Opens `count` streams and follows how the server's memory grows with them; then lets a turn run on one session. */
-export async function measureStreams(count: number): Promise<string> {
+async function measureAlone(): Promise<void> {
+  const postgres = await startPostgres();
+  process.stdout.write(await measureStreams(postgres.url, Number(process.argv[2] ?? '10000')));
+  await postgres.stop();
+}
+
+/** On PostgreSQL, where all the memory is the server's own. Opens `count` streams and follows how the server's memory grows with them; then lets a turn run on one session. */
+export async function measureStreams(serverUrl: string, count: number): Promise<string> {
+  const databaseUrl = await createDatabase(serverUrl, 'streams');
   const directory = mkdtempSync(join(tmpdir(), 'parley-streams-'));
   const server = fork(fileURLToPath(import.meta.url), ['serve'], {
     execArgv: ['--expose-gc'],
-    env: { PATH: process.env.PATH, PARLEY_DATA_DIR: directory, PARLEY_API_KEY: key, PARLEY_LOG_LEVEL: 'warn', PARLEY_RATE_LIMIT_RPS: '0' },
+    env: {
+      PATH: process.env.PATH,
+      DATABASE_URL: databaseUrl,
+      PARLEY_DATA_DIR: directory,
+      PARLEY_API_KEY: key,
+      PARLEY_LOG_LEVEL: 'warn',
+      PARLEY_RATE_LIMIT_RPS: '0',
+    },
   });
   const [port] = (await once(server, 'message')) as [number];
   const url = `http://127.0.0.1:${port}`;
@@ -42,8 +58,8 @@ export async function measureStreams(count: number): Promise<string> {
   const sockets: Socket[] = [];
   const sessions: string[] = [];
   try {
-    // The first ones pay for what is loaded once, and for the room that the allocator takes ahead.
-    await open(url, port, sessions, sockets, 2_000);
+    // The first ones pay for what is loaded once, and for the young generation, which opening them in bursts brings to its full size (48 MiB).
+    await open(url, port, sessions, sockets, 4_000);
     const base = await memoryOf(server);
     for (let step = 1; step <= 5; step += 1) {
       await open(url, port, sessions, sockets, Math.round(count / 5));
