@@ -12,7 +12,8 @@ test('of a thousand concurrent turns exactly those are admitted that fit the cap
 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_TURN_RESERVATION_TOKENS: '1000', PARLEY_RATE_LIMIT_RPS: '0' } });
   const turns = 1_000;
-  const text = '/delay 100\n/words 20';
+  // They stay until they are told to end: whoever comes later finds no room.
+  const text = '/delay 60000\n/words 20';
   const reservation = 1_000 + Math.ceil(text.length / 4);
   await app.request('PUT', '/api/budget', { total_tokens_cap: reservation * 10 });
   const ids = await Promise.all(
@@ -21,7 +22,17 @@ test('of a thousand concurrent turns exactly those are admitted that fit the cap
       return (answer.json as { id: string }).id;
     }),
   );
-  const answers = await Promise.all(ids.map((id) => persistently(() => app.request('POST', `/v1/sessions/${id}/messages`, { text }))));
+  const refusedIds = new Set<string>();
+  const asking = ids.map(async (id) => {
+    const answer = await persistently(() => app.request('POST', `/v1/sessions/${id}/messages`, { text }));
+    if (answer.status === 402) refusedIds.add(id);
+    return answer;
+  });
+  for (const end = Date.now() + 90_000; refusedIds.size < turns - 10 && Date.now() < end; ) await sleep(20);
+  for (const id of ids.filter((one) => !refusedIds.has(one))) {
+    await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
+  }
+  const answers = await Promise.all(asking);
   const admitted = answers.filter((answer) => answer.status === 200);
   const refused = answers.filter((answer) => answer.status === 402);
   assert.deepEqual([admitted.length, refused.length], [10, turns - 10]);
