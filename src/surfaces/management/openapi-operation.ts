@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox';
 import { Type } from '../shared/type.ts';
 
 /** Routes that an end user's session token may call too (spec 5.3). */
-const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|responses)/;
+const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)/;
 /** Where a turn begins, and so where a budget counts; besides these, only minting. */
 const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens|inputs\/:request_id)$/;
 
