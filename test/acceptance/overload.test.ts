@@ -39,7 +39,7 @@ test('at three times what it can carry it goes on serving, sheds the rest with 5
     assert.equal(shouldRetry, 'true');
     assert.deepEqual(JSON.parse(text), {
       detail: 'The server is overloaded.',
-      error: { message: 'The server is overloaded.', type: 'server_error', code: 'internal_error', param: null },
+      error: { message: 'The server is overloaded.', type: 'server_error', code: 'unavailable', param: null },
     });
   }
 });
@@ -74,7 +74,7 @@ test('every wire says 503 in its own shape when a place cannot be had', async (t
   for (let index = 0; index < 40; index += 1) void waitingRoom.enter(tenant.orgId, () => false);
   await sleep(1_100);
   const detail = 'The server is overloaded.';
-  const error = { message: detail, type: 'server_error', code: 'internal_error', param: null };
+  const error = { message: detail, type: 'server_error', code: 'unavailable', param: null };
   const minted = { error: 'unavailable', message: detail };
   const text = { text: 'hi' };
   const calls: [path: string, body: unknown, expected: unknown][] = [

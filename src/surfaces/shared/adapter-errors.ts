@@ -21,6 +21,7 @@ const kinds: Record<number, { type: string; code: string }> = {
   415: { type: 'invalid_request_error', code: 'unsupported_media_type' },
   422: { type: 'invalid_request_error', code: 'invalid_request' },
   429: { type: 'rate_limit_error', code: 'rate_limited' },
+  503: { type: 'server_error', code: 'unavailable' },
 };
 const ours = { type: 'server_error', code: 'internal_error' };
 

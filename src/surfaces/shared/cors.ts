@@ -13,7 +13,7 @@ export function registerForBrowsers(server: Server, config: Config, prefix: stri
       await scope.register(cors, {
         origin: origins.includes('*') ? '*' : origins.length === 0 ? false : origins,
         methods: ['GET', 'POST', 'DELETE'],
-        exposedHeaders: ['x-request-id', 'retry-after', 'x-svc-session', 'idempotent-replayed'],
+        exposedHeaders: ['x-request-id', 'retry-after', 'x-should-retry', 'x-svc-session', 'idempotent-replayed'],
         credentials: false,
         maxAge: 600,
         strictPreflight: false,
