@@ -31,7 +31,7 @@ export const chatBody = Type.Object(
       }),
     ),
   },
-  { title: 'ChatCompletionRequest' },
+  { title: 'ChatCompletionRequest', examples: [{ messages: [{ role: 'user', content: 'Hello!' }] }] },
 );
 
 export const chatCompletion = Type.Object(
@@ -49,7 +49,25 @@ export const chatCompletion = Type.Object(
     ),
     usage: Type.Object({ prompt_tokens: Type.Integer(), completion_tokens: Type.Integer(), total_tokens: Type.Integer() }),
   },
-  { title: 'ChatCompletion' },
+  {
+    title: 'ChatCompletion',
+    examples: [
+      {
+        id: 'chatcmpl-01M7EP1RA10000D2K7Q9V4B6XW',
+        object: 'chat.completion',
+        created: 1_794_735_000,
+        model: 'assistant',
+        choices: [
+          {
+            index: 0,
+            message: { role: 'assistant', content: 'You said: "Hello!". This is turn 1 of our conversation.' },
+            finish_reason: 'stop',
+          },
+        ],
+        usage: { prompt_tokens: 36, completion_tokens: 14, total_tokens: 50 },
+      },
+    ],
+  },
 );
 
 const model = Type.Object(

@@ -1,5 +1,6 @@
 import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
+import * as examples from './examples.ts';
 
 /** The managed surface's bodies, as validated and as documented (spec 2.6 and 4.9). */
 export const createBody = Type.Object(
@@ -62,9 +63,15 @@ export const endUserQuery = Type.Object({
 
 const status = Type.Union([Type.Literal('idle'), Type.Literal('running')]);
 
-export const session = Type.Object({ id: Type.String(), object: Type.Literal('session'), status }, { title: 'ManagedSession' });
+export const session = Type.Object(
+  { id: Type.String(), object: Type.Literal('session'), status },
+  { title: 'ManagedSession', examples: [examples.sessionExample] },
+);
 
-export const sessionList = Type.Object({ object: Type.Literal('list'), data: Type.Array(session) }, { title: 'ManagedSessionList' });
+export const sessionList = Type.Object(
+  { object: Type.Literal('list'), data: Type.Array(session) },
+  { title: 'ManagedSessionList', examples: [{ object: 'list', data: [examples.sessionExample] }] },
+);
 
 export const sessionState = Type.Object(
   {
@@ -73,15 +80,18 @@ export const sessionState = Type.Object(
     status,
     events: Type.Array(Type.Object({ seq: Type.Integer(), type: Type.String() }, { additionalProperties: true })),
   },
-  { title: 'ManagedSessionState' },
+  { title: 'ManagedSessionState', examples: [examples.stateExample] },
 );
 
 export const transcript = Type.Object(
   { session_id: Type.String(), messages: Type.Array(Type.Object({ role: Type.String(), text: Type.String() })) },
-  { title: 'ManagedTranscript' },
+  { title: 'ManagedTranscript', examples: [examples.transcriptExample] },
 );
 
 export const accepted = Type.Object({ accepted: Type.Literal(true) }, { title: 'Accepted' });
 export const warming = Type.Object({ status: Type.Literal('warming') }, { title: 'Warming' });
-export const uploaded = Type.Object({ accepted: Type.Literal(true), path: Type.String() }, { title: 'Uploaded' });
+export const uploaded = Type.Object(
+  { accepted: Type.Literal(true), path: Type.String() },
+  { title: 'Uploaded', examples: [{ accepted: true, path: 'uploads/notes.txt' }] },
+);
 export const eventStream = Type.String({ title: 'EventStream', description: 'Server-Sent Events' });

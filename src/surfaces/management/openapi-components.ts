@@ -1,28 +1,34 @@
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
+type Named = Map<string, { rest: JsonObject; examples: Json | undefined }>;
 
 /** Moves every schema that has a title into `components.schemas`, so that generated clients get a type of that name. */
 export function nameSchemas(document: object): object {
-  const named = new Map<string, Json>();
+  const named: Named = new Map();
   const copy: JsonObject = JSON.parse(JSON.stringify(document));
   const paths = replaceTitled(copy.paths ?? {}, named);
   const components = isObject(copy.components) ? copy.components : {};
-  const schemas = Object.fromEntries([...named].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const schemas = Object.fromEntries(
+    [...named]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([title, { rest, examples }]) => [title, { title, ...rest, ...(examples === undefined ? {} : { examples }) }]),
+  );
   return { ...copy, paths, components: { ...components, schemas } };
 }
 
-function replaceTitled(value: Json, named: Map<string, Json>): Json {
+function replaceTitled(value: Json, named: Named): Json {
   if (Array.isArray(value)) return value.map((item) => replaceTitled(item, named));
   if (!isObject(value)) return value;
   // What an example holds is data, not schema.
   const entries = Object.entries(value).map(([key, child]) => [key, key.startsWith('example') ? child : replaceTitled(child, named)]);
   const inner: JsonObject = Object.fromEntries(entries);
-  const { title, description: _description, ...rest } = inner;
+  const { title, description: _description, examples, ...rest } = inner;
   if (typeof title !== 'string' || !/^[A-Z]\w*$/.test(title) || (inner.type !== 'object' && inner.anyOf === undefined)) return inner;
   const known = named.get(title);
-  // Two schemas of one title that differ keep their places: a name must mean one thing.
-  if (known !== undefined && JSON.stringify(known) !== JSON.stringify({ title, ...rest })) return inner;
-  named.set(title, { title, ...rest });
+  // Two schemas of one title that differ keep their places: a name must mean one thing. Examples are no part of what it means:
+  // of a whole body they have been moved beside its schema.
+  if (known !== undefined && JSON.stringify(known.rest) !== JSON.stringify(rest)) return inner;
+  named.set(title, { rest, examples: known?.examples ?? examples });
   return { $ref: `#/components/schemas/${title}` };
 }
 

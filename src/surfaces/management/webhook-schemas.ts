@@ -25,7 +25,23 @@ export const endpointObject = Type.Object(
     created_at: Type.String(),
     updated_at: Type.String(),
   },
-  { title: 'WebhookEndpoint' },
+  {
+    title: 'WebhookEndpoint',
+    examples: [
+      {
+        id: 1,
+        name: 'Production',
+        url: 'https://example.com/hooks/parley',
+        event_types: ['turn.completed', 'turn.failed'],
+        enabled: true,
+        disabled_reason: null,
+        consecutive_failures: 0,
+        previous_secret_expires_at: null,
+        created_at: '2026-11-15T09:30:00.000+00:00',
+        updated_at: '2026-11-15T09:30:00.000+00:00',
+      },
+    ],
+  },
 );
 
 export const createBody = Type.Object(

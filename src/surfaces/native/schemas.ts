@@ -1,5 +1,6 @@
 import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
+import * as examples from './examples.ts';
 
 /** The native surface's bodies, as validated and as documented (spec 2 and 4). */
 export const sessionBody = Type.Object(
@@ -12,7 +13,7 @@ export const sessionBody = Type.Object(
       }),
     ),
   },
-  { title: 'CreateSession' },
+  { title: 'CreateSession', examples: [{ metadata: { end_user_id: 'user_42' } }] },
 );
 
 export const messageBody = Type.Object(
@@ -24,12 +25,12 @@ export const messageBody = Type.Object(
     thinking: Type.Optional(Type.Boolean({ default: false })),
     stream: Type.Optional(Type.Boolean({ default: false })),
   },
-  { title: 'SendMessage' },
+  { title: 'SendMessage', examples: [{ text: 'Hello!' }] },
 );
 
 export const resolveBody = Type.Object(
   { decision: Type.Union([Type.Literal('approve_once'), Type.Literal('approve_session'), Type.Literal('deny')]) },
-  { title: 'ResolveApproval' },
+  { title: 'ResolveApproval', examples: [{ decision: 'approve_once' }] },
 );
 
 export const listQuery = Type.Object({
@@ -60,7 +61,7 @@ export const sessionObject = Type.Object(
     participants: Type.Array(Type.Unknown()),
     agent: Type.Optional(Type.Object({ ref: Type.String(), agent_id: Type.Integer(), version: Type.Integer() })),
   },
-  { title: 'Session' },
+  { title: 'Session', examples: [examples.sessionExample] },
 );
 
 const usage = Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer(), total_tokens: Type.Integer() });
@@ -75,7 +76,7 @@ export const messageObject = Type.Object(
     pending_input: Type.Optional(pendingInput),
     stop_reason: Type.Optional(Type.String({ description: 'Of a turn that did not end by itself: interrupted or max_steps.' })),
   },
-  { title: 'Message' },
+  { title: 'Message', examples: examples.messageExamples },
 );
 
 export const sessionList = Type.Object(
@@ -94,7 +95,7 @@ export const sessionList = Type.Object(
       }),
     ),
   },
-  { title: 'SessionList' },
+  { title: 'SessionList', examples: [examples.sessionListExample] },
 );
 
 export const transcript = Type.Object(
@@ -102,7 +103,10 @@ export const transcript = Type.Object(
     session: Type.Object({ id: Type.String(), status: Type.String() }),
     messages: Type.Array(Type.Object({ role: Type.String(), text: Type.String() })),
   },
-  { title: 'Transcript' },
+  { title: 'Transcript', examples: [examples.transcriptExample] },
 );
 
-export const resolution = Type.Object({ events: Type.Array(Type.Unknown()), session: sessionObject }, { title: 'Resolution' });
+export const resolution = Type.Object(
+  { events: Type.Array(Type.Unknown()), session: sessionObject },
+  { title: 'Resolution', examples: [examples.resolutionExample] },
+);

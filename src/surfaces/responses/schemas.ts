@@ -32,7 +32,7 @@ export const responseRequest = Type.Object(
     instructions: Type.Optional(Type.Unknown({ description: 'A string is context of a new session, beside what the agent was told.' })),
     metadata: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
   },
-  { title: 'ResponseRequest' },
+  { title: 'ResponseRequest', examples: [{ input: 'Hello!' }] },
 );
 
 const usage = Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer(), total_tokens: Type.Integer() });
@@ -55,7 +55,35 @@ export const responseObject = Type.Object(
     metadata: Type.Record(Type.String(), Type.Unknown()),
     previous_response_id: Type.Optional(Type.String()),
   },
-  { title: 'Response' },
+  {
+    title: 'Response',
+    examples: [
+      {
+        id: 'resp_01M7EP1RA10000D2K7Q9V4B6XW',
+        object: 'response',
+        created_at: 1_794_735_000,
+        status: 'completed',
+        model: 'assistant',
+        output: [
+          {
+            id: 'msg_01M7EP1RA20001B7K0WJ2D4HSF',
+            type: 'message',
+            status: 'completed',
+            role: 'assistant',
+            content: [{ type: 'output_text', text: 'You said: "Hello!". This is turn 1 of our conversation.', annotations: [] }],
+          },
+        ],
+        output_text: 'You said: "Hello!". This is turn 1 of our conversation.',
+        usage: { input_tokens: 36, output_tokens: 14, total_tokens: 50 },
+        error: null,
+        incomplete_details: null,
+        tools: [],
+        tool_choice: 'auto',
+        parallel_tool_calls: true,
+        metadata: {},
+      },
+    ],
+  },
 );
 
 export const deletedResponse = Type.Object(

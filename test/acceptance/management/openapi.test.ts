@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import Schema from 'typebox/schema';
 import { startParley } from '../../support/parley.ts';
 
 const parley = await startParley({ after });
@@ -11,8 +12,11 @@ interface Operation {
   tags: string[];
   security?: unknown[];
   parameters?: { in: string; name: string }[];
-  requestBody?: { content: Record<string, unknown> };
-  responses: Record<string, { description: string }>;
+  requestBody?: Body;
+  responses: Record<string, Body & { description: string }>;
+}
+interface Body {
+  content?: Record<string, { schema: Record<string, unknown>; example?: unknown; examples?: Record<string, { value: unknown }> }>;
 }
 const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
@@ -53,6 +57,38 @@ test('every reference leads somewhere, and nothing in it is a TypeBox leftover',
     assert.ok(document.components.schemas[(reference ?? '').replace('#/components/schemas/', '')], reference);
   }
   assert.doesNotMatch(JSON.stringify(document), /~kind|~optional/);
+});
+
+test('examples are of their schemas, and the main answers have one', () => {
+  const bodies = operations.flatMap(({ path, method, operation }) =>
+    [['request', operation.requestBody] as const, ...Object.entries(operation.responses)].flatMap(([which, body]) =>
+      Object.values(body?.content ?? {}).map((content) => ({ name: `${method} ${path} ${which}`, ...content })),
+    ),
+  );
+  const shown = bodies.flatMap(({ name, schema, example, examples }) =>
+    [example, ...Object.values(examples ?? {}).map(({ value }) => value)]
+      .filter((each) => each !== undefined)
+      .map((each) => ({ name, schema, example: each })),
+  );
+  for (const { name, schema, example } of shown) {
+    const whole = { ...schema, components: document.components };
+    assert.ok(Schema.Check(whole, example), `${name}: ${JSON.stringify(Schema.Errors(whole, example)[1])}`);
+  }
+  const names = new Set(shown.map(({ name }) => name));
+  const agent = '/{org}/{agent}/v1';
+  for (const name of [
+    'post /v1/sessions 200',
+    'post /v1/sessions/{session_id}/messages 200',
+    'put /v1/sessions/{session_id}/inputs/{request_id} 200',
+    `get ${agent}/sessions 200`,
+    `get ${agent}/sessions/{session_id}/messages 200`,
+    `post ${agent}/managed-agents/sessions 201`,
+    `get ${agent}/managed-agents/sessions/{session_id} 200`,
+    `post ${agent}/chat/completions 200`,
+    `post ${agent}/responses 200`,
+  ])
+    assert.ok(names.has(name), name);
+  for (const title of ['Agent', 'WebhookEndpoint']) assert.ok(document.components.schemas[title].examples, title);
 });
 
 test('a scope that a route needs is said', () => {
