@@ -65,7 +65,11 @@ export async function drained(response: ServerResponse, signal: AbortSignal | un
   try {
     await once(response, 'drain', { signal: signal === undefined ? patience : AbortSignal.any([signal, patience]) });
   } catch {
-    if (patience.aborted) streams.cut += 1;
+    if (patience.aborted) {
+      streams.cut += 1;
+      // With a reset: closed in good order, the kernel would keep some MiB for a reader that does not read, for minutes.
+      response.socket?.resetAndDestroy();
+    }
     response.destroy();
   }
 }
