@@ -165,7 +165,7 @@ test('the inbox answers what waits in any session, the oldest first, by key', as
   const before = await cards.count();
   const oldest = await cards.first().textContent();
   await page.keyboard.press('3');
-  await page.waitForFunction(`document.querySelectorAll('section[aria-label^="Approval for"]').length === ${before - 1}`);
+  await cards.nth(before - 1).waitFor({ state: 'detached' });
   assert.notEqual(oldest, before === 1 ? '' : await cards.first().textContent());
 });
 
