@@ -99,7 +99,8 @@ test('a write whose answer is lost is heard of all the same, and one that arrive
   assert.equal((await logOf('end')).length, 4);
 
   await wire.post('/v1/sessions', { session_id: 'late', permission_mode: 'autonomous' });
-  const lateMs = 2_500;
+  // It arrives while the turn, claimed again, is still speaking.
+  const lateMs = 1_500;
   const stranded = new Promise<void>((resolve) => {
     const isFinish = once((request) => request.includes('"tool-finished"'));
     proxy.strands = (request) => {
@@ -108,7 +109,7 @@ test('a write whose answer is lost is heard of all the same, and one that arrive
       return lateMs;
     };
   });
-  const acted = wire.post('/v1/sessions/late/messages', { text: '/tool bash {"command":"echo once"}' });
+  const acted = wire.post('/v1/sessions/late/messages', { text: '/delay 200\n/tool bash {"command":"echo once"}' });
   await stranded;
   assert.equal((await acted).status, 200);
   const before = await logOf('late');
