@@ -11,7 +11,7 @@ const parley = await startParley(
   { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_LOG_LEVEL: 'error' } },
 );
 const { operations, resolve } = await readOpenApi(parley);
-const runs = Number(process.env.FUZZ_RUNS ?? 40);
+const runs = Number(process.env.FUZZ_RUNS ?? 20);
 const seed = Number(process.env.FUZZ_SEED ?? 20_260_101);
 
 const nasty = fc.constantFrom(

@@ -102,12 +102,12 @@ async function persistently(request: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** Waits its turn: a full line is answered with 429. */
+/** Waits its turn: a full line is answered with 429, and a machine that is behind with 503. */
 async function send(client: ReturnType<typeof clientOf>, index: number): Promise<void> {
   for (;;) {
     const { status } = await client.send('POST', '/v1/sessions/busy/messages', { text: `/say ${index}` });
     if (status === 200) return;
-    assert.equal(status, 429);
+    assert.ok(status === 429 || status === 503, `${status}`);
     await sleep(20);
   }
 }
