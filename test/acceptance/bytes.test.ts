@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import { startApp } from '../support/app.ts';
 import { type RawAnswer, sendBytes } from '../support/raw-requests.ts';
 
-const app = await startApp({ after }, { settings: { PARLEY_REQUEST_TIMEOUT_MS: '1600', PARLEY_LOG_LEVEL: 'error' } });
+const app = await startApp({ after }, { settings: { PARLEY_REQUEST_TIMEOUT_MS: '4000', PARLEY_LOG_LEVEL: 'error' } });
 const port = Number(new URL(await app.listen()).port);
 const created = await app.request('POST', '/v1/sessions', { session_id: 'bytes' });
 assert.equal(created.status, 200, created.text);

@@ -10,7 +10,7 @@ export interface Outcome {
 }
 
 const testTimeout = 90_000;
-const maxSecondTries = 3;
+const maxSecondTries = 6;
 /** With tests done and none under way for this long, something that was left open keeps the process alive. */
 const silenceTimeout = 15_000;
 
