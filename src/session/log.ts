@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
@@ -23,7 +22,7 @@ const readEvents = {
 const maxBatch = 256;
 /**
  * Where writes come together, they wait this long for more: a statement costs about as much as six of the operations in it.
- * One that comes alone never waits.
+ * One that comes alone never waits, nor does that of an organization for another's.
  */
 const gatherMs = 6;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
@@ -63,6 +62,9 @@ export class SessionLog {
   private waiting: Waiting[] = [];
   private doubtful = new Set<string>();
   private writing = false;
+  /** Those with several operations in the last statement: theirs wait for more. */
+  private busyOrgs = new Set<number>();
+  private endRest = () => {};
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
     this.database = database;
@@ -87,7 +89,7 @@ export class SessionLog {
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
-      }
+      } else if (!this.busyOrgs.has(operation.org)) this.endRest();
     });
   }
 
@@ -140,10 +142,21 @@ export class SessionLog {
       const begun = performance.now();
       const batch = this.waiting.splice(0, maxBatch);
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
-      const rest = begun + gatherMs - performance.now();
-      if (batch.length > 1 && rest > 1) await sleep(rest);
+      this.busyOrgs = busyOrgsOf(batch);
+      const restMs = begun + gatherMs - performance.now();
+      if (this.busyOrgs.size > 0 && restMs > 1) await this.rest(restMs);
     }
     this.writing = false;
+  }
+
+  private rest(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.endRest = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   private async write(batch: Waiting[]): Promise<void> {
@@ -176,6 +189,13 @@ export class SessionLog {
     }
     for (const entry of batch) await this.write([entry]).catch(entry.reject);
   }
+}
+
+function busyOrgsOf(batch: readonly Waiting[]): Set<number> {
+  const seen = new Set<number>();
+  const busy = new Set<number>();
+  for (const { operation } of batch) (seen.has(operation.org) ? busy : seen).add(operation.org);
+  return busy;
 }
 
 interface Answer {
