@@ -4,6 +4,7 @@ import { globSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { pgliteTemplate } from '../support/engine.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
+import { findChromium, findPostgres, findRedis } from '../support/programs.ts';
 import { type Job, runFiles } from './run-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
@@ -24,6 +25,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const isChecked = paths.length > 0 || check();
   // Once here, rather than by several files at the same time.
   await pgliteTemplate();
+  if (paths.length === 0) installPrograms();
   const jobs: Job[] = files.filter((file) => !acceptance.includes(file)).map((file) => ({ file, name: file, environment: {} }));
   let server: PostgresServer | undefined;
   for (const engine of acceptance.length > 0 ? engines : []) {
@@ -42,6 +44,16 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const failures = failed + (isChecked ? 0 : 1);
   console.log(`\n${passed} passed, ${failures} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
   return failures === 0 && passed > 0 && !stop.signal.aborted;
+}
+
+function installPrograms(): void {
+  for (const find of [findPostgres, findRedis, findChromium]) {
+    try {
+      find();
+    } catch {
+      // The file that needs it says what to do.
+    }
+  }
 }
 
 function chooseFiles(paths: string[]): string[] {
