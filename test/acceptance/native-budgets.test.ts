@@ -114,7 +114,7 @@ test('a hundred turns at once overspend a cap by no more than one reservation ea
   const ids = await Promise.all(Array.from({ length: 100 }, () => tenant.session()));
   // Each turn reserves 1024 tokens and its text: three fit below the cap, a fourth may cross it.
   await tenant.operate({ total_tokens_cap: 3_500 });
-  const answers = await Promise.all(ids.map((id) => tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 100\n/words 5' })));
+  const answers = await Promise.all(ids.map((id) => tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 500\n/words 5' })));
   const ran = answers.filter((answer) => answer.status === 200).length;
   assert.ok(ran >= 1 && ran <= 4, `${ran} ran`);
   for (const answer of answers) assert.ok([200, 402].includes(answer.status), answer.text);
