@@ -24,9 +24,10 @@ const sections: string[] = [];
 const postgres = await startPostgres();
 const peers = process.argv.includes('--peers') ? [await startPortkey()] : [];
 // The first start of a checkout compiles; what is measured is every other.
-await (await startParley(postgres.url)).stop();
+const secret = { PARLEY_SECRET_KEY: Buffer.alloc(32, 'bench').toString('base64') };
+await (await startParley(postgres.url, secret)).stop();
 const embedded = await startParley(undefined);
-const served = await startParley(postgres.url);
+const served = await startParley(postgres.url, secret);
 const engines: { name: string; parley: Parley; pids: number[] }[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
   { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
