@@ -144,7 +144,8 @@ export class SessionLog {
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
       const restMs = begun + gatherMs - performance.now();
-      if (this.busyOrgs.size > 0 && restMs > 1) await this.rest(restMs);
+      const mayWait = this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
+      if (this.busyOrgs.size > 0 && mayWait && restMs > 1) await this.rest(restMs);
     }
     this.writing = false;
   }
