@@ -50,7 +50,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (!isRecord(choice)) return;
     const delta = choice.delta ?? choice.message;
     if (isRecord(delta)) takeDelta(delta, parts);
-    // One that holds nothing else, such as counts that grow, shows how the next words will look.
+    // A word and nothing that counts or ends shows how the next words will look.
     if (isRecord(delta) && !isRecord(chunk.usage) && typeof choice.finish_reason !== 'string') shape.learn(data, delta);
     if (typeof choice.finish_reason === 'string') reason = finishReasons[choice.finish_reason] ?? 'other';
   }

@@ -68,6 +68,16 @@ test('words that come in one packet go on in one piece, each packet in its own',
   assert.deepEqual(texts, ['One two ', 'three']);
 });
 
+test('chunks that look alike are still read for what they say', async () => {
+  const odd = ['plain ', 'again ', 'a "quote" ', 'a \\ and a\nline ', '\u0001', 'Grüße 👋 ', '","role":"x', 'end'];
+  const chunks = odd.map((content) => delta({ content }));
+  const later = [delta({ content: '', reasoning_content: 'hm' }), delta({ content: 'last' }, 'length'), done];
+  const parts = await answer(...chunks, ...later);
+  assert.equal(textOf(parts), `${odd.join('')}last`);
+  assert.equal(reasoningOf(parts), 'hm');
+  assert.equal(finishOf(parts)?.reason, 'length');
+});
+
 describe('a chat-completions server may', () => {
   test('end with a finish reason and no [DONE]', async () => {
     assert.deepEqual(finishOf(await answer(delta({ content: 'Hi' }, 'length')))?.reason, 'length');
