@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { constants, copyFile, link, open, readFile, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { sql } from 'kysely';
 import { type Config, ConfigError } from '../config.ts';
 import { prepareDataDirectory } from '../database/data-directory.ts';
@@ -87,13 +87,37 @@ async function readKey(file: string): Promise<Buffer | undefined> {
 async function generateKey(directory: string, file: string): Promise<Buffer> {
   await prepareDataDirectory(directory);
   const key = randomBytes(32);
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
   try {
-    await writeFile(file, `${key.toString('base64')}\n`, { flag: 'wx', mode: 0o600 });
+    await writeThrough(draft, `${key.toString('base64')}\n`);
+    await publish(draft, file);
     return key;
   } catch (error) {
     // Another process of this directory was first.
     const theirs = error instanceof Error && 'code' in error && error.code === 'EEXIST' ? await readKey(file) : undefined;
     if (theirs === undefined) throw error;
     return theirs;
+  } finally {
+    await rm(draft, { force: true });
   }
+}
+
+async function writeThrough(file: string, text: string): Promise<void> {
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Gives a file that is whole its name, unless there is one already. A key under its name is never half of one, whenever
+ * the process or the machine stops; only a file system without links can leave it so.
+ */
+async function publish(draft: string, file: string): Promise<void> {
+  await link(draft, file).catch(() => copyFile(draft, file, constants.COPYFILE_EXCL));
+  const directory = await open(dirname(file), 'r');
+  await directory.sync().finally(() => directory.close());
 }

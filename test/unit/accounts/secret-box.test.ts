@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -26,8 +27,44 @@ test('without a key in the settings one is made, kept for its owner only, and fo
     assert.equal(first.box.keyId, second.box.keyId);
     assert.equal((await loadSecretKey(config)).box.keyId, first.box.keyId);
     assert.equal(statSync(join(directory, 'secret.key')).mode & 0o777, 0o600);
+    assert.deepEqual(readdirSync(directory), ['secret.key'], 'nothing else is left there');
     const fixed = await loadSecretKey(loadConfig({ PARLEY_SECRET_KEY: 'ab'.repeat(32) }));
     assert.equal(fixed.warning, undefined);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test('a start that dies in the first write of its key leaves no half of one, and the next start makes it', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-'));
+  try {
+    const config = loadConfig({ PARLEY_DATA_DIR: directory });
+    const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../../src', path));
+    const program = `const { loadSecretKey } = await import(${source('accounts/secret-box.ts')});
+      const { loadConfig } = await import(${source('config.ts')});
+      await loadSecretKey(loadConfig({ PARLEY_DATA_DIR: ${JSON.stringify(directory)} }));`;
+    // The shell's limit ends every write into a file at its first byte, whoever writes.
+    const start = `ulimit -f 0; exec "$0" --input-type=module --eval "$1"`;
+    const died = spawnSync('/bin/sh', ['-c', start, process.execPath, program], { encoding: 'utf8' });
+    assert.notEqual(died.status, 0);
+    assert.match(died.stderr, /EFBIG/);
+    assert.ok(!readdirSync(directory).includes('secret.key'));
+    // As kill -9 would leave it.
+    writeFileSync(join(directory, 'secret.key.0123456789ab'), '');
+    const { box } = await loadSecretKey(config);
+    assert.equal((await loadSecretKey(config)).box.keyId, box.keyId);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test('many starts at once agree on one key', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-'));
+  try {
+    const config = loadConfig({ PARLEY_DATA_DIR: directory });
+    const loaded = await Promise.all(Array.from({ length: 16 }, () => loadSecretKey(config)));
+    assert.equal(new Set(loaded.map(({ box }) => box.keyId)).size, 1);
+    assert.deepEqual(readdirSync(directory), ['secret.key']);
   } finally {
     rmSync(directory, { recursive: true });
   }
