@@ -124,6 +124,11 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
   return Object.fromEntries(entries) as Config;
 }
 
+/** The environment of this process and more, for a program that it calls. Unlike arguments, other users of the machine cannot read it. */
+export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return { ...process.env, ...more };
+}
+
 /** Where the command line finds a server and what it signs in with: the environment, else what the first start wrote down. */
 export function loadClientSettings(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): {
   url: string;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { openAsBlob } from 'node:fs';
 import { access, copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Config } from '../config.ts';
+import { type Config, environmentWith } from '../config.ts';
 
 /**
  * Writes everything into a folder: the database, and for an embedded one the key that opens its secrets. The embedded
@@ -12,7 +12,8 @@ import type { Config } from '../config.ts';
 export async function backup(config: Config, folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (config.DATABASE_URL !== undefined) {
-    await run('pg_dump', ['--format=custom', `--file=${join(folder, 'database.dump')}`, config.DATABASE_URL]);
+    const { url, environment } = withoutPassword(config.DATABASE_URL);
+    await run('pg_dump', ['--format=custom', `--file=${join(folder, 'database.dump')}`, url], environment);
   } else {
     const { lockDirectory } = await import('./directory-lock.ts');
     const { PGlite } = await import('@electric-sql/pglite');
@@ -35,7 +36,8 @@ export async function restore(config: Config, folder: string): Promise<void> {
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
   if (config.DATABASE_URL !== undefined) {
     const options = ['--no-owner', '--exit-on-error', '--single-transaction'];
-    await run('pg_restore', [...options, `--dbname=${config.DATABASE_URL}`, file]).catch((error: unknown) => {
+    const { url, environment } = withoutPassword(config.DATABASE_URL);
+    await run('pg_restore', [...options, `--dbname=${url}`, file], environment).catch((error: unknown) => {
       throw new Error('pg_restore failed and nothing was changed; restore into an empty database', { cause: error });
     });
     await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
@@ -61,8 +63,22 @@ async function isThere(path: string): Promise<boolean> {
   );
 }
 
-async function run(program: string, args: string[]): Promise<void> {
-  const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'] });
+/** Arguments are in the list of processes for all to see: the password goes by the environment, and the URL keeps every other option. */
+function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
+  const url = new URL(databaseUrl);
+  // As `pg` reads it: one among the options comes before the one beside the user.
+  const password = url.searchParams.get('password') || decodeURIComponent(url.password);
+  url.password = '';
+  if (url.searchParams.has('password')) {
+    url.searchParams.delete('password');
+    // libpq takes a plus for a plus.
+    url.search = url.search.replaceAll('+', '%20');
+  }
+  return { url: url.href, environment: password === '' ? {} : { PGPASSWORD: password } };
+}
+
+async function run(program: string, args: string[], environment: NodeJS.ProcessEnv): Promise<void> {
+  const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'], env: environmentWith(environment) });
   const [code] = await once(child, 'exit').catch((error: unknown) => {
     throw new Error(`${program} is not installed; it comes with the PostgreSQL client`, { cause: error });
   });
