@@ -5,7 +5,7 @@ import { type AttemptParts, attemptDelivery } from './attempt.ts';
 import { fanOut, fanOutPage } from './fan-out.ts';
 import { type Finished, finishDeliveries } from './finish.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
-import { type Claimed, claimDeliveries, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
+import { bringForward, type Claimed, claimDeliveries, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
 import { dropOldDeliveries } from './retention.ts';
 
 export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
@@ -24,6 +24,7 @@ export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
 const retentionEveryMs = 3_600_000;
 /** How long attempts may go on when the process stops, before they are left to another. */
 const patienceMs = 1_000;
+const setBackMs = 1_000;
 
 /**
  * Sends what the outbox holds: makes deliveries of events, claims those that are due, attempts each and writes down how it
@@ -44,6 +45,8 @@ export class Courier {
   private wakeAgain = false;
   private soon: NodeJS.Timeout | undefined;
   private lookMs = 0;
+  /** The clock less one that never jumps, when last looked at: it is less when the clock was set back. */
+  private clockAhead = Number.POSITIVE_INFINITY;
   private stopped = false;
   private readonly sending = new Set<Promise<void>>();
   private whenIdle: (() => void)[] = [];
@@ -129,6 +132,7 @@ export class Courier {
         this.wakeAgain = false;
         const begun = performance.now();
         const now = clock.now();
+        await this.noticeClock(now);
         if ((await fanOut(database.db, now)) === fanOutPage) this.wakeAgain = true;
         const slots = this.lanes.slots();
         if (slots.healthy + slots.troubled === 0) continue;
@@ -141,6 +145,13 @@ export class Courier {
       this.wakeAgain = false;
       logger.warn({ err: error }, 'deliveries were not looked at');
     }
+  }
+
+  /** At the start and whenever the clock is set back, deliveries may wait for a time that was never meant. */
+  private async noticeClock(now: Date): Promise<void> {
+    const ahead = now.getTime() - performance.now();
+    if (ahead < this.clockAhead - setBackMs) await bringForward(this.parts.database.db, now);
+    this.clockAhead = ahead;
   }
 
   private begin(delivery: Claimed): void {
@@ -206,6 +217,8 @@ export class Courier {
   private async dropOld(): Promise<void> {
     const { database, clock, retentionDays, logger } = this.parts;
     try {
+      // For what a process elsewhere put off that did not live to see its clock set back.
+      await bringForward(database.db, clock.now());
       await dropOldDeliveries(database.db, clock.now(), retentionDays);
     } catch (error) {
       logger.warn({ err: error }, 'old deliveries were not dropped');

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { longestWaitsMs } from './schedule.ts';
 
 /** A delivery that this process holds, with what it takes to send it. */
 export interface Claimed {
@@ -89,6 +90,18 @@ export async function renewClaims(db: Db, processId: string, leaseUntil: Date, i
     where claimed_by = ${processId} and id in (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json) value)`.execute(
     db,
   );
+}
+
+/**
+ * Makes due what waits longer than any schedule lets it: it was put off by a clock that has been set back since. A claim
+ * is left alone, since the lease of a process whose clock is ahead is a lease.
+ */
+export async function bringForward(db: Db, now: Date): Promise<void> {
+  const latest = JSON.stringify(longestWaitsMs.map((wait) => new Date(now.getTime() + wait).toISOString()));
+  await sql`
+    update deliveries set due_at = ${now}, next_attempt_at = case when state = 'pending' then ${now} else next_attempt_at end
+    where claimed_by is null
+      and due_at > coalesce(${latest}::json ->> attempt_count, ${latest}::json ->> 0)::timestamptz`.execute(db);
 }
 
 /** Gives back what this process holds, for any to take at once. */

@@ -25,6 +25,12 @@ export function nextAttemptAt(
   return new Date(failedAt.getTime() + Math.round(delay));
 }
 
+/**
+ * The longest that a delivery can be made to wait after so many failed attempts, and a minute more, since the clocks of
+ * processes differ a little. What is due later than that was put there by a clock that was ahead.
+ */
+export const longestWaitsMs: readonly number[] = steps.map((step) => 2 * step + minute);
+
 /** `Retry-After` as seconds or as a date; 0 when it says nothing usable. */
 export function parseRetryAfter(value: string | null, now: Date): number {
   if (value === null) return 0;

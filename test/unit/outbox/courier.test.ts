@@ -126,6 +126,33 @@ test('Retry-After of a 429 or 503 lengthens the step, of a 500 it does not', asy
   await courier.stop();
 });
 
+test('a retry put off by a clock that was ahead is made when the clock is set back; one by the schedule is not hurried', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  receiver.answer = 500;
+  const endpointId = await newEndpoint(receiver.url);
+  const courier = createCourier(clock);
+  const attemptsAt = async (process: Courier) => {
+    await process.idle();
+    return receiver.received.length;
+  };
+  await queue(endpointId, 1, clock.now());
+  assert.equal(await attemptsAt(courier), 1);
+  const restarted = createCourier(clock);
+  assert.equal(await attemptsAt(restarted), 1, 'five seconds are not over');
+  clock.advance(60 * minute);
+  assert.equal(await attemptsAt(courier), 2);
+  clock.advance(-60 * minute);
+  assert.equal(await attemptsAt(courier), 3, 'not after an hour and five minutes');
+  clock.advance(60 * minute);
+  assert.equal(await attemptsAt(courier), 4);
+  clock.advance(-24 * 60 * minute);
+  assert.equal(await attemptsAt(createCourier(clock)), 5, 'nor after a day, when the process was started anew');
+  assert.equal(await attemptsAt(createCourier(clock)), 5, 'two hours are not over');
+  await courier.stop();
+  await restarted.stop();
+});
+
 test('a success between failures starts the count anew; the limit disables and parks what waits', async (t) => {
   const clock = stillClock();
   const receiver = await startReceiver(t);
