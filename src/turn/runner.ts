@@ -9,6 +9,7 @@ import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, StartedTurn } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { noUsage } from '../session/usage.ts';
+import { RecentStates } from './recent-states.ts';
 import { type Accounting, advanceOperation } from './settle.ts';
 
 /** What the turns of one session run with: who they are and what they may use. It does not change while the session lives. */
@@ -53,12 +54,7 @@ export class Runner {
   private readonly parts: RunnerParts;
   /** Turns that were stopped after the log gave them to this process and before it had taken them up. */
   private readonly interruptedEarly = new LRUCache<string, true>({ max: 1_000 });
-  /** The fold of sessions that ran here lately, so that a turn costs the same however long its session is. */
-  private readonly states = new LRUCache<string, SessionState>({
-    max: 5_000,
-    maxSize: 200_000,
-    sizeCalculation: (state) => state.entries.length + 1,
-  });
+  private readonly states = new RecentStates();
 
   constructor(parts: RunnerParts) {
     this.parts = parts;
@@ -70,7 +66,7 @@ export class Runner {
     const controller = new AbortController();
     const done = this.runAll(turn, events, recovered, controller).catch((error: unknown) => {
       if (error instanceof InterruptReason && error.reason === 'released') return;
-      this.states.delete(turn.session);
+      this.states.drop(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
     });
     this.hold(turn, controller, done);
@@ -101,7 +97,7 @@ export class Runner {
   lose(turnId: string): void {
     const turn = this.running.get(turnId);
     if (turn === undefined) return;
-    this.states.delete(turn.sessionId);
+    this.states.drop(turn.sessionId);
     turn.controller.abort(new InterruptReason('released'));
   }
 
@@ -184,10 +180,11 @@ export class Runner {
         await this.onStoring(turn.session);
         const { result, at, late } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
         if (result.status === 'lost' || (step.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
-          this.states.delete(turn.session);
+          this.states.drop(turn.session);
           return undefined;
         }
         if (!(await this.take(turn, state, step.events, result, at))) return undefined;
+        if (step.type !== 'commit') this.states.keepStill(turn.session, state);
         if (step.type === 'pause') return undefined;
         if (step.type === 'end') {
           this.parts.onTurnEnded(setting, state, performance.now() - begun);
@@ -227,14 +224,14 @@ export class Runner {
     const first = events[0];
     if (cached !== undefined && first !== undefined && cached.seq === first.seq - 1) {
       foldSession(events, cached);
-      this.states.set(sessionId, cached);
+      this.states.keep(sessionId, cached);
       return cached;
     }
     const state = foldSession([]);
     // The first message of a session is the whole of its log.
     if (first?.seq === 1) foldSession(events, state);
     else for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
-    this.states.set(sessionId, state);
+    this.states.keep(sessionId, state);
     return state;
   }
 }

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { NewEvent } from '../../../src/session/events.ts';
+import { numberEvents } from '../../../src/session/log.ts';
+import { foldSession, type SessionState } from '../../../src/session/state.ts';
+import { RecentStates } from '../../../src/turn/recent-states.ts';
+
+const mebibyte = 2 ** 20;
+
+/** A turn that brings this many characters. */
+function say(state: SessionState, characters: number): void {
+  const text = 'x'.repeat(characters);
+  const events: NewEvent[] = [
+    { type: 'message-received', data: { messageId: 'msg_1', text: '' } },
+    { type: 'message-produced', data: { messageId: 'msg_2', text, step: 1, agent: 'main' } },
+  ];
+  foldSession(numberEvents(events, `turn_${state.seq}`, state.seq + 1, new Date(0)), state);
+}
+
+test('sessions that grow push out those that ran longest ago, by what they hold', () => {
+  const states = new RecentStates({ sessions: 100, bytes: 10 * mebibyte });
+  const grown = new Map(['a', 'b', 'c'].map((name) => [name, foldSession([])]));
+  for (const [name, state] of grown) states.keep(name, state);
+  for (let turn = 0; turn < 4; turn += 1) {
+    for (const [name, state] of grown) {
+      say(state, mebibyte / 2);
+      states.keep(name, state);
+      assert.ok(states.bytes <= 10 * mebibyte, `${states.bytes} bytes are kept`);
+    }
+  }
+  assert.deepEqual([states.has('a'), states.has('b'), states.has('c')], [false, true, true]);
+});
+
+test('one that is larger than all may be is not kept, and takes the place of no other', () => {
+  const states = new RecentStates({ sessions: 100, bytes: mebibyte });
+  const [small, large] = [foldSession([]), foldSession([])];
+  states.keep('small', small);
+  states.keep('large', large);
+  say(large, mebibyte);
+  states.keep('large', large);
+  assert.deepEqual([states.get('small'), states.get('large')], [small, undefined]);
+});
+
+test('many small entries count too', () => {
+  const states = new RecentStates({ sessions: 100, bytes: mebibyte });
+  const state = foldSession([]);
+  for (let turn = 0; turn < 10_000; turn += 1) say(state, 1);
+  states.keep('many', state);
+  assert.equal(states.has('many'), false);
+});
+
+test('what was counted is not looked at again, and what was condensed away no longer counts', () => {
+  const states = new RecentStates({ sessions: 100, bytes: 10 * mebibyte });
+  const state = foldSession([]);
+  let looks = 0;
+  state.entries.push({
+    seq: 1,
+    type: 'text',
+    get text() {
+      looks += 1;
+      return 'long ago';
+    },
+  });
+  for (let turn = 0; turn < 5; turn += 1) {
+    say(state, 100_000);
+    states.keep('one', state);
+  }
+  assert.equal(looks, 1);
+  const before = states.bytes;
+  assert.ok(before > 1_000_000 && before < 1_010_000, `${before} bytes`);
+  const condensed: NewEvent = { type: 'context-condensed', data: { throughSeq: state.seq - 2, summary: null } };
+  foldSession(numberEvents([condensed], 'turn_8', state.seq + 1, new Date(0)), state);
+  states.keep('one', state);
+  assert.ok(states.bytes < 210_000, `${states.bytes} bytes`);
+});
+
+test('a state that was dropped while its turn ran does not come back', () => {
+  const states = new RecentStates();
+  const state = foldSession([]);
+  states.keep('one', state);
+  states.drop('one');
+  states.keepStill('one', state);
+  assert.equal(states.has('one'), false);
+});
