@@ -21,5 +21,6 @@ export type { CreateSession, Inputs, ListSessions, Messages, SendMessage, Sessio
 export type { Routes, Schemas } from './openapi.ts';
 export type { ClientOptions, Credential, RequestOptions } from './options.ts';
 export type { RouteCall } from './route-request.ts';
+export { TurnText } from './turn-text.ts';
 export type * from './types.ts';
 export { verify as verifyWebhook, type WebhookEvent } from './webhooks.ts';

@@ -16,7 +16,13 @@ console.log(`Session ${session.id}. Try: /tool bash {"command":"echo hello > not
 for (;;) {
   const text = await terminal.question('\n> ');
   if (text.trim() === '') continue;
-  for await (const event of client.messages.stream(session.id, text)) await show(event);
+  const steps = new Set<number>();
+  for await (const event of client.messages.stream(session.id, text)) {
+    // A step that begins anew after a crash of the server: what is on the screen of it does not count.
+    if (event.type === 'step_start' && steps.has(event.data.step)) console.log('\n[once more]');
+    if (event.type === 'step_start') steps.add(event.data.step);
+    await show(event);
+  }
 }
 
 async function show(event: TurnEvent): Promise<void> {

@@ -8,11 +8,14 @@ import {
   ParleyClient,
   RateLimitError,
   type TurnEvent,
+  TurnText,
   ValidationError,
 } from '../../client/src/index.ts';
 import { startApp } from '../support/app.ts';
 import { startBreakingProxy } from '../support/breaking-proxy.ts';
+import { serveProvider } from '../support/provider-server.ts';
 import { startServer } from '../support/server-process.ts';
+import { until } from '../support/turns.ts';
 
 const app = await startApp({ after });
 const baseUrl = await app.listen();
@@ -173,20 +176,61 @@ test('a stream that the server ends goes on where it was, and the end of the str
   );
 });
 
-test('a stream outlives a kill of the server', async (context) => {
-  const server = await startServer({ after: (work) => context.after(work) }, { settings: { PARLEY_LEASE_MS: '1000' } });
-  const outliving = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant', maxRetries: 20 });
-  const session = await outliving.sessions.create();
-  let text = '';
+test('streams outlive a kill of the server: the same words are given once, other words in the place of the first', async (context) => {
+  const chunk = (delta: object, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const second = chunk({ content: 'The hills ' }) + chunk({ content: 'are green.' }) + chunk({}, 'stop');
+  const model = await serveProvider({ body: chunk({ content: 'The sea is' }), hang: true }, { body: `${second}data: [DONE]\n\n` });
+  context.after(() => model.close());
+  const settings = { PARLEY_LEASE_MS: '1000', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
+  const server = await startServer({ after: (work) => context.after(work) }, { settings });
+  const steady = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant', maxRetries: 20 });
+  const poet = steady.agent('demo/poet');
+  const config = { provider: 'openai-compatible' as const, name: 'scripted', base_url: `${model.origin}/v1` };
+  await poet.request('POST /api/agents', { body: { slug: 'poet', name: 'Poet' } });
+  await poet.request('POST /api/agents/{slug}/releases', { path: { slug: 'poet' }, body: { model: config, activate: true } });
+  await until(async () => {
+    const { data } = await poet.request('GET /api/agents/{slug}/releases', { path: { slug: 'poet' } });
+    return data[0]?.state === 'materialized';
+  });
+  const [same, other] = [await steady.sessions.create(), await poet.sessions.create()];
+  const following = collect(poet.managed.events(other.id, { deltas: true, until: 'idle' }));
+  let count = '';
+  const counting = (async () => {
+    for await (const event of steady.messages.stream(same.id, '/delay 50\n/words 30'))
+      if (event.type === 'text') count += event.data.part.text;
+  })();
+  const answer = new TurnText();
+  const shown: string[] = [];
   let restarted: Promise<void> | undefined;
-  for await (const event of outliving.messages.stream(session.id, '/delay 50\n/words 30')) {
-    if (event.type === 'text') text += event.data.part.text;
-    restarted ??= server.kill().then(() => server.start());
+  for await (const event of poet.messages.stream(other.id, 'What do you see?')) {
+    answer.add(event);
+    if (event.type !== 'text') continue;
+    shown.push(answer.text);
+    restarted ??= until(async () => count !== '')
+      .then(() => server.kill())
+      .then(() => server.start());
   }
-  await restarted;
-  const { messages } = await outliving.sessions.transcript(session.id);
-  assert.equal(messages.length, 2);
-  assert.equal(text, messages[1]?.text);
+  await Promise.all([restarted, counting]);
+  assert.deepEqual(
+    (await steady.sessions.transcript(same.id)).messages.map(({ text }) => text),
+    ['/delay 50\n/words 30', count],
+  );
+  const whole = 'The hills are green.';
+  assert.deepEqual(
+    (await poet.sessions.transcript(other.id)).messages.map(({ text }) => text),
+    ['What do you see?', whole],
+  );
+  assert.equal(answer.text, whole);
+  assert.equal(shown[0], 'The sea is');
+  assert.ok(
+    shown.slice(1).every((text) => whole.startsWith(text)),
+    `old and new words together: ${shown}`,
+  );
+  const log = await following;
+  const message = log.find((event) => event.type === 'agent.message');
+  const preview = log.map((event) => (event.type === 'agent.message_delta' && event.message_id === message?.message_id ? event.text : ''));
+  assert.ok(whole.startsWith(preview.join('')), `the deltas of a message are not its text: ${preview.join('')}`);
 });
 
 test('the signal stops the waiting, not the turn', async () => {
@@ -200,8 +244,8 @@ test('the signal stops the waiting, not the turn', async () => {
   assert.equal((await client.sessions.transcript(session.id)).messages[1]?.text, 'a b c d');
 });
 
-async function collect(events: AsyncIterable<TurnEvent>): Promise<TurnEvent[]> {
-  const all: TurnEvent[] = [];
+async function collect<Event>(events: AsyncIterable<Event>): Promise<Event[]> {
+  const all: Event[] = [];
   for await (const event of events) all.push(event);
   return all;
 }

@@ -42,6 +42,8 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
       items.push({ kind: 'agent', id: event.message_id, text: event.text });
       break;
     case 'agent.tool_use':
+      // Its message would be in the log by now: what was being written broke off, and is not said again.
+      conversation.draft = undefined;
       items.push({ kind: 'tool', id: event.tool_use_id, tool: event.tool, input: event.input, output: undefined, failed: false });
       break;
     case 'agent.tool_result':

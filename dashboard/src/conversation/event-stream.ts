@@ -2,6 +2,7 @@ import { createParser } from 'eventsource-parser';
 import { reportLost, untilReachable } from '../server/connection.ts';
 import { ownHeaders, type RequestError, refusal } from '../server/request.ts';
 import { type LogEvent, parseFrame } from './log-event.ts';
+import { noPreview, previewAfter } from './preview.ts';
 
 export interface StreamState {
   events: readonly LogEvent[];
@@ -29,7 +30,7 @@ export class EventStream {
   private readonly abort = new AbortController();
   private readonly listeners = new Set<() => void>();
   private pending: LogEvent[] = [];
-  private preview = '';
+  private preview = noPreview;
   private lastSeq = 0;
   private scheduled: ReturnType<typeof setTimeout> | undefined;
   private delay = 0;
@@ -62,7 +63,7 @@ export class EventStream {
         reportLost();
       }
       failures = this.lastSeq > before ? 0 : failures + 1;
-      this.preview = '';
+      this.preview = noPreview;
       this.publish({ phase: 'lost' });
       await new Promise((resolve) => setTimeout(resolve, Math.min(150 * 2 ** failures, 3_000)));
       await untilReachable();
@@ -100,11 +101,11 @@ export class EventStream {
   private take(data: string, attempt: AbortController): void {
     const frame = parseFrame(data);
     if (frame === undefined) return;
-    if ('preview' in frame) this.preview += frame.preview;
+    if (!('seq' in frame)) this.preview = previewAfter(this.preview, frame);
     else if (frame.seq === this.lastSeq + 1) {
       this.lastSeq = frame.seq;
       this.pending.push(frame);
-      if (frame.type === 'agent.message' || frame.type.startsWith('session.')) this.preview = '';
+      this.preview = previewAfter(this.preview, frame);
     } else if (frame.seq > this.lastSeq) {
       // A gap must never be shown as if it were the whole: ask again from where we are.
       attempt.abort();
@@ -127,7 +128,7 @@ export class EventStream {
     this.cancel();
     const events = this.pending.length === 0 ? this.state.events : this.state.events.concat(this.pending);
     this.pending = [];
-    this.state = { ...this.state, ...changes, events, preview: this.preview };
+    this.state = { ...this.state, ...changes, events, preview: this.preview.text };
     for (const listener of this.listeners) listener();
   }
 }

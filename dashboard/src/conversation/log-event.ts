@@ -6,11 +6,18 @@ export interface LogEvent {
   [field: string]: unknown;
 }
 
+/** The next words of a message that is being written. */
+export interface PreviewPiece {
+  type: 'agent.message_delta';
+  message_id: string;
+  text: string;
+}
+
 /** A frame of the stream: an entry, or a preview of text that is not stored yet. */
-export function parseFrame(data: string): LogEvent | { preview: string } | undefined {
+export function parseFrame(data: string): LogEvent | PreviewPiece | undefined {
   const value: unknown = JSON.parse(data);
   if (typeof value !== 'object' || value === null || !('type' in value)) return undefined;
-  if (value.type === 'agent.message_delta') return { preview: 'text' in value && typeof value.text === 'string' ? value.text : '' };
+  if (value.type === 'agent.message_delta') return value as PreviewPiece;
   return 'seq' in value && typeof value.seq === 'number' ? (value as LogEvent) : undefined;
 }
 

@@ -4,7 +4,7 @@ import { call, stream } from '../api.ts';
 
 interface Frame {
   type: string;
-  data: { part?: { text?: string; tool?: string; state?: string }; request_id?: string; message?: string; code?: string };
+  data: { step?: number; part?: { text?: string; tool?: string; state?: string }; request_id?: string; message?: string; code?: string };
 }
 
 export function chatCommand(program: Command): void {
@@ -46,9 +46,15 @@ async function talk(
   const { text, agent, thinking = false } = message;
   const body = { text, thinking, stream: true, ...(agent === undefined ? {} : { agent }) };
   let request: string | undefined;
+  let step: number | undefined;
   try {
-    for await (const event of stream('POST', `/v1/sessions/${sessionId}/messages`, body))
-      request = show(JSON.parse(event.data) as Frame) ?? request;
+    for await (const event of stream('POST', `/v1/sessions/${sessionId}/messages`, body)) {
+      const frame = JSON.parse(event.data) as Frame;
+      // Its process died and another writes it again, in other words: what is on the screen of it does not count.
+      if (frame.type === 'step_start' && frame.data.step === step) process.stdout.write('\n[the answer begins anew]\n');
+      step = frame.data.step ?? step;
+      request = show(frame) ?? request;
+    }
     while (request !== undefined) request = await resolve(lines, sessionId, request);
   } catch (error) {
     process.stdout.write(`\n! ${error instanceof Error ? error.message : String(error)}\n`);

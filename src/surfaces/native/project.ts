@@ -5,6 +5,7 @@ import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/closing-error.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
 import { type Fresh, ShownText } from '../shared/shown-text.ts';
+import { ShownReasoning } from './shown-reasoning.ts';
 
 /** A frame of the native stream (spec 6.1). */
 export interface NativeFrame {
@@ -19,7 +20,9 @@ interface OpenCall {
 
 /**
  * Turns what a turn adds into native frames. Text that was shown as it came is not shown again when its whole message is
- * stored; what a watcher missed of it comes then, so that the sum is always the message.
+ * stored; what a watcher missed of it comes then, so that the sum is always the message. A step whose process died, and
+ * that says something else when another one writes it again, begins anew: another `step_start` of its number says that
+ * what was shown of its text and reasoning is void.
  */
 export class NativeProjector {
   /** Whether the turn came to rest: nothing follows. */
@@ -27,7 +30,7 @@ export class NativeProjector {
   /** Whether the message asked for the reasoning; known once the turn's first event came by. */
   private thinking = false;
   private readonly shownText = new ShownText();
-  private readonly shownReasoning = new Map<string, number>();
+  private readonly shownReasoning = new ShownReasoning();
   private readonly calls = new Map<string, OpenCall>();
   private agent = '';
   private step = 0;
@@ -37,30 +40,31 @@ export class NativeProjector {
   project(update: SessionUpdate): NativeFrame[] {
     if (isStored(update)) return this.projectStored(update);
     const { step, messageId, offset } = update;
-    if (update.type === 'text-delta') return this.showText(step, this.shownText.addLive(update));
+    if (update.type === 'text-delta') return this.showLive(step, this.shownText.addLive(update));
     const frames = this.openStep(step);
     if (!this.thinking) return frames;
-    const shown = this.shownReasoning.get(messageId) ?? 0;
-    const text = update.text.slice(Math.max(0, shown - offset));
-    // Whoever comes to it in the middle gets the text whole, when its message is stored.
-    if (offset > shown || text === '') return frames;
-    this.shownReasoning.set(messageId, shown + text.length);
-    frames.push(part('reasoning', text));
-    return frames;
+    const text = this.shownReasoning.addLive(messageId, offset, update.text, this.shownText.isUnfinished);
+    return text === '' ? frames : [...frames, part('reasoning', text)];
   }
 
   private projectStored(event: StoredEvent): NativeFrame[] {
     switch (event.type) {
       case 'reasoning-produced': {
         const frames = this.openStep(event.data.step);
-        const missing = event.data.text.slice(this.shownReasoning.get(event.data.messageId) ?? 0);
-        return this.thinking && missing !== '' ? [...frames, part('reasoning', missing)] : frames;
+        if (!this.thinking) return frames;
+        const missing = this.shownReasoning.store(event.data.messageId, event.data.text);
+        return missing === '' ? frames : [...frames, part('reasoning', missing)];
       }
-      case 'message-produced':
-        return this.showText(event.data.step, this.shownText.rest(event.data));
+      case 'message-produced': {
+        const { step, text } = event.data;
+        const fresh = this.shownText.rest(event.data);
+        if (fresh.restarts || this.shownReasoning.isGivenUp)
+          return [...this.beginAnew(step, this.shownReasoning.settle()), part('text', text)];
+        return this.showText(step, fresh.text);
+      }
       case 'tool-called': {
         const { callId, tool, input, step, stepUsage } = event.data;
-        const frames = this.openStep(step);
+        const frames = [...this.openStep(step), ...this.withdraw()];
         this.calls.set(callId, { tool, input });
         this.stepUsage = stepUsage ?? this.stepUsage;
         return [...frames, { type: 'tool_use', data: { part: { type: 'tool_use', id: callId, tool, input, state: 'running' } } }];
@@ -83,6 +87,7 @@ export class NativeProjector {
         const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
         const interrupted = stopReason === 'end_turn' ? {} : { stop_reason: stopReason };
         return [
+          ...this.withdraw(),
           ...this.closeStep(stopReason === 'end_turn' ? 'stop' : stopReason, stepUsage),
           { type: 'done', data: { usage: wireUsage(usage), ...denial, ...interrupted } },
         ];
@@ -90,7 +95,7 @@ export class NativeProjector {
       case 'turn-failed': {
         const { code, message, provider } = event.data;
         this.ended = true;
-        return [{ type: 'error', data: { code, provider: provider ?? null, message } }];
+        return [...this.withdraw(), { type: 'error', data: { code, provider: provider ?? null, message } }];
       }
       case 'turn-started':
         this.agent = event.data.agent;
@@ -108,18 +113,36 @@ export class NativeProjector {
     }
   }
 
-  /** A message that begins anew after its process died begins its step anew. */
-  private showText(step: number, { text, restarts }: Fresh): NativeFrame[] {
-    if (restarts) this.stepOpen = false;
+  private showLive(step: number, { text, restarts }: Fresh): NativeFrame[] {
+    if (!restarts) return this.showText(step, text);
+    return [...this.beginAnew(step, this.shownReasoning.sinceText()), part('text', text)];
+  }
+
+  private showText(step: number, text: string): NativeFrame[] {
     const frames = this.openStep(step);
     if (text !== '') frames.push(part('text', text));
     return frames;
+  }
+
+  /** What was shown and has not been stored by now never will be. */
+  private withdraw(): NativeFrame[] {
+    if (!this.stepOpen || !(this.shownText.isUnfinished || this.shownReasoning.isGivenUp)) return [];
+    this.shownText.giveUp();
+    return this.beginAnew(this.step, this.shownReasoning.settle());
+  }
+
+  private beginAnew(step: number, reasoning: string): NativeFrame[] {
+    this.step = step;
+    this.stepOpen = true;
+    const start: NativeFrame = { type: 'step_start', data: { step, agent: this.agent } };
+    return reasoning === '' ? [start] : [start, part('reasoning', reasoning)];
   }
 
   private openStep(step: number): NativeFrame[] {
     if (this.stepOpen && step === this.step) return [];
     this.step = step;
     this.stepOpen = true;
+    this.shownReasoning.clear();
     return [{ type: 'step_start', data: { step, agent: this.agent } }];
   }
 

@@ -44,6 +44,16 @@ export class ShownText {
     return fresh;
   }
 
+  /** Whether something was shown of a message that was never stored, once all of its step is. */
+  get isUnfinished(): boolean {
+    return this.isOpen && (this.text !== '' || this.repeated !== '');
+  }
+
+  /** What was shown is void. */
+  giveUp(): void {
+    this.isOpen = false;
+  }
+
   private turnTo(messageId: string, step: number): void {
     if (messageId === this.messageId) return;
     const isSameStep = this.isOpen && step === this.step;

@@ -135,13 +135,67 @@ for (const { name, updates, items, status = 'completed' } of cases) {
   });
 }
 
-test('native: other words begin their step anew, so that a client can tell them apart', () => {
-  const native = new NativeProjector();
-  const frames = [lost, live('msg_b', 0, 'A hill.'), ...stored(message('msg_b', 'A hill.'), end)].flatMap((update) =>
-    native.project(update),
-  );
-  assert.deepEqual(
-    frames.map(({ type }) => type),
-    ['step_start', 'text', 'step_start', 'text', 'step_finish', 'done'],
-  );
-});
+const thinking: NewEvent = { type: 'message-received', data: { messageId: 'msg_u', text: 'hi', thinking: true } };
+const thought = (messageId: string, text: string): NewEvent => ({ type: 'reasoning-produced', data: { messageId, text, step: 1 } });
+const think = (messageId: string, text: string): LiveFragment => ({ ...live(messageId, 0, text), type: 'reasoning-delta' });
+
+const begun: { name: string; updates: SessionUpdate[]; frames: string[] }[] = [
+  {
+    name: 'other words',
+    updates: [lost, live('msg_b', 0, 'A hill.'), ...stored(message('msg_b', 'A hill.'), end)],
+    frames: ['<1>', 'The sea is ', '<1>', 'A hill.', 'step_finish', 'done'],
+  },
+  {
+    name: 'a tool instead of words',
+    updates: [lost, ...stored(call)],
+    frames: ['<1>', 'The sea is ', '<1>', 'tool_use'],
+  },
+  { name: 'nothing more', updates: [lost, ...stored(end)], frames: ['<1>', 'The sea is ', '<1>', 'step_finish', 'done'] },
+  { name: 'a failure', updates: [lost, ...stored(failed)], frames: ['<1>', 'The sea is ', '<1>', 'error'] },
+  {
+    name: 'thoughts that broke off, and the same words',
+    updates: [
+      ...stored(thinking),
+      think('msg_r', 'Hm'),
+      think('msg_s', 'Ah'),
+      live('msg_b', 0, 'Yes.'),
+      ...stored(thought('msg_s', 'Ah'), message('msg_b', 'Yes.'), end),
+    ],
+    frames: ['<1>', 'Hm', 'Ah', 'Yes.', '<1>', 'Ah', 'Yes.', 'step_finish', 'done'],
+  },
+  {
+    name: 'other words, with the thoughts that led to them',
+    updates: [
+      ...stored(thinking),
+      think('msg_r', 'Hm'),
+      lost,
+      think('msg_s', 'Ah'),
+      live('msg_b', 0, 'A hill.'),
+      ...stored(thought('msg_s', 'Ah'), message('msg_b', 'A hill.'), end),
+    ],
+    frames: ['<1>', 'Hm', 'The sea is ', 'Ah', '<1>', 'Ah', 'A hill.', 'step_finish', 'done'],
+  },
+  {
+    name: 'two thoughts that did not break off',
+    updates: [
+      ...stored(thinking),
+      think('msg_r', 'Hm. '),
+      think('msg_s', 'Ah'),
+      live('msg_b', 0, 'Yes.'),
+      ...stored(thought('msg_r', 'Hm. '), thought('msg_s', 'Ah'), message('msg_b', 'Yes.'), end),
+    ],
+    frames: ['<1>', 'Hm. ', 'Ah', 'Yes.', 'step_finish', 'done'],
+  },
+];
+
+for (const { name, updates, frames } of begun)
+  test(`native: a step that goes on with ${name} begins anew where what was shown is void`, () => {
+    const native = new NativeProjector();
+    const short = updates.flatMap((update) =>
+      native.project(update).map(({ type, data }) => {
+        if (type === 'step_start') return `<${data.step}>`;
+        return type === 'text' || type === 'reasoning' ? (data.part as { text: string }).text : type;
+      }),
+    );
+    assert.deepEqual(short, frames);
+  });

@@ -75,6 +75,11 @@ test('deltas are a draft that the whole message replaces; another message begins
   assert.deepEqual(fold([...live, ...log.slice(3)]), fold(log));
 });
 
+test('what was being written when the server died is gone when the agent goes on with a tool', () => {
+  const lost: ManagedEvent = { type: 'agent.message_delta', session_id: 's', message_id: 'msg_0', text: 'Wai' };
+  assert.equal(fold([...log.slice(0, 3), lost, ...log.slice(4, 5)]).draft, undefined);
+});
+
 function fold(events: ManagedEvent[]): Conversation {
   const conversation = emptyConversation();
   for (const event of events) addEvent(conversation, event);
