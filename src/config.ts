@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
+import { errorMessage } from './errors.ts';
 import { gatewayUrl } from './gateway/event.ts';
 import { parsePrices } from './harness/models/prices.ts';
 
@@ -118,7 +119,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
     try {
       return [name, parse(given === undefined || given === '' ? fallback : given)];
     } catch (error) {
-      throw new ConfigError(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+      throw new ConfigError(`${name}: ${errorMessage(error)}`, { cause: error });
     }
   });
   return Object.fromEntries(entries) as Config;

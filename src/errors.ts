@@ -53,6 +53,16 @@ export function notMaterialized(version: number, state: string): ServiceError {
   return new ServiceError('conflict', `Release ${version} is not materialized.`, { willPass: state !== 'failed' });
 }
 
+/** One Idempotency-Key means one request. */
+export function keyReused(): ServiceError {
+  return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
+}
+
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** What Node.js and PostgreSQL call an error by: `ENOENT`, `40001`. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

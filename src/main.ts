@@ -2,6 +2,7 @@ import cluster from 'node:cluster';
 import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { ConfigError, describeSettings, loadConfig } from './config.ts';
+import { errorMessage } from './errors.ts';
 import { runWorkers, workerCount } from './workers.ts';
 
 // Before more is loaded: the compiled code of the last start makes this one about twice as fast.
@@ -21,7 +22,7 @@ try {
     }
   }
 } catch (error) {
-  process.stderr.write(`parley: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`parley: ${errorMessage(error)}\n`);
   process.exitCode = error instanceof ConfigError ? 2 : 1;
 }
 

@@ -1,4 +1,5 @@
 import type { Span, Tracer } from '@opentelemetry/api';
+import { errorCode } from './errors.ts';
 import type { Model, ModelCall, ModelPart } from './harness/model.ts';
 import type { SessionState } from './session/state.ts';
 
@@ -70,7 +71,7 @@ function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: 
       }
     } catch (error) {
       span.setStatus({ code: api.SpanStatusCode.ERROR });
-      if (error instanceof Error) span.setAttribute('error.type', 'code' in error ? String(error.code) : error.name);
+      if (error instanceof Error) span.setAttribute('error.type', errorCode(error) ?? error.name);
       throw error;
     } finally {
       span.end();

@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import { type Config, ConfigError } from '../config.ts';
 import { prepareDataDirectory } from '../database/data-directory.ts';
 import type { Database } from '../database/database.ts';
+import { errorCode } from '../errors.ts';
 
 /**
  * Encrypts what is stored but must be read again: model credentials, webhook secrets, signing keys, kept answers.
@@ -76,7 +77,7 @@ async function readKey(file: string): Promise<Buffer | undefined> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    if (errorCode(error) === 'ENOENT') return undefined;
     throw error;
   }
   const key = Buffer.from(text.trim(), 'base64');
@@ -94,7 +95,7 @@ async function generateKey(directory: string, file: string): Promise<Buffer> {
     return key;
   } catch (error) {
     // Another process of this directory was first.
-    const theirs = error instanceof Error && 'code' in error && error.code === 'EEXIST' ? await readKey(file) : undefined;
+    const theirs = errorCode(error) === 'EEXIST' ? await readKey(file) : undefined;
     if (theirs === undefined) throw error;
     return theirs;
   } finally {

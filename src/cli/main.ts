@@ -1,4 +1,5 @@
 import { Command, CommanderError } from 'commander';
+import { errorMessage } from '../errors.ts';
 import { accountCommands } from './commands/accounts.ts';
 import { auditCommands } from './commands/audit.ts';
 import { chatCommand } from './commands/chat.ts';
@@ -34,6 +35,6 @@ for (const add of [
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof CommanderError)) process.stderr.write(`parley: ${error instanceof Error ? error.message : String(error)}\n`);
+  if (!(error instanceof CommanderError)) process.stderr.write(`parley: ${errorMessage(error)}\n`);
   process.exitCode = error instanceof CommanderError ? error.exitCode : 1;
 }

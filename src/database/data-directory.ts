@@ -1,5 +1,6 @@
 import { access, constants, mkdir } from 'node:fs/promises';
 import { ConfigError } from '../config.ts';
+import { errorMessage } from '../errors.ts';
 
 /** Makes the data directory where it is missing. One that cannot be written is found out at the start, in words that name the setting. */
 export async function prepareDataDirectory(directory: string): Promise<void> {
@@ -7,7 +8,6 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new ConfigError(`PARLEY_DATA_DIR: ${directory} cannot be written (${reason})`);
+    throw new ConfigError(`PARLEY_DATA_DIR: ${directory} cannot be written (${errorMessage(error)})`, { cause: error });
   }
 }

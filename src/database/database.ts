@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely';
+import { errorCode } from '../errors.ts';
 import type { Schema } from './schema.ts';
 
 export type Db = Kysely<Schema>;
@@ -50,7 +51,7 @@ const lostWords =
 /** True for a failure of the database rather than of the statement: the caller may answer 503 and try again. Whether it was carried out is open. */
 export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  const code = errorCode(error) ?? '';
   if (socketCodes.has(code) || serverStates.has(code)) return true;
   if (code.length === 5 && serverClasses.has(code.slice(0, 2))) return true;
   return lostWords.test(error.message);

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
+import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { createListener } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
@@ -88,7 +89,6 @@ async function checkServer(pool: pg.Pool): Promise<void> {
     if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is needed');
   } catch (error) {
     await pool.end();
-    const reason = error instanceof Error ? error.message || ('code' in error ? String(error.code) : error.name) : String(error);
-    throw new Error(`DATABASE_URL: ${reason}`, { cause: error });
+    throw new Error(`DATABASE_URL: ${errorMessage(error) || errorCode(error) || 'the server cannot be reached'}`, { cause: error });
   }
 }

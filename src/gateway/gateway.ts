@@ -5,7 +5,7 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { keyReused, notFound, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../logger.ts';
 import type { Destination } from '../outbox/destinations.ts';
@@ -175,10 +175,6 @@ export class Gateway {
 /** Its id was made of an Idempotency-Key: then another body under the same key is a mistake, not a repetition. */
 function isKeyed(event: GatewayEvent): boolean {
   return event.id.startsWith('idem_');
-}
-
-function keyReused(): ServiceError {
-  return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
 }
 
 async function isInLog(database: Database, sessionId: string, messageId: string): Promise<boolean> {

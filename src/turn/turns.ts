@@ -1,7 +1,7 @@
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, notMaterialized, ServiceError } from '../errors.ts';
+import { keyReused, notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
@@ -207,7 +207,7 @@ function admissionError(result: OperationResult): ServiceError {
     case 'not-found':
       return notFound();
     case 'key-reused':
-      return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
+      return keyReused();
     case 'stopped':
       return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to go on.', {
         code: 'session_stopped',

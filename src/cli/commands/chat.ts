@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
+import { errorMessage } from '../../errors.ts';
 import { call, stream } from '../api.ts';
 
 interface Frame {
@@ -57,7 +58,7 @@ async function talk(
     }
     while (request !== undefined) request = await resolve(lines, sessionId, request);
   } catch (error) {
-    process.stdout.write(`\n! ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stdout.write(`\n! ${errorMessage(error)}\n`);
   }
 }
 

@@ -1,4 +1,4 @@
-import { ServiceError } from '../../errors.ts';
+import { errorMessage, ServiceError } from '../../errors.ts';
 import type { Tool, ToolOutcome } from '../tool.ts';
 import { excerpt, failed, isRecord, succeeded, textField } from './input.ts';
 
@@ -116,6 +116,5 @@ function methodOf(input: unknown): string {
 
 function problemOf(error: unknown): string {
   if (error instanceof ServiceError) return error.message;
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  return `The request failed: ${cause instanceof Error ? cause.message : String(cause)}`;
+  return `The request failed: ${errorMessage(error instanceof Error && error.cause instanceof Error ? error.cause : error)}`;
 }
