@@ -9,7 +9,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { Server } from '../shared/fastify.ts';
-import { idempotencyKey } from '../shared/start-turn.ts';
+import { idempotencyKey } from '../shared/idempotency.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
 const tags = ['Gateway'];

@@ -4,8 +4,8 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import { takeKey } from '../shared/change.ts';
-import { findEarlierTurn, idempotencyKey, isRepeated, keyFingerprintOf, startTurn } from '../shared/start-turn.ts';
+import { findKey, idempotencyKey, keyFingerprintOf, sayReplayed, takeKey } from '../shared/idempotency.ts';
+import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
 import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;
@@ -32,7 +32,7 @@ export async function postEvent(
 async function once(context: Context, request: FastifyRequest, reply: FastifyReply, work: () => Promise<void>): Promise<void> {
   const key = idempotencyKey(request);
   if (key === undefined) return work();
-  if (await isRepeated(context, request, reply, key)) return;
+  if ((await findKey(context, request, key)) !== undefined) return sayReplayed(reply);
   await work();
   const { id } = principalOf(request).organization;
   await takeKey(context.database.db, id, key, keyFingerprintOf(request), context.clock.now());

@@ -10,8 +10,9 @@ import { assertMetadata, endUserOf, openSession } from '../../turn/open-session.
 import type { Admission } from '../../turn/turns.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
+import { forgetKey } from './idempotency.ts';
 import { actingUserOf, identityOf } from './identity.ts';
-import { forgetKey, startTurn } from './start-turn.ts';
+import { startTurn } from './start-turn.ts';
 
 /** What the two adapters need to know of a session. */
 export type TurnSession = Pick<Session, 'id' | 'orgId' | 'stored'>;

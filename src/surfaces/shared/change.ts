@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
+import { keyReused } from '../../errors.ts';
 import { actorOf } from './actor.ts';
-import { principalOf } from './authenticate.ts';
-import { idempotencyKey, keyFingerprintOf, keyReused } from './start-turn.ts';
+import { idempotencyKey, keepAnswer, keyFingerprintOf, sayReplayed, sealedFor, takeKey } from './idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -28,50 +28,17 @@ export async function changeOnce<Body>(
   const key = idempotencyKey(request);
   reply.code(status);
   if (key === undefined) return change(context, request, work);
-  const { id: orgId } = principalOf(request).organization;
-  const sealedFor = `org ${orgId} idempotency ${key}`;
   const fingerprint = keyFingerprintOf(request);
   return change(context, request, async (transaction, actor) => {
-    const earlier = await takeKey(transaction, orgId, key, fingerprint, actor.at);
+    const purpose = sealedFor(actor.orgId, key);
+    const earlier = await takeKey(transaction, actor.orgId, key, fingerprint, actor.at);
     if (earlier !== undefined) {
       if (earlier.fingerprint !== fingerprint || earlier.response === null) throw keyReused();
-      reply.header('idempotent-replayed', 'true');
-      return JSON.parse(context.secrets.open(earlier.response, sealedFor));
+      sayReplayed(reply);
+      return JSON.parse(context.secrets.open(earlier.response, purpose));
     }
     const body = await work(transaction, actor);
-    const response = context.secrets.seal(JSON.stringify(body), sealedFor);
-    await transaction.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
+    await keepAnswer(transaction, actor.orgId, key, context.secrets.seal(JSON.stringify(body), purpose));
     return body;
   });
-}
-
-/** Undefined when the key is ours now. Two requests at once: the second waits here until the first has committed. */
-export async function takeKey(
-  transaction: Db,
-  orgId: number,
-  key: string,
-  fingerprint: string,
-  at: Date,
-  response: string | null = null,
-): Promise<{ fingerprint: string; response: string | null } | undefined> {
-  const expired = new Date(at.getTime() - 24 * 3_600_000);
-  await transaction
-    .deleteFrom('idempotency_keys')
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
-    .where('created_at', '<', expired)
-    .execute();
-  const taken = await transaction
-    .insertInto('idempotency_keys')
-    .values({ org_id: orgId, key, fingerprint, response, created_at: at })
-    .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
-    .returning('key')
-    .executeTakeFirst();
-  if (taken !== undefined) return undefined;
-  return transaction
-    .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'response'])
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
-    .executeTakeFirst();
 }

@@ -1,0 +1,118 @@
+import { hash } from 'node:crypto';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Principal } from '../../accounts/principal.ts';
+import type { Context } from '../../context.ts';
+import type { Db } from '../../database/database.ts';
+import { keyReused, ServiceError } from '../../errors.ts';
+import { principalOf } from './authenticate.ts';
+
+const keptMs = 24 * 3_600_000;
+
+export interface KeptKey {
+  fingerprint: string;
+  /** The turn that the request started; its answer is made again from the log. */
+  turn_id: string | null;
+  /** The sealed answer of any other request. */
+  response: string | null;
+}
+
+export function idempotencyKey(request: FastifyRequest): string | undefined {
+  const key = request.headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key === 'string' && key.length >= 1 && key.length <= 255) return key;
+  throw new ServiceError(request.routeOptions.config.badBody ?? 'invalid', 'Idempotency-Key: must be 1 to 255 characters');
+}
+
+/** A key that was used in the last 24 h, if the same request used it; another request under the same key is refused. */
+export async function findKey(context: Context, request: FastifyRequest, key: string): Promise<KeptKey | undefined> {
+  const kept = await context.database.db
+    .selectFrom('idempotency_keys')
+    .select(['fingerprint', 'turn_id', 'response'])
+    .where('org_id', '=', principalOf(request).organization.id)
+    .where('key', '=', key)
+    .where('created_at', '>', new Date(Date.now() - keptMs))
+    .executeTakeFirst();
+  if (kept !== undefined && kept.fingerprint !== keyFingerprintOf(request)) throw keyReused();
+  return kept;
+}
+
+/** Undefined when the key is ours now. Two requests at once: the second waits here until the first has committed. */
+export async function takeKey(
+  transaction: Db,
+  orgId: number,
+  key: string,
+  fingerprint: string,
+  at: Date,
+  response: string | null = null,
+): Promise<KeptKey | undefined> {
+  await transaction
+    .deleteFrom('idempotency_keys')
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .where('created_at', '<', new Date(at.getTime() - keptMs))
+    .execute();
+  const taken = await transaction
+    .insertInto('idempotency_keys')
+    .values({ org_id: orgId, key, fingerprint, response, created_at: at })
+    .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
+    .returning('key')
+    .executeTakeFirst();
+  if (taken !== undefined) return undefined;
+  return transaction
+    .selectFrom('idempotency_keys')
+    .select(['fingerprint', 'turn_id', 'response'])
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .executeTakeFirst();
+}
+
+/** Keeps the sealed answer of the request that took the key. */
+export async function keepAnswer(db: Db, orgId: number, key: string, response: string): Promise<void> {
+  await db.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
+}
+
+/** The answer under this key is not kept: the same request may run again. */
+export async function forgetKey(context: Context, request: FastifyRequest): Promise<void> {
+  const key = idempotencyKey(request);
+  if (key === undefined) return;
+  const { db } = context.database;
+  await db.deleteFrom('idempotency_keys').where('org_id', '=', principalOf(request).organization.id).where('key', '=', key).execute();
+}
+
+/** What a kept answer is sealed for: moved to another org or key, it does not open. */
+export function sealedFor(orgId: number, key: string): string {
+  return `org ${orgId} idempotency ${key}`;
+}
+
+export function sayReplayed(reply: FastifyReply): void {
+  reply.header('idempotent-replayed', 'true');
+}
+
+/**
+ * What makes a request under an Idempotency-Key the same one: its path and body. Keys are the org's, so whichever of its
+ * keys or members sends it; but an end user's browser is not the org, and never gets what another's was answered.
+ */
+export function keyFingerprintOf(request: FastifyRequest): string {
+  const principal = principalOf(request);
+  return fingerprintOf(request, principal.type === 'token' ? credentialOf(principal) : 'org');
+}
+
+/** What makes a client library's own retry, which has no key, the same request: its credential, path and body. */
+export function retryFingerprintOf(request: FastifyRequest): string {
+  return fingerprintOf(request, credentialOf(principalOf(request)));
+}
+
+function fingerprintOf(request: FastifyRequest, caller: string): string {
+  return hash('sha256', `${caller}\n${request.method} ${request.url}\n${request.rawBody}`, 'base64url');
+}
+
+function credentialOf(principal: Principal): string {
+  switch (principal.type) {
+    case 'key':
+      return `key ${principal.keyId}`;
+    case 'token':
+      return `token ${principal.endUserId ?? principal.tokenId}`;
+    case 'member':
+      return `member ${principal.userId}`;
+  }
+}
