@@ -87,7 +87,7 @@ export async function createApp(context: Context): Promise<Server> {
   managementRoutes(server, context);
   operatorRoutes(server, context);
   openApiRoutes(server, documentedRoutes);
-  apiReferenceRoutes(server, context);
+  apiReferenceRoutes(server);
   await docsRoutes(server);
   widgetRoutes(server);
   await dashboardRoutes(server, context);

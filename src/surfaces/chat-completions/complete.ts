@@ -7,8 +7,10 @@ import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapter-errors.ts';
-import { type AdapterSession, agentOf, dropWhenEnded, forget, openForTurn, startTurnIn } from '../shared/adapter-session.ts';
+import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn } from '../shared/adapter-session.ts';
+import { fieldOf } from '../shared/field-of.ts';
 import { sendLongJson } from '../shared/long-json.ts';
+import { agentOf } from '../shared/path.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { findEarlierTurn } from '../shared/start-turn.ts';
 import { ChatProjector, completionOf } from './project.ts';
@@ -49,13 +51,8 @@ export async function complete(
 export function sessionNamed(request: FastifyRequest, body: unknown): string | undefined {
   const header = request.headers['x-svc-session'];
   if (typeof header === 'string') return header;
-  const metadata = fieldOf(body, 'metadata');
-  const named = fieldOf(metadata, 'session_id');
+  const named = fieldOf(fieldOf(body, 'metadata'), 'session_id');
   return typeof named === 'string' ? named : undefined;
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
 async function answer(

@@ -3,12 +3,12 @@ import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
-import { agentOf } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
 import { assertSessionVisible, principalOf, requireAgent } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
+import { agentOf, pathParameter } from '../shared/path.ts';
 import { complete, sessionNamed } from './complete.ts';
 import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
 
@@ -65,7 +65,7 @@ function modelRoutes(server: Server, context: Context): void {
     { config, onRequest, schema: { tags, summary: 'Fetch the agent as a model', response: answered(200, modelObject) } },
     async (request) => {
       const agent = agentOf(request);
-      if ((request.params as { model: string }).model !== agent.slug) throw notFound();
+      if (pathParameter(request, 'model') !== agent.slug) throw notFound();
       return modelOf(request, agent);
     },
   );

@@ -1,27 +1,23 @@
 import { isIP } from 'node:net';
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { onRequestAsyncHookHandler } from 'fastify';
 import type { Config } from '../../config.ts';
 import { ServiceError } from '../../errors.ts';
+import { isOwnOrigin } from '../shared/dashboard-member.ts';
 
 /**
  * Refuses what a page of another site could make a browser send here. A name that we were not told of may be one that
  * somebody pointed at this machine (DNS rebinding); an address, or localhost, cannot be.
  */
 export function requireOwnAddress(config: Config): onRequestAsyncHookHandler {
-  const names = new Set([config.PARLEY_BASE_HOST, config.PARLEY_AGENT_HOST, config.PARLEY_MANAGEMENT_HOST].map((host) => nameOf(host)));
+  const names = new Set([config.PARLEY_BASE_HOST, config.PARLEY_AGENT_HOST, config.PARLEY_MANAGEMENT_HOST].map(nameOf));
   if (config.PARLEY_PUBLIC_URL !== undefined) names.add(new URL(config.PARLEY_PUBLIC_URL).hostname);
   return async (request) => {
     const name = nameOf(request.host);
     const isKnown = name !== undefined && (names.has(name) || name === 'localhost' || name.endsWith('.localhost') || isAddress(name));
     if (!isKnown)
       throw new ServiceError('forbidden', 'Unknown host. Set PARLEY_PUBLIC_URL to the address under which people reach Parley.');
-    if (!isSameOrigin(request)) throw new ServiceError('forbidden', 'This is for pages of the dashboard only.');
+    if (!isOwnOrigin(request)) throw new ServiceError('forbidden', 'This is for pages of the dashboard only.');
   };
-}
-
-function isSameOrigin(request: FastifyRequest): boolean {
-  const { origin } = request.headers;
-  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === request.host);
 }
 
 function nameOf(host: string | undefined): string | undefined {

@@ -3,6 +3,7 @@ import type { FastifyReply } from 'fastify';
 import type { Context } from '../../context.ts';
 import { builtFiles, sendBuilt } from '../shared/built-file.ts';
 import type { Server } from '../shared/fastify.ts';
+import { pathParameter } from '../shared/path.ts';
 import { requireOwnAddress } from './own-address.ts';
 
 const folder = fileURLToPath(new URL('../../../dashboard/dist/', import.meta.url));
@@ -30,7 +31,7 @@ export function dashboardPages(server: Server, context: Context): void {
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
 
   server.get('/dashboard/assets/*', { config, schema, onRequest }, async (request, reply) => {
-    const { '*': name } = request.params as { '*': string };
+    const name = pathParameter(request, '*');
     const asset = /^[A-Za-z0-9_.-]+$/.test(name) ? await findBuilt(`${folder}assets/${name}`) : undefined;
     if (asset === undefined) return reply.callNotFound();
     // The name holds a hash of the content: it never changes.

@@ -1,14 +1,16 @@
 import type { FastifyRequest } from 'fastify';
+import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { notFound } from '../../errors.ts';
 import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../session/search.ts';
 import { findSession } from '../../session/sessions.ts';
 import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiting-approvals.ts';
 import { openSession } from '../../turn/open-session.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeCursor, limitOf, readPage } from '../shared/list.ts';
+import { badCursor, decodeCursor, limitOf, readPage } from '../shared/list.ts';
+import { pathParameter } from '../shared/path.ts';
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
@@ -34,7 +36,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/sessions/:session_id', { config, onRequest, schema: { hide: true } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
-    const { session_id: id } = request.params as { session_id: string };
+    const id = pathParameter(request, 'session_id');
     const known = id.length <= 128;
     const [row, session] = known ? await Promise.all([findSessionRow(db, orgId, id), findSession(db, orgId, id)]) : [];
     if (row === undefined || session === undefined) throw notFound();
@@ -67,7 +69,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   }));
 
   server.get('/dashboard/api/agents/:slug/pins', { config, onRequest, schema: { hide: true } }, async (request) => {
-    const agent = await agentOf(request);
+    const agent = await findAgent(request, pathParameter(request, 'slug'));
     const pins = await sessionsPerRelease(db, agent.orgId, agent.id);
     return { data: Array.from(pins, ([version, sessions]) => ({ version, sessions })) };
   });
@@ -77,9 +79,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     '/dashboard/api/playground/sessions',
     { config, onRequest: [requireKey(context, 'releases:read')], schema: { hide: true, body: playgroundBody } },
     async (request, reply) => {
-      const { id: orgId } = principalOf(request).organization;
-      const agent = await context.directory.agentBySlug(orgId, request.body.agent);
-      if (agent === undefined) throw notFound();
+      const agent = await findAgent(request, request.body.agent);
       const session = await openSession(
         db,
         context.directory,
@@ -90,8 +90,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     },
   );
 
-  async function agentOf(request: FastifyRequest) {
-    const { slug } = request.params as { slug: string };
+  async function findAgent(request: FastifyRequest, slug: string): Promise<Agent> {
     const agent = await context.directory.agentBySlug(principalOf(request).organization.id, slug);
     if (agent === undefined) throw notFound();
     return agent;
@@ -102,7 +101,7 @@ function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<Ses
   const position = decodeCursor(cursor, ['string', 'string']);
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
   const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
-  if (!isTime) throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+  if (!isTime) throw badCursor();
   const text = q?.trim() ?? '';
   return {
     ...(state === undefined ? {} : { state }),

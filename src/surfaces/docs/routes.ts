@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { notFound } from '../../errors.ts';
 import type { Server } from '../shared/fastify.ts';
+import { pathParameter } from '../shared/path.ts';
 import { readContents } from './contents.ts';
 import { pageHtml } from './page.ts';
 import { style } from './style.ts';
@@ -21,7 +22,7 @@ export async function docsRoutes(server: Server): Promise<void> {
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
   );
   server.get('/docs/:page', options, async (request, reply) => {
-    const { page } = request.params as { page: string };
+    const page = pathParameter(request, 'page');
     if (!pages.has(page)) throw notFound();
     const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), contents));
     rendered.set(page, html);
@@ -31,7 +32,7 @@ export async function docsRoutes(server: Server): Promise<void> {
       .send(html);
   });
   server.get('/docs/images/:picture', options, async (request, reply) => {
-    const { picture } = request.params as { picture: string };
+    const picture = pathParameter(request, 'picture');
     if (!pictures.has(picture)) throw notFound();
     return reply
       .type('image/png')

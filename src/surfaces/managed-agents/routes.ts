@@ -1,5 +1,4 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { stageUpload } from '../../instances/upload.ts';
@@ -12,6 +11,7 @@ import { registerForBrowsers } from '../shared/cors.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { identityOf, refuseOtherIdentity } from '../shared/identity.ts';
+import { agentOf, pathParameter } from '../shared/path.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { assertOpenToMember } from '../shared/support-access.ts';
 import { Type } from '../shared/type.ts';
@@ -231,18 +231,13 @@ async function readsLog(request: FastifyRequest): Promise<void> {
 /** Finds the session before the body is looked at: what the caller may not see is 404, whatever was sent. */
 function seesSession(context: Context): onRequestAsyncHookHandler {
   return async (request) => {
-    request.session = await visibleSession(context, request, (request.params as { session_id: string }).session_id);
+    request.session = await visibleSession(context, request, pathParameter(request, 'session_id'));
   };
 }
 
 function sessionOfPath(request: FastifyRequest): Session {
   if (request.session === undefined) throw notFound();
   return request.session;
-}
-
-function agentOf(request: FastifyRequest): Agent {
-  if (request.agent === undefined) throw notFound();
-  return request.agent;
 }
 
 function sessionOf(session: Session): { id: string; object: 'session'; status: 'idle' | 'running' } {

@@ -8,8 +8,9 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { agentOf } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+import { requireAgentOfPath } from './path-agent.ts';
 
 const tags = ['Agents'];
 const config = { family: 'management' as const };
@@ -104,7 +105,7 @@ export function agentRoutes(server: Server, context: Context): void {
       onRequest: requireAgentOfPath(context, 'agents:read'),
       schema: { tags, summary: 'Fetch an agent', response: answered(200, Type.Object({ agent: agentObject })) },
     },
-    async (request) => ({ agent: showAgent(pathAgent(request), principalOf(request).organization) }),
+    async (request) => ({ agent: showAgent(agentOf(request), principalOf(request).organization) }),
   );
 
   server.patch(
@@ -121,7 +122,7 @@ export function agentRoutes(server: Server, context: Context): void {
         ...(description === undefined ? {} : { description }),
         ...(isDefault === undefined ? {} : { isDefault }),
       };
-      const { id } = pathAgent(request);
+      const { id } = agentOf(request);
       const agent = await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes));
       const organization = await context.directory.organizationById(principalOf(request).organization.id);
       if (agent === undefined || organization === undefined) throw notFound();
@@ -142,7 +143,7 @@ export function agentRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { id } = pathAgent(request);
+      const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
       return reply.code(204).send();
     },

@@ -3,12 +3,12 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathId, scopesOf } from './path-id.ts';
 
 const tags = ['API keys'];
 const config = { family: 'management' as const };
@@ -70,7 +70,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       // Also of one who asks again for what another made: the answer holds the secret.
-      assertGrantable(request.body.scopes, scopesOf(request));
+      assertGrantable(request.body.scopes, scopesOf(principalOf(request)));
       return changeOnce(context, request, reply, 201, async (transaction, actor) => {
         const { apiKey, secret } = await createApiKey(transaction, actor, request.body);
         return { api_key: showApiKey(apiKey), secret };
@@ -86,7 +86,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Revoke an API key', response: answered(204, Type.Null()) },
     },
     async (request, reply) => {
-      const id = pathId(request);
+      const id = pathNumber(request, 'id');
       if (!(await change(context, request, (transaction, actor) => revokeApiKey(transaction, actor, id)))) throw notFound();
       return reply.code(204).send();
     },

@@ -1,5 +1,4 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import type { Context } from '../../context.ts';
 import type { Server } from '../shared/fastify.ts';
 
 /** Everything the page needs comes from here: no request of it may leave the machine. */
@@ -14,7 +13,7 @@ const contentSecurityPolicy = [
 ].join('; ');
 
 /** The interactive reference at /docs/api. Its library is 4 MB of text, so it is loaded when someone opens the page. */
-export function apiReferenceRoutes(server: Server, _context: Context): void {
+export function apiReferenceRoutes(server: Server): void {
   let loading: Promise<FastifyInstance> | undefined;
   const config = { family: 'management' as const };
 

@@ -15,9 +15,9 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { memberObject, showMember } from './members.ts';
-import { pathId } from './path-id.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 
 const tags = ['Members'];
@@ -111,7 +111,7 @@ export function invitationRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Withdraw an invitation', response: answered(204, Type.Null()) },
     },
     async (request, reply) => {
-      const id = pathId(request);
+      const id = pathNumber(request, 'id');
       if (!(await change(context, request, (transaction, actor) => withdrawInvitation(transaction, actor, id)))) throw notFound();
       return reply.code(204).send();
     },

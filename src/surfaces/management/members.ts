@@ -8,6 +8,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 
@@ -24,7 +25,7 @@ const answer = Type.Object({ member: memberObject });
 
 export function memberRoutes(server: Server, context: Context): void {
   const memberOfPath = async (request: FastifyRequest): Promise<Member> => {
-    const { id } = request.params as { id: string };
+    const id = pathParameter(request, 'id');
     const isId = /^[A-Za-z0-9-]{1,64}$/.test(id);
     const member = isId ? await findMember(context.database.db, principalOf(request).organization.id, id) : undefined;
     if (member === undefined) throw notFound();

@@ -14,6 +14,7 @@ import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { listOf } from '../shared/list.ts';
+import { pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 
 const tags = ['Model credentials'];
@@ -46,8 +47,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
   const guard = requireKey(context, 'model_credentials:write');
   const find = async (request: FastifyRequest) => {
     const stored = await listCredentials(context.database.db, principalOf(request).organization.id);
-    const { provider } = request.params as { provider: string };
-    return stored.find(({ name }) => name === provider);
+    return stored.find(({ name }) => name === pathParameter(request, 'provider'));
   };
 
   server.get(
@@ -83,7 +83,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const { provider: name } = request.params as { provider: string };
+      const name = pathParameter(request, 'provider');
       if (!isCredentialName(name)) throw new ServiceError('invalid', 'provider: must be 1 to 64 of A-Z a-z 0-9 _ -');
       const credential = await change(context, request, (transaction, actor) =>
         storeCredential(transaction, actor, context.secrets, { name, secret: request.body.api_key }),
@@ -96,7 +96,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
     '/api/model_credentials/:provider',
     { config, onRequest: [guard], schema: { tags, summary: 'Delete a model credential', response: answered(204, Type.Null()) } },
     async (request, reply) => {
-      const { provider: name } = request.params as { provider: string };
+      const name = pathParameter(request, 'provider');
       if (!isCredentialName(name)) throw notFound();
       if (!(await change(context, request, (transaction, actor) => deleteCredential(transaction, actor, name)))) throw notFound();
       return reply.code(204).send();

@@ -30,7 +30,7 @@ export function documented(method: string, url: string, schema: FastifySchema, s
 }
 
 /** The scopes that the route's hooks ask for; a hook carries them as a property. */
-export function scopesOf(hooks: unknown): string[] {
+export function scopesOfHooks(hooks: unknown): string[] {
   return [hooks]
     .flat()
     .flatMap((hook: unknown) => (typeof hook === 'function' && 'scopes' in hook && Array.isArray(hook.scopes) ? hook.scopes : []));

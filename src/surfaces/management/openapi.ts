@@ -3,7 +3,7 @@ import fastify, { type RouteOptions } from 'fastify';
 import { lateCompilers, validateLate } from '../shared/compile-late.ts';
 import type { Server } from '../shared/fastify.ts';
 import { nameSchemas } from './openapi-components.ts';
-import { documented, scopesOf } from './openapi-operation.ts';
+import { documented, scopesOfHooks } from './openapi-operation.ts';
 
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
 
@@ -25,7 +25,7 @@ const options: SwaggerOptions = {
   hideUntagged: true,
   transform: ({ schema, url, route }) => {
     const method = String(route.method);
-    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOf(route.onRequest)) } };
+    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOfHooks(route.onRequest)) } };
   },
 };
 

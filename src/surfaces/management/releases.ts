@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { completeReleaseConfig } from '../../accounts/release-defaults.ts';
 import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
 import { timestamp } from '../../clock.ts';
@@ -8,8 +7,9 @@ import { answered } from '../shared/answers.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { agentOf, pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+import { requireAgentOfPath } from './path-agent.ts';
 import { releaseBody, releaseObject } from './release-schemas.ts';
 
 const tags = ['Releases'];
@@ -24,7 +24,7 @@ export function releaseRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'List releases', querystring: Type.Object(pageQuery), response: answered(200, listOf(releaseObject)) },
     },
     async (request) => {
-      const agent = pathAgent(request);
+      const agent = agentOf(request);
       const before = decodeIntegerCursor(request.query.cursor);
       return readPage(
         limitOf(request.query),
@@ -43,8 +43,8 @@ export function releaseRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Fetch a release', response: answered(200, Type.Object({ release: releaseObject })) },
     },
     async (request) => {
-      const agent = pathAgent(request);
-      const release = await context.directory.release(agent.orgId, agent.id, pathVersion(request));
+      const agent = agentOf(request);
+      const release = await context.directory.release(agent.orgId, agent.id, pathNumber(request, 'version'));
       if (release === undefined) throw notFound();
       return { release: showRelease(release, agent.activeVersion) };
     },
@@ -68,7 +68,7 @@ export function releaseRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const agent = pathAgent(request);
+      const agent = agentOf(request);
       const { activate, input } = splitBody(request.body);
       const releaseConfig = completeReleaseConfig(input);
       if (request.validationError !== undefined) throw request.validationError;
@@ -99,8 +99,8 @@ export function releaseRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const agent = pathAgent(request);
-      const version = pathVersion(request);
+      const agent = agentOf(request);
+      const version = pathNumber(request, 'version');
       const release = await change(context, request, (transaction, actor) =>
         activateRelease(transaction, actor, agent.id, version, { retry: true }),
       );
@@ -116,12 +116,6 @@ function splitBody(body: unknown): { activate: boolean; input: unknown } {
   if (typeof body !== 'object' || body === null || Array.isArray(body) || !('activate' in body)) return { activate: false, input: body };
   const { activate, ...input } = body;
   return { activate: activate === true, input };
-}
-
-function pathVersion(request: FastifyRequest): number {
-  const { version } = request.params as { version: string };
-  if (!/^[1-9]\d{0,8}$/.test(version)) throw notFound();
-  return Number(version);
 }
 
 function showRelease(release: Release, activeVersion: number | undefined) {

@@ -10,8 +10,9 @@ import { principalOf } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
+import { agentOf } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathAgent, requireAgentOfPath } from './path-agent.ts';
+import { requireAgentOfPath } from './path-agent.ts';
 
 const mintBody = Type.Object(
   {
@@ -87,7 +88,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
       // What a session would refuse must not reach a browser that cannot help it.
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
-      const agent = pathAgent(request);
+      const agent = agentOf(request);
       await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' }, await paysItself(context, agent));
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, {

@@ -4,6 +4,7 @@ import { notFound, ServiceError } from '../../errors.ts';
 import { unauthorized } from '../shared/authenticate.ts';
 import { dashboardMember } from '../shared/dashboard-member.ts';
 import type { Server } from '../shared/fastify.ts';
+import { pathParameter } from '../shared/path.ts';
 
 const config = { family: 'management' as const };
 
@@ -36,7 +37,7 @@ function shown({ id, slug, name, status }: { id: number; slug: string; name: str
 }
 
 async function passOn(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const { '*': path } = request.params as { '*': string };
+  const path = pathParameter(request, '*');
   if (!context.signIn.serves(`/${path}`)) throw notFound();
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
     throw new ServiceError('forbidden', 'Send X-Parley-Dashboard: 1 with a cookie');

@@ -5,7 +5,7 @@ import { ServiceError } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { Type } from '../shared/type.ts';
 
 const usageRow = Type.Object(
@@ -59,8 +59,7 @@ export function usageRoutes(server: Server, context: Context): void {
         request.query.cursor,
         groupBy.map((dimension) => cursorShape[dimension]),
       );
-      if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined)
-        throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+      if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined) throw badCursor();
       const slug = request.query.agent;
       const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
       if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };

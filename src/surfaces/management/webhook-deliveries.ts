@@ -1,17 +1,17 @@
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../outbox/deliveries.ts';
-import { findEndpoint, type WebhookEndpoint } from '../../outbox/endpoints.ts';
 import { isEventType } from '../../outbox/event-types.ts';
 import { recoverRange } from '../../outbox/recover.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
+import { pathNumber, pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathId } from './path-id.ts';
+import { endpointOf, requireEndpoint } from './path-endpoint.ts';
 import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
 
 const tags = ['Webhooks'];
@@ -23,15 +23,13 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
   const { db } = context.database;
-  const sees: onRequestAsyncHookHandler = async (request) => {
-    await endpointOf(request);
-  };
+  const seesEndpoint = requireEndpoint(context);
 
   server.get(
     '/api/webhook_endpoints/:id/deliveries',
     {
       config,
-      onRequest: [canRead, sees],
+      onRequest: [canRead, seesEndpoint],
       schema: {
         tags,
         summary: 'List deliveries',
@@ -41,12 +39,11 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const before = decodeCursor(request.query.cursor, ['string'])?.[0];
-      if (before !== undefined && !/^\d{1,18}$/.test(String(before)))
-        throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+      if (before !== undefined && !/^\d{1,18}$/.test(String(before))) throw badCursor();
       const filter = { before: before === undefined ? undefined : Number(before), state: request.query.state };
       return readPage(
         limitOf(request.query),
-        (limit) => listDeliveries(db, principalOf(request).organization.id, pathId(request), { limit, ...filter }),
+        (limit) => listDeliveries(db, principalOf(request).organization.id, pathNumber(request, 'id'), { limit, ...filter }),
         (delivery) => String(delivery.position),
         showDelivery,
       );
@@ -57,7 +54,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id/test',
     {
       config,
-      onRequest: [canWrite, sees],
+      onRequest: [canWrite, seesEndpoint],
       schema: {
         tags,
         summary: 'Send a test delivery',
@@ -67,7 +64,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const endpoint = await endpointOf(request);
+      const endpoint = await endpointOf(context, request);
       const type = request.body?.event_type ?? endpoint.eventTypes[0] ?? 'session.started';
       if (!isEventType(type)) throw new ServiceError('invalid', `event_type: "${type}" is not a supported event type`);
       const { organization } = principalOf(request);
@@ -83,7 +80,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id/recover',
     {
       config,
-      onRequest: [canWrite, sees],
+      onRequest: [canWrite, seesEndpoint],
       schema: {
         tags,
         summary: 'Recover a time range',
@@ -99,7 +96,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
         to: request.body.to === undefined ? now : parseTime('to', request.body.to),
       };
       if (range.from > range.to) throw new ServiceError('invalid', 'from: must not be after to');
-      const recovered = await recoverRange(db, principalOf(request).organization, pathId(request), range, now);
+      const recovered = await recoverRange(db, principalOf(request).organization, pathNumber(request, 'id'), range, now);
       if (recovered === undefined) throw notFound();
       return reply.code(202).send({ recovered });
     },
@@ -136,17 +133,11 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       });
     },
   );
-
-  async function endpointOf(request: FastifyRequest): Promise<WebhookEndpoint> {
-    const endpoint = await findEndpoint(db, principalOf(request).organization.id, pathId(request));
-    if (endpoint === undefined) throw notFound();
-    return endpoint;
-  }
 }
 
 /** Only what can be a delivery's id reaches the database. */
 function deliveryId(request: FastifyRequest): string {
-  const { id } = request.params as { id: string };
+  const id = pathParameter(request, 'id');
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw notFound();
   return id;
 }

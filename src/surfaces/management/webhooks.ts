@@ -1,4 +1,4 @@
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
@@ -7,7 +7,6 @@ import { disableEndpoint, enableEndpoint } from '../../outbox/endpoint-state.ts'
 import {
   createEndpoint,
   deleteEndpoint,
-  findEndpoint,
   listEndpoints,
   rotateSecret,
   updateEndpoint,
@@ -15,11 +14,12 @@ import {
 } from '../../outbox/endpoints.ts';
 import { eventTypes } from '../../outbox/event-types.ts';
 import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
+import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
-import { pathId, scopesOf } from './path-id.ts';
+import { endpointOf, requireEndpoint } from './path-endpoint.ts';
 import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-schemas.ts';
 
 const tags = ['Webhooks'];
@@ -30,11 +30,6 @@ const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Typ
 export function webhookRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
-
-  const sees: onRequestAsyncHookHandler = async (request) => {
-    const endpoint = await findEndpoint(context.database.db, principalOf(request).organization.id, pathId(request));
-    if (endpoint === undefined) throw notFound();
-  };
 
   server.get(
     '/api/webhook_endpoints',
@@ -49,7 +44,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const mayRead = scopesOf(request).has('webhooks:read');
+      const mayRead = scopesOf(principalOf(request)).has('webhooks:read');
       const endpoints = mayRead ? await listEndpoints(context.database.db, principalOf(request).organization.id) : [];
       return { event_types: [...eventTypes], webhook_endpoints: endpoints.map(showEndpoint) };
     },
@@ -81,18 +76,14 @@ export function webhookRoutes(server: Server, context: Context): void {
   server.get(
     '/api/webhook_endpoints/:id',
     { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a webhook endpoint', response: answered(200, answer) } },
-    async (request) => {
-      const endpoint = await findEndpoint(context.database.db, principalOf(request).organization.id, pathId(request));
-      if (endpoint === undefined) throw notFound();
-      return { webhook_endpoint: showEndpoint(endpoint) };
-    },
+    async (request) => ({ webhook_endpoint: showEndpoint(await endpointOf(context, request)) }),
   );
 
   server.patch(
     '/api/webhook_endpoints/:id',
     {
       config,
-      onRequest: [canWrite, sees],
+      onRequest: [canWrite, requireEndpoint(context)],
       schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
     },
     async (request) => {
@@ -111,7 +102,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id',
     { config, onRequest: [canWrite], schema: { tags, summary: 'Delete a webhook endpoint', response: answered(204, Type.Null()) } },
     async (request, reply) => {
-      const id = pathId(request);
+      const id = pathNumber(request, 'id');
       if (!(await change(context, request, (transaction, actor) => deleteEndpoint(transaction, actor, id)))) throw notFound();
       return reply.code(204).send();
     },
@@ -146,7 +137,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const id = pathId(request);
+      const id = pathNumber(request, 'id');
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {
         const rotated = await rotateSecret(transaction, context.secrets, actor, id);
         if (rotated === undefined) throw notFound();
@@ -159,7 +150,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     request: FastifyRequest,
     work: (transaction: Db, actor: Actor, id: number) => Promise<WebhookEndpoint | undefined>,
   ) {
-    const id = pathId(request);
+    const id = pathNumber(request, 'id');
     const endpoint = await change(context, request, (transaction, actor) => work(transaction, actor, id));
     if (endpoint === undefined) throw notFound();
     return { webhook_endpoint: showEndpoint(endpoint) };

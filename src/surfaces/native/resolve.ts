@@ -6,6 +6,7 @@ import { watchTurn } from '../../turn/watch.ts';
 import { principalOf, visibleSession } from '../shared/authenticate.ts';
 import { errorBody } from '../shared/errors.ts';
 import { sendLongJson } from '../shared/long-json.ts';
+import { pathParameter } from '../shared/path.ts';
 import { sessionBodyOf } from './answer.ts';
 import { type NativeFrame, NativeProjector } from './project.ts';
 
@@ -18,8 +19,7 @@ export async function resolveApproval(
   decision: ApprovalDecision,
 ): Promise<FastifyReply> {
   const { organization } = principalOf(request);
-  const { request_id: requestId } = request.params as { request_id: string };
-  const turn = await context.turns.resolve(organization.id, sessionId, requestId, decision, false);
+  const turn = await context.turns.resolve(organization.id, sessionId, pathParameter(request, 'request_id'), decision, false);
 
   async function continuation() {
     const projector = new NativeProjector();

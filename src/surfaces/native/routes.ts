@@ -1,8 +1,6 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
-import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
 import { countSessions, listSessions } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
@@ -11,6 +9,7 @@ import { assertSessionVisible, principalOf, requireAgent, requireKey, requireSco
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
+import { agentOf, pathParameter } from '../shared/path.ts';
 import { assertTranscriptsOpen } from '../shared/support-access.ts';
 import { Type } from '../shared/type.ts';
 import { sessionBodyOf } from './answer.ts';
@@ -173,10 +172,5 @@ function requireSession(context: Context): onRequestAsyncHookHandler {
 }
 
 function sessionIdOf(request: FastifyRequest): string {
-  return (request.params as { session_id: string }).session_id;
-}
-
-function agentOf(request: FastifyRequest): Agent {
-  if (request.agent === undefined) throw notFound();
-  return request.agent;
+  return pathParameter(request, 'session_id');
 }

@@ -23,6 +23,7 @@ import { requestActor } from '../shared/actor.ts';
 import { bearerOf, unauthorized } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
+import { pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 
 const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
@@ -147,8 +148,7 @@ export function operatorRoutes(server: Server, context: Context): void {
   }));
 
   async function organizationOfPath(request: FastifyRequest): Promise<Organization> {
-    const { slug } = request.params as { slug: string };
-    const organization = await context.directory.organizationBySlug(slug);
+    const organization = await context.directory.organizationBySlug(pathParameter(request, 'slug'));
     if (organization === undefined) throw notFound();
     return organization;
   }

@@ -5,6 +5,7 @@ import { notFound } from '../../errors.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
 import { assertSessionVisible, principalOf, visible, visibleSession } from '../shared/authenticate.ts';
+import { fieldOf } from '../shared/field-of.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
 /** A long history is not looked up item by item. */
@@ -98,8 +99,4 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
   // What was only named, not said again, cannot be gone on without.
   if (isReferred) throw notFound();
   return undefined;
-}
-
-function fieldOf(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }

@@ -7,6 +7,7 @@ import { requireAgent } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
+import { pathParameter } from '../shared/path.ts';
 import { findNamedSession, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
@@ -69,5 +70,5 @@ function addRoutes(server: Server, context: Context): void {
 }
 
 function responseIdOf(request: FastifyRequest): string {
-  return (request.params as { response_id: string }).response_id;
+  return pathParameter(request, 'response_id');
 }

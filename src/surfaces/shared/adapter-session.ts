@@ -1,7 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
 import { instanceKey } from '../../instances/instance-key.ts';
 import type { ReleaseConfig } from '../../release-config.ts';
 import { dropSession, type Session } from '../../session/sessions.ts';
@@ -12,6 +10,7 @@ import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
 import { forgetKey } from './idempotency.ts';
 import { actingUserOf, identityOf } from './identity.ts';
+import { agentOf } from './path.ts';
 import { startTurn } from './start-turn.ts';
 
 /** What the two adapters need to know of a session. */
@@ -83,11 +82,6 @@ export async function dropWhenEnded(
 export async function forget(context: Context, session: TurnSession): Promise<void> {
   await dropSession(context.database.db, session.orgId, session.id);
   context.settings.forget(session.id);
-}
-
-export function agentOf(request: FastifyRequest): Agent {
-  if (request.agent === undefined) throw notFound();
-  return request.agent;
 }
 
 /** The budget is asked before anything is written, and before the release, as the order of checks has it. */

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { findSession, type Session } from '../../session/sessions.ts';
 import { dashboardMember } from './dashboard-member.ts';
+import { pathParameter } from './path.ts';
 
 /** Lets an API key through, or a signed-in member; a session token is nobody here. */
 export function requireKey(context: Context, ...scopes: Scope[]): ScopedHook {
@@ -22,8 +23,9 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
     const principal = await authenticate(context, request);
     if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
     await enter(context, request, principal);
-    const { org, agent: slug } = request.params as { org: string; agent: string };
-    const agent = org === principal.organization.slug ? await context.directory.agentBySlug(principal.organization.id, slug) : undefined;
+    const { id: orgId, slug } = principal.organization;
+    const isOwn = pathParameter(request, 'org') === slug;
+    const agent = isOwn ? await context.directory.agentBySlug(orgId, pathParameter(request, 'agent')) : undefined;
     if (agent === undefined || (principal.type === 'token' && principal.agentId !== agent.id)) throw notFound();
     request.agent = agent;
     if (principal.type !== 'token') requireScopes(principal, scopes);
@@ -49,6 +51,11 @@ function withScopes(scopes: readonly Scope[], hook: onRequestAsyncHookHandler): 
 export function principalOf(request: FastifyRequest): Principal {
   if (request.principal === undefined) throw unauthorized();
   return request.principal;
+}
+
+/** What the caller may do, and so may let others do. */
+export function scopesOf(principal: Principal): ReadonlySet<string> {
+  return principal.type === 'token' ? new Set() : principal.scopes;
 }
 
 /** The session that the path names, if the caller may see it: of its org, below its agent, and for a token of its end user. */

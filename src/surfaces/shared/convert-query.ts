@@ -1,8 +1,13 @@
-/** A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it. The rest is left for the check to refuse. */
+import { fieldOf } from './field-of.ts';
+
+/**
+ * A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it. The rest is
+ * left for the check to refuse.
+ */
 export function convertQuery(schema: object, query: unknown): unknown {
-  const properties = field(schema, 'properties');
+  const properties = fieldOf(schema, 'properties');
   if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null) return query;
-  for (const [name, value] of Object.entries(query)) Reflect.set(query, name, convert(field(field(properties, name), 'type'), value));
+  for (const [name, value] of Object.entries(query)) Reflect.set(query, name, convert(fieldOf(fieldOf(properties, name), 'type'), value));
   return query;
 }
 
@@ -19,7 +24,3 @@ const truthValues = new Map([
   ['false', false],
   ['0', false],
 ]);
-
-function field(of: unknown, name: string): unknown {
-  return typeof of === 'object' && of !== null && Object.hasOwn(of, name) ? Reflect.get(of, name) : undefined;
-}

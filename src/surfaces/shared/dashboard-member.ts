@@ -16,7 +16,7 @@ export async function dashboardMember(context: Context, request: FastifyRequest)
 }
 
 /** Where a browser names the page that sends it, that page must be ours. */
-function isOwnOrigin(request: FastifyRequest): boolean {
+export function isOwnOrigin(request: FastifyRequest): boolean {
   const { origin } = request.headers;
   return origin === undefined || (URL.canParse(origin) && new URL(origin).host === request.host);
 }

@@ -42,8 +42,12 @@ export function decodeCursor(cursor: string | undefined, shape: readonly ('strin
     Array.isArray(position) &&
     position.length === shape.length &&
     position.every((part, index) => (shape[index] === 'string' ? isText(part) : Number.isSafeInteger(part) && Math.abs(part) < 2 ** 31));
-  if (!fits) throw new ServiceError('invalid', 'cursor: is not a cursor of this list');
+  if (!fits) throw badCursor();
   return position;
+}
+
+export function badCursor(): ServiceError {
+  return new ServiceError('invalid', 'cursor: is not a cursor of this list');
 }
 
 export function decodeIntegerCursor(cursor: string | undefined): number | undefined {

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Server } from './fastify.ts';
+import { fieldOf } from './field-of.ts';
 
 /** Asked every few seconds by machines: counted, and not worth a line. */
 const probes = new Set(['/healthz', '/readyz', '/metrics']);
@@ -30,7 +31,7 @@ export function observeRequests(server: Server, context: Context): void {
 
 /** Ids and numbers only: what is said, asked for or signed in with is in no line. */
 function describe(request: FastifyRequest, reply: FastifyReply, route: string): Record<string, unknown> {
-  const { session_id: named } = (request.params ?? {}) as { session_id?: string };
+  const named = fieldOf(request.params, 'session_id');
   return {
     request_id: request.id,
     org_id: request.principal?.organization.id,

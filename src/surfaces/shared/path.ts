@@ -1,0 +1,24 @@
+import type { FastifyRequest } from 'fastify';
+import type { Agent } from '../../accounts/agents.ts';
+import { notFound } from '../../errors.ts';
+import { fieldOf } from './field-of.ts';
+
+/** A parameter of the route's path, as text. */
+export function pathParameter(request: FastifyRequest, name: string): string {
+  const value = fieldOf(request.params, name);
+  if (typeof value !== 'string') throw new Error(`the route ${request.routeOptions.url} has no parameter ${name}`);
+  return value;
+}
+
+/** A whole number of the path; what cannot be one names nothing. */
+export function pathNumber(request: FastifyRequest, name: string): number {
+  const text = pathParameter(request, name);
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw notFound();
+  return Number(text);
+}
+
+/** The agent that the path names, found by the hooks of its route. */
+export function agentOf(request: FastifyRequest): Agent {
+  if (request.agent === undefined) throw notFound();
+  return request.agent;
+}
