@@ -3,11 +3,11 @@ import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 
 export interface AuditFilters {
-  action?: string;
-  userId?: string;
+  action?: string | undefined;
+  userId?: string | undefined;
   /** Inclusive days in UTC, `YYYY-MM-DD`. */
-  from?: string;
-  to?: string;
+  from?: string | undefined;
+  to?: string | undefined;
 }
 
 export type AuditRow = Selectable<Schema['audit_events']>;

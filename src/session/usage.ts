@@ -15,6 +15,14 @@ export function addUsage(left: Usage, right: Usage): Usage {
   };
 }
 
+export function subtractUsage(whole: Usage, part: Usage): Usage {
+  return {
+    input: whole.input - part.input,
+    output: whole.output - part.output,
+    cachedInput: whole.cachedInput - part.cachedInput,
+  };
+}
+
 /** As the native, managed and responses surfaces show it. */
 export function wireUsage(usage: Usage): { input_tokens: number; output_tokens: number; total_tokens: number } {
   return { input_tokens: usage.input, output_tokens: usage.output, total_tokens: usage.input + usage.output };

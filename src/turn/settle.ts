@@ -1,8 +1,9 @@
 import type { TurnYield } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { AdvanceOperation } from '../session/operations.ts';
+import { pendingInputOf } from '../session/pending-input.ts';
 import type { SessionState } from '../session/state.ts';
-import { type Usage, wireUsage } from '../session/usage.ts';
+import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.ts';
 
 /** What a turn's tokens are counted as. */
 export interface Accounting {
@@ -31,14 +32,14 @@ export function advanceOperation(
       };
     }
     case 'pause': {
-      const { requestId, kind, tool, message, options } = step.request;
+      const { requestId, tool, message } = step.request;
       const hook = { session_id: turn.session, turn_id: turn.turn, request_id: requestId, tool, message };
       return {
         ...base,
         kind: 'pause',
         used: usedSince(state, state.turn?.usage, 0, accounting),
         request: step.request,
-        pendingInput: { request_id: requestId, kind, tool, message, options },
+        pendingInput: pendingInputOf(step.request),
         webhooks: [{ type: 'turn.requires_action', data: hook }],
       };
     }
@@ -57,12 +58,7 @@ function usedSince(
   turns: number,
   accounting: Accounting,
 ): NonNullable<AdvanceOperation['used']> {
-  const settled = state.turn?.settledUsage;
-  const used: Usage = {
-    input: (usage?.input ?? 0) - (settled?.input ?? 0),
-    output: (usage?.output ?? 0) - (settled?.output ?? 0),
-    cachedInput: (usage?.cachedInput ?? 0) - (settled?.cachedInput ?? 0),
-  };
+  const used = subtractUsage(usage ?? noUsage, state.turn?.settledUsage ?? noUsage);
   const { model, costMicros, creditMicros } = accounting.price(state.turn?.agent ?? '', used);
   return {
     model,

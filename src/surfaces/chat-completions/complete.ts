@@ -11,6 +11,7 @@ import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn } 
 import { fieldOf } from '../shared/field-of.ts';
 import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
+import { type DropSession, projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { findEarlierTurn } from '../shared/start-turn.ts';
 import { ChatProjector, completionOf } from './project.ts';
@@ -61,12 +62,12 @@ async function answer(
   turn: WatchableTurn,
   model: string,
   live: boolean,
-  drop: (() => Promise<void>) | undefined,
+  drop: DropSession,
 ): Promise<FastifyReply> {
   if (live) {
     const abort = new AbortController();
     const projector = new ChatProjector(turn.turnId, model);
-    await sendEvents(reply, chunks(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
+    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
     return reply;
   }
   const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
@@ -74,30 +75,6 @@ async function answer(
     return completionOf(turn.turnId, model, outcome);
   });
   return sendLongJson(reply, completion, adapterFailureBody);
-}
-
-async function* chunks(
-  context: Context,
-  turn: WatchableTurn,
-  projector: ChatProjector,
-  signal: AbortSignal,
-  drop: (() => Promise<void>) | undefined,
-): AsyncGenerator<string> {
-  let isDropped = drop === undefined;
-  try {
-    for await (const updates of watchTurn(context.log, turn, signal)) {
-      let text = '';
-      for (const update of updates) text += projector.project(update);
-      if (projector.ended && !isDropped) {
-        await drop?.();
-        isDropped = true;
-      }
-      yield text;
-    }
-  } finally {
-    // The client left; the turn goes on, and what was not to be kept goes with its end.
-    if (!isDropped) void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'unstored session left to be dropped'));
-  }
 }
 
 /** Spec 4.10: without a message nothing runs, and the answer is empty. */

@@ -1,6 +1,6 @@
 import { timeOfId } from '../../ids.ts';
 import { isStored, type SessionUpdate, type StoredEvent, type TurnEnded } from '../../session/events.ts';
-import type { Usage } from '../../session/usage.ts';
+import { noUsage, type Usage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 import { type AdapterError, adapterError } from '../shared/adapter-errors.ts';
@@ -52,7 +52,7 @@ export class ChatProjector {
 
   /** The whole of a stream in which nothing was said. */
   empty(): string {
-    return this.finish('stop', { input: 0, output: 0, cachedInput: 0 });
+    return this.finish('stop', noUsage);
   }
 
   private content(text: string): string {

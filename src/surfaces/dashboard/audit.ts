@@ -1,4 +1,4 @@
-import { type AuditFilters, estimateAuditRows, readAuditPage, validDay } from '../../audit/read.ts';
+import { estimateAuditRows, readAuditPage, validDay } from '../../audit/read.ts';
 import { verifyAuditChain } from '../../audit/verify.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -16,15 +16,8 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/audit', { config, onRequest, schema: { hide: true, querystring: auditQuery } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
-    const { action, user_id: userId } = request.query;
-    const from = validDay(request.query.from);
-    const to = validDay(request.query.to);
-    const filters: AuditFilters = {
-      ...(action === undefined ? {} : { action }),
-      ...(userId === undefined ? {} : { userId }),
-      ...(from === undefined ? {} : { from }),
-      ...(to === undefined ? {} : { to }),
-    };
+    const { action, user_id: userId, from, to } = request.query;
+    const filters = { action, userId, from: validDay(from), to: validDay(to) };
     const before = decodeIntegerCursor(request.query.cursor);
     const page = await readPage(
       limitOf(request.query),

@@ -5,8 +5,9 @@ import { isStored, type SessionUpdate } from '../../session/events.ts';
 import type { Subscription } from '../../session/feed.ts';
 import { Follower } from '../../session/follow.ts';
 import type { Session } from '../../session/sessions.ts';
+import { isRest } from '../../turn/watch.ts';
 import { type PushedSource, pushEvents } from '../shared/pushed-stream.ts';
-import { closingFrame, deltaFrame, frameText, isTerminal } from './project.ts';
+import { closingFrame, deltaFrame, frameText } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 
 /** Text goes to the socket in pieces of about this size, so that a slow reader of a long log holds little. */
@@ -57,7 +58,7 @@ class LogFrames implements PushedSource {
         continue;
       }
       text += frameText(update, this.sessionId);
-      this.isOver = this.untilIdle && isTerminal(update);
+      this.isOver = this.untilIdle && isRest(update.type);
       if (this.isOver) break;
       if (text.length < pieceCharacters || index === updates.length - 1) continue;
       this.rest = updates.slice(index + 1);

@@ -1,5 +1,6 @@
 import { timestamp } from '../../clock.ts';
 import type { LiveFragment, StoredEvent } from '../../session/events.ts';
+import { pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, wireUsage } from '../../session/usage.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
 
@@ -16,11 +17,6 @@ export interface LogEntry {
 export function logEntry(event: StoredEvent, sessionId: string): LogEntry {
   const { type, ...fields } = typeAndFields(event);
   return { seq: event.seq, type, session_id: sessionId, created_at: timestamp(event.createdAt), turn_id: event.turnId, ...fields };
-}
-
-/** Whether the session rests after it: a stream that waits for that ends here. */
-export function isTerminal(event: StoredEvent): boolean {
-  return event.type === 'turn-ended' || event.type === 'turn-failed' || event.type === 'approval-requested';
 }
 
 function typeAndFields(event: StoredEvent): { type: string; [field: string]: unknown } {
@@ -52,13 +48,13 @@ function typeAndFields(event: StoredEvent): { type: string; [field: string]: unk
       return { type: 'agent.tool_result', tool_use_id: callId, tool, output, is_error: isError };
     }
     case 'approval-requested': {
-      const { requestId, callId, kind, tool, message, options, usage } = event.data;
+      const { requestId, callId, usage } = event.data;
       return {
         type: 'session.status_idle',
         stop_reason: 'requires_action',
         request_id: requestId,
         tool_use_id: callId,
-        pending_input: { request_id: requestId, kind, tool, message, options },
+        pending_input: pendingInputOf(event.data),
         usage: wireUsage(usage ?? noUsage),
       };
     }

@@ -163,14 +163,7 @@ export function auditRoutes(server: Server, context: Context): void {
 }
 
 function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
-  const from = validDay(query.from);
-  const to = validDay(query.to);
-  return {
-    ...(query.event_action === undefined ? {} : { action: query.event_action }),
-    ...(query.user_id === undefined ? {} : { userId: query.user_id }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-  };
+  return { action: query.event_action, userId: query.user_id, from: validDay(query.from), to: validDay(query.to) };
 }
 
 /** The filters under the names that the caller knows. */

@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { checkBudget } from '../../turn/budget.ts';
 import { assertMetadata } from '../../turn/open-session.ts';
+import { runsOnOwnKey } from '../../turn/own-key.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
@@ -59,13 +60,10 @@ const flatAnswers = Object.fromEntries(
   ]),
 );
 
-/** Whether the agent's turns run on the customer's own key, which no exhausted credits can stop. */
-async function paysItself(context: Context, agent: Agent): Promise<boolean> {
-  const version = agent.activeVersion;
-  const release = version === undefined ? undefined : await context.directory.release(agent.orgId, agent.id, version);
-  const main = release?.config.agents.find(({ name }) => name === release.config.main);
-  const provider = (main?.model ?? release?.config.model)?.provider;
-  return provider !== undefined && (await context.directory.sealedCredential(agent.orgId, provider)) !== undefined;
+/** Credits do not count where turns run on the customer's own key. */
+async function isPaidByCustomer({ directory }: Context, { orgId, id, activeVersion }: Agent): Promise<boolean> {
+  const release = activeVersion === undefined ? undefined : await directory.release(orgId, id, activeVersion);
+  return release !== undefined && (await runsOnOwnKey(directory, orgId, release.config));
 }
 
 export function sessionTokenRoutes(server: Server, context: Context): void {
@@ -89,7 +87,11 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       // What a session would refuse must not reach a browser that cannot help it.
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
       const agent = agentOf(request);
-      await checkBudget(context.database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: '' }, await paysItself(context, agent));
+      await checkBudget(
+        context.database.db,
+        { orgId: agent.orgId, agentId: agent.id, instanceKey: '' },
+        await isPaidByCustomer(context, agent),
+      );
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, {
         ttlSeconds,

@@ -1,10 +1,10 @@
 import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
+import { pendingInputOf } from '../../session/pending-input.ts';
 import type { Session } from '../../session/sessions.ts';
 import { wireUsage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import { pendingInput } from './project.ts';
 
 /** The session object of spec 2.1; `agent` is on the agent route only. */
 export function sessionBodyOf(session: Session, agent: Agent | undefined, org: string) {
@@ -40,7 +40,7 @@ export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
       { id: outcome.assistantMessageId ?? outcome.turnId.replace('turn_', 'msg_'), role: 'assistant', text, parts },
     ],
     usage: wireUsage(usage),
-    ...(pending === undefined ? {} : { pending_input: pendingInput(pending) }),
+    ...(pending === undefined ? {} : { pending_input: pendingInputOf(pending) }),
     ...(ended === undefined || ended.stopReason === 'end_turn' ? {} : { stop_reason: ended.stopReason }),
   };
 }

@@ -1,6 +1,6 @@
-import type { PendingInput } from '../../database/schema.ts';
-import { type ApprovalRequested, isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
-import { type Usage, wireUsage } from '../../session/usage.ts';
+import { isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
+import { pendingInputOf } from '../../session/pending-input.ts';
+import { noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/closing-error.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
@@ -80,7 +80,7 @@ export class NativeProjector {
       }
       case 'approval-requested':
         this.ended = true;
-        return [{ type: 'input_required', data: { ...pendingInput(event.data) } }];
+        return [{ type: 'input_required', data: { ...pendingInputOf(event.data) } }];
       case 'turn-ended': {
         const { stopReason, usage, stepUsage, deniedRequestId } = event.data;
         this.ended = true;
@@ -150,12 +150,7 @@ export class NativeProjector {
     if (!this.stepOpen) return [];
     this.stepOpen = false;
     this.stepUsage = undefined;
-    return [
-      {
-        type: 'step_finish',
-        data: { step: this.step, finish_reason: finishReason, usage: wireUsage(usage ?? { input: 0, output: 0, cachedInput: 0 }) },
-      },
-    ];
+    return [{ type: 'step_finish', data: { step: this.step, finish_reason: finishReason, usage: wireUsage(usage ?? noUsage) } }];
   }
 }
 
@@ -167,11 +162,6 @@ function part(type: 'text' | 'reasoning', text: string): NativeFrame {
 export function closingFrame(reason: ClosingReason): NativeFrame {
   const { code, message } = closingError(reason);
   return { type: 'error', data: { code, provider: null, message } };
-}
-
-export function pendingInput(request: ApprovalRequested): PendingInput {
-  const { requestId, kind, tool, message, options } = request;
-  return { request_id: requestId, kind, tool, message, options };
 }
 
 /** The frame as it goes over the wire; `done` names no session in the specification. */

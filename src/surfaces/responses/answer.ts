@@ -7,7 +7,7 @@ import {
   type StoredEvent,
   usageIn,
 } from '../../session/events.ts';
-import { addUsage, noUsage, type Usage, wireUsage } from '../../session/usage.ts';
+import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 import { itemId, type ResponsePlace } from './response-ids.ts';
@@ -66,13 +66,13 @@ export class ResponseAnswer {
       case 'turn-ended': {
         // Clients wait for an item: a turn without words answers with none.
         if (this.items.length === 0) this.addMessage('', false);
-        this.usage = difference(event.data.usage, this.usageBefore);
+        this.usage = subtractUsage(event.data.usage, this.usageBefore);
         this.status = event.data.stopReason === 'end_turn' ? 'completed' : 'incomplete';
         if (event.data.stopReason !== 'end_turn') this.incompleteReason = event.data.stopReason;
         return;
       }
       case 'turn-failed':
-        this.usage = difference(event.data.usage, this.usageBefore);
+        this.usage = subtractUsage(event.data.usage, this.usageBefore);
         this.status = 'failed';
         this.failure = { code: event.data.code, message: event.data.message };
         return;
@@ -139,13 +139,5 @@ function approvalItem(request: ApprovalRequested): OutputItem {
     server_label: serverLabel,
     name: request.tool,
     arguments: JSON.stringify(request.input ?? {}),
-  };
-}
-
-function difference(whole: Usage, before: Usage): Usage {
-  return {
-    input: whole.input - before.input,
-    output: whole.output - before.output,
-    cachedInput: whole.cachedInput - before.cachedInput,
   };
 }

@@ -8,6 +8,7 @@ import { adapterFailureBody } from '../shared/adapter-errors.ts';
 import { dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapter-session.ts';
 import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
+import { type DropSession, projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { findEarlierTurn } from '../shared/start-turn.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
@@ -18,7 +19,6 @@ import { responsePlace } from './response-ids.ts';
 import type { responseRequest } from './schemas.ts';
 
 type Body = Static<typeof responseRequest>;
-type Drop = (() => Promise<void>) | undefined;
 
 /** Runs the input's message, or goes on with the turn whose approval it answers, and answers as the responses wire does. */
 export async function respond(
@@ -41,38 +41,13 @@ export async function respond(
   if (live) {
     const abort = new AbortController();
     const projector = new ResponseProjector(answer);
-    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
+    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, drop, projector.begin()), abort, (reason) =>
+      projector.close(reason),
+    );
     return reply;
   }
   const collected = collectResponse(answer, watchTurn(context.log, turn)).finally(() => drop?.());
   return sendLongJson(reply, collected, adapterFailureBody);
-}
-
-/** The events of a response as text; a client that leaves only stops the watching. */
-export async function* responseEvents(
-  context: Context,
-  turn: WatchableTurn,
-  projector: ResponseProjector,
-  signal: AbortSignal,
-  drop?: Drop,
-): AsyncGenerator<string> {
-  let isDropped = drop === undefined;
-  try {
-    yield projector.begin();
-    for await (const updates of watchTurn(context.log, turn, signal)) {
-      let text = '';
-      for (const update of updates) text += projector.project(update);
-      if (projector.ended && !isDropped) {
-        await drop?.();
-        isDropped = true;
-      }
-      yield text;
-    }
-  } finally {
-    // The client left; the turn goes on, and what was not to be kept goes with its end.
-    if (!isDropped) void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'unstored session left to be dropped'));
-    turn.subscription.close();
-  }
 }
 
 interface Running {
@@ -80,7 +55,7 @@ interface Running {
   /** Where in the turn this response begins. */
   after: number;
   session: TurnSession | undefined;
-  drop: Drop;
+  drop: DropSession;
 }
 
 async function begin(
@@ -127,7 +102,7 @@ async function goOn(
   return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
 }
 
-function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Drop {
+function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): DropSession {
   return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId, after);
 }
 

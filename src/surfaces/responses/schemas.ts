@@ -79,7 +79,7 @@ export const responseObject = Type.Object(
         incomplete_details: null,
         tools: [],
         tool_choice: 'auto',
-        parallel_tool_calls: true,
+        parallel_tool_calls: false,
         metadata: {},
       },
     ],

@@ -5,11 +5,11 @@ import type { MessageReceived } from '../../session/events.ts';
 import { readTurn, type WatchableTurn } from '../../turn/watch.ts';
 import { forget } from '../shared/adapter-session.ts';
 import { agentOf } from '../shared/path.ts';
+import { projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { ResponseAnswer } from './answer.ts';
 import { findResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
-import { responseEvents } from './respond.ts';
 
 /** A response that was given earlier, read from the log: as far as it has come, or as its stream from any event on. */
 export async function fetchResponse(
@@ -30,7 +30,9 @@ export async function fetchResponse(
     }
     const abort = new AbortController();
     const projector = new ResponseProjector(answer, stream.startingAfter);
-    await sendEvents(reply, responseEvents(context, turn, projector, abort.signal), abort, (reason) => projector.close(reason));
+    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, undefined, projector.begin()), abort, (reason) =>
+      projector.close(reason),
+    );
     return reply;
   } finally {
     turn.subscription.close();

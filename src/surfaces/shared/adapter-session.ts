@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { instanceKey } from '../../instances/instance-key.ts';
-import type { ReleaseConfig } from '../../release-config.ts';
 import { dropSession, type Session } from '../../session/sessions.ts';
 import { checkBudget } from '../../turn/budget.ts';
 import { assertMetadata, endUserOf, openSession } from '../../turn/open-session.ts';
+import { runsOnOwnKey } from '../../turn/own-key.ts';
 import type { Admission } from '../../turn/turns.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
@@ -101,12 +101,7 @@ async function openNew(
     isVisitor: identity.isVisitor ?? false,
     agentInstanceId: identity.agentInstanceId ?? null,
   });
-  const paidByCustomer = release !== undefined && (await hasOwnKey(context, agent.orgId, release.config));
+  const paidByCustomer = release !== undefined && (await runsOnOwnKey(directory, agent.orgId, release.config));
   await checkBudget(database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, paidByCustomer);
   return openSession(database.db, directory, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
-}
-
-async function hasOwnKey(context: Context, orgId: number, config: ReleaseConfig): Promise<boolean> {
-  const { provider } = config.agents.find(({ name }) => name === config.main)?.model ?? config.model;
-  return provider !== 'offline' && (await context.credentialFor(orgId, provider)) !== undefined;
 }

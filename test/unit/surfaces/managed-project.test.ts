@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NewEvent } from '../../../src/session/events.ts';
-import { closingFrame, deltaFrame, frameText, isTerminal, logEntry } from '../../../src/surfaces/managed-agents/project.ts';
+import { closingFrame, deltaFrame, frameText, logEntry } from '../../../src/surfaces/managed-agents/project.ts';
+import { isRest } from '../../../src/turn/watch.ts';
 
 const at = new Date('2026-11-15T10:00:00.000Z');
 const usage = { input: 3, output: 4, cachedInput: 0 };
@@ -97,7 +98,7 @@ test('every stored event is exactly one entry of the managed log', () => {
 });
 
 test('the ends of a turn and its pauses are terminal', () => {
-  const terminal = table.filter(({ event }) => isTerminal({ ...event, seq: 1, turnId: 'turn_1', createdAt: at }));
+  const terminal = table.filter(({ event }) => isRest(event.type));
   assert.deepEqual(
     terminal.map(({ event }) => event.type),
     ['approval-requested', 'turn-ended', 'turn-ended', 'turn-failed'],
