@@ -66,11 +66,15 @@ for (const operation of operations.filter((candidate) => !candidate.isPublic)) {
       const path = pathOf(operation, tenant);
       const shared = /^\/api\/(agents|model_credentials)\//.test(path);
       const foreign = shared ? path.replace('/desk', '/unknown').replace('/openai', '/unknown') : path;
-      if (!(shared && method === 'PUT')) assertNotFound(await parley.call(method, foreign, { key: neighbour.key, ...body }), name);
-      if (path.startsWith(`/${tenant.slug}/`) && path.includes(tenant.sessionId)) {
-        const own = path.replace(`/${tenant.slug}/`, `/${neighbour.slug}/`);
-        assertNotFound(await parley.call(method, own, { key: neighbour.key, ...body }), `${name} below an agent of their own`);
-      }
+      // A credential that is not there can be stored.
+      if (shared && method === 'PUT') return;
+      assertNotFound(await parley.call(method, foreign, { key: neighbour.key, ...body }), name);
+      const isBelowAgent = path.startsWith(`/${tenant.slug}/`) && (path.includes(tenant.sessionId) || path.includes(tenant.responseId));
+      const own = isBelowAgent ? path.replace(`/${tenant.slug}/`, `/${neighbour.slug}/`) : foreign;
+      assertNotFound(await parley.call(method, own, { key: neighbour.key, ...body }), `${name} below an agent of their own`);
+      const query = operation.query.map((parameter) => `${parameter.name}=nonsense`).join('&');
+      for (const bad of operation.body === undefined ? [undefined] : ['{"text":', '[1]', '{"role":7}'])
+        assertNotFound(await parley.call(method, `${own}?${query}`, { key: neighbour.key, body: bad }), `${name}, whatever else is wrong`);
       assert.equal(await ownedBy(tenant.key), before, 'nothing of it has changed');
     });
   }

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -30,6 +30,10 @@ export function memberRoutes(server: Server, context: Context): void {
     const member = isId ? await findMember(context.database.db, principalOf(request).organization.id, id) : undefined;
     if (member === undefined) throw notFound();
     return member;
+  };
+  // Before the body is validated: whoever is not there is 404, whatever else is wrong.
+  const seesMember: onRequestAsyncHookHandler = async (request) => {
+    await memberOfPath(request);
   };
 
   server.get(
@@ -65,7 +69,7 @@ export function memberRoutes(server: Server, context: Context): void {
     '/api/members/:id',
     {
       config,
-      onRequest: [requireKey(context, 'members:write')],
+      onRequest: [requireKey(context, 'members:write'), seesMember],
       schema: {
         tags,
         summary: "Change a member's role",

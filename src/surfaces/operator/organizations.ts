@@ -67,6 +67,13 @@ export function operatorRoutes(server: Server, context: Context): void {
     if (secret === undefined || !(await isOperatorKey(db, secret))) throw unauthorized();
   };
   const onRequest = [requireOperator];
+  // Before the body is validated, as everywhere.
+  const ofPath: onRequestAsyncHookHandler[] = [
+    requireOperator,
+    async (request) => {
+      await organizationOfPath(request);
+    },
+  ];
 
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
@@ -95,23 +102,27 @@ export function operatorRoutes(server: Server, context: Context): void {
     },
   );
 
-  server.patch('/operator/organizations/:slug', { config, onRequest, schema: { hide: true, body: updateBody } }, async (request) => {
-    const { status, credits_micros: creditsMicros, total_tokens_cap: totalTokensCap, subscription } = request.body;
-    const organization = await organizationOfPath(request);
-    return changeAs(request, organization, async (transaction, actor) => {
-      if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
-      if (creditsMicros !== undefined || totalTokensCap !== undefined) {
-        const credits = creditsMicros === undefined ? {} : { creditsMicros };
-        await changeBudget(transaction, actor, { ...credits, ...(totalTokensCap === undefined ? {} : { totalTokensCap }) });
-      }
-      if (status !== undefined) await changeStatus(transaction, actor, status);
-      return { organization: await showOrganization(transaction, organization.id) };
-    });
-  });
+  server.patch(
+    '/operator/organizations/:slug',
+    { config, onRequest: ofPath, schema: { hide: true, body: updateBody } },
+    async (request) => {
+      const { status, credits_micros: creditsMicros, total_tokens_cap: totalTokensCap, subscription } = request.body;
+      const organization = await organizationOfPath(request);
+      return changeAs(request, organization, async (transaction, actor) => {
+        if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
+        if (creditsMicros !== undefined || totalTokensCap !== undefined) {
+          const credits = creditsMicros === undefined ? {} : { creditsMicros };
+          await changeBudget(transaction, actor, { ...credits, ...(totalTokensCap === undefined ? {} : { totalTokensCap }) });
+        }
+        if (status !== undefined) await changeStatus(transaction, actor, status);
+        return { organization: await showOrganization(transaction, organization.id) };
+      });
+    },
+  );
 
   server.post(
     '/operator/organizations/:slug/invoices',
-    { config, onRequest, schema: { hide: true, body: invoiceBody } },
+    { config, onRequest: ofPath, schema: { hide: true, body: invoiceBody } },
     async (request, reply) => {
       const organization = await organizationOfPath(request);
       const { amount_cents: amountCents, status } = request.body;
@@ -126,7 +137,7 @@ export function operatorRoutes(server: Server, context: Context): void {
   // How an org gets its first owner, or another when all of them are gone.
   server.post(
     '/operator/organizations/:slug/invitations',
-    { config, onRequest, schema: { hide: true, body: invitationBody } },
+    { config, onRequest: ofPath, schema: { hide: true, body: invitationBody } },
     async (request, reply) => {
       const organization = await organizationOfPath(request);
       const { role = 'owner', email } = request.body;

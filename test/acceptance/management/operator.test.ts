@@ -48,6 +48,7 @@ test('the operator routes take the operator key and nothing else, and are in no 
     [],
   );
   assert.equal((await operator('PATCH', '/operator/organizations/nobody', { status: 'active' })).status, 404);
+  assert.equal((await operator('PATCH', '/operator/organizations/nobody', { status: 'unheard of' })).status, 404);
   assert.equal((await operator('PATCH', '/operator/organizations/demo', { status: 'gone' })).status, 422);
 });
 
