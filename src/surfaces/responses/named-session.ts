@@ -59,12 +59,13 @@ export async function findNamedSession(
   return findEchoed(context, request, fieldOf(body, 'input'));
 }
 
+export interface FoundResponse {
+  place: ResponsePlace;
+  session: Session;
+}
+
 /** A response and its session, or the one 404: unknown, deleted, dropped and another's look alike. */
-export async function findResponse(
-  context: Context,
-  request: FastifyRequest,
-  responseId: string,
-): Promise<{ place: ResponsePlace; session: Session }> {
+export async function findResponse(context: Context, request: FastifyRequest, responseId: string): Promise<FoundResponse> {
   const place = placeOfResponse(responseId);
   if (place === undefined) throw notFound();
   const orgId = principalOf(request).organization.id;

@@ -1,5 +1,6 @@
-import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
+import { notFound } from '../../errors.ts';
 import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
@@ -8,7 +9,8 @@ import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
 import { pathParameter } from '../shared/path.ts';
-import { findNamedSession, KnownResponses } from './named-session.ts';
+import { assertOpenToMember } from '../shared/support-access.ts';
+import { type FoundResponse, findNamedSession, findResponse, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
 import { fetchResponse, removeResponse } from './stored-response.ts';
@@ -26,13 +28,20 @@ function addRoutes(server: Server, context: Context): void {
   const tags = ['Responses'];
   const guard = requireAgent(context, 'key-or-token');
   const known = new KnownResponses();
-  /** What the hook found, for the handler. */
+  /** What the hooks found, for the handlers. */
   const named = new WeakMap<FastifyRequest, TurnSession>();
+  const asked = new WeakMap<FastifyRequest, FoundResponse>();
 
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
     const session = await findNamedSession(context, request, known, request.body);
     if (session !== undefined) named.set(request, session);
+  };
+
+  const readsResponse: onRequestAsyncHookHandler = async (request) => {
+    const found = await findResponse(context, request, responseIdOf(request));
+    assertOpenToMember(request, found.session);
+    asked.set(request, found);
   };
 
   server.post(
@@ -50,12 +59,14 @@ function addRoutes(server: Server, context: Context): void {
     '/:response_id',
     {
       config,
-      onRequest: [guard],
+      onRequest: [guard, readsResponse],
       schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answered(200, responseObject) },
     },
     (request, reply) => {
+      const found = asked.get(request);
+      if (found === undefined) throw notFound();
       const { stream = false, starting_after: startingAfter = -1 } = request.query;
-      return fetchResponse(context, request, reply, responseIdOf(request), stream ? { startingAfter } : undefined);
+      return fetchResponse(context, request, reply, found, stream ? { startingAfter } : undefined);
     },
   );
 

@@ -8,7 +8,7 @@ import { agentOf } from '../shared/path.ts';
 import { projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
 import { ResponseAnswer } from './answer.ts';
-import { findResponse } from './named-session.ts';
+import { type FoundResponse, findResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
 
 /** A response that was given earlier, read from the log: as far as it has come, or as its stream from any event on. */
@@ -16,10 +16,9 @@ export async function fetchResponse(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  responseId: string,
+  { place, session }: FoundResponse,
   stream: { startingAfter: number } | undefined,
 ): Promise<FastifyReply> {
-  const { place, session } = await findResponse(context, request, responseId);
   reply.header('x-svc-session', session.id);
   const turn: WatchableTurn = { ...(await context.turns.watchTurn(place.turnId, stream !== undefined)), restAfter: place.after };
   try {

@@ -75,6 +75,27 @@ test('a signed-in member talks to an agent of their org, and to none of another'
   assert.equal((await parley.call('POST', '/elsewhere/desk/v1/sessions', { headers, body: {} })).status, 404);
 });
 
+test('a member reads no response while support access is off, but for those of the playground; a key reads on', async () => {
+  const quiet = await createOrganization(parley, 'quiet');
+  await createAgent(parley, quiet.key, 'desk');
+  const headers = await browserOf(quiet, 'reader@example.com', 'owner');
+  const said = async (metadata: Record<string, unknown>) => {
+    const answer = await parley.call('POST', '/quiet/desk/v1/responses', { key: quiet.key, body: { input: 'Secret words', metadata } });
+    assert.equal(answer.status, 200, answer.text);
+    return `/quiet/desk/v1/responses/${answer.body.id}`;
+  };
+  const [theirs, own] = [await said({ end_user_id: 'ada' }), await said({ source: 'playground' })];
+  assert.equal((await parley.call('GET', theirs, { headers })).status, 200);
+  await parley.call('PATCH', '/api/organization', { key: quiet.key, body: { support_access: { transcripts: false } } });
+  for (const path of [theirs, `${theirs}?stream=true`]) {
+    const refused = await parley.call('GET', path, { headers });
+    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization']);
+  }
+  assert.equal((await parley.call('GET', '/quiet/desk/v1/responses/resp_none', { headers })).status, 404);
+  assert.equal((await parley.call('GET', own, { headers })).status, 200);
+  assert.equal((await parley.call('GET', theirs, { key: quiet.key })).status, 200);
+});
+
 test('streams of a member end when they are removed, sign out, or their org is suspended, and no one else hears of it', async () => {
   const acting = await createOrganization(parley, 'streaming');
   await createAgent(parley, acting.key, 'desk');
