@@ -19,7 +19,6 @@ import { gatewayUrl } from './gateway/event.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { newId } from './ids.ts';
 import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
-import type { McpConnections } from './instances/mcp-connections.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -55,7 +54,6 @@ export interface Context {
   feed: Feed;
   settings: Settings;
   destinations: Destinations;
-  mcp: McpConnections;
   mcpProxy: McpProxy;
   warm: WarmSessions;
   credentialFor: CredentialFor;
@@ -213,7 +211,6 @@ async function assemble(
     feed,
     settings,
     destinations,
-    mcp,
     mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
     warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }),
     credentialFor,

@@ -1,9 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
-import { type Selectable, sql } from 'kysely';
+import type { Selectable } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
+import { emitWebhook } from '../outbox/emit-webhook.ts';
 import { isScope } from './scopes.ts';
 
 export interface ApiKey {
@@ -66,7 +67,7 @@ export async function createApiKey(
     subjectId: row.id,
     metadata: { name: row.name, prefix: row.prefix, scopes },
   });
-  await emitKeyEvent(transaction, actor.orgId, 'api_key.created', row);
+  await emitWebhook(transaction, actor.orgId, 'api_key.created', { id: row.id, prefix: row.prefix, name: row.name });
   return { apiKey: apiKeyFrom(row), secret };
 }
 
@@ -95,18 +96,8 @@ export async function revokeApiKey(transaction: Db, actor: Actor, id: number): P
     subjectId: id,
     metadata: { name: row.name, prefix: row.prefix },
   });
-  await emitKeyEvent(transaction, actor.orgId, 'api_key.revoked', row);
+  await emitWebhook(transaction, actor.orgId, 'api_key.revoked', { id: row.id, prefix: row.prefix, name: row.name });
   return true;
-}
-
-async function emitKeyEvent(
-  transaction: Db,
-  orgId: number,
-  type: string,
-  key: { id: number; prefix: string; name: string },
-): Promise<void> {
-  const data = JSON.stringify({ id: key.id, prefix: key.prefix, name: key.name });
-  await sql`select emit_webhook(${orgId}, ${type}, ${data}::json)`.execute(transaction);
 }
 
 function apiKeyFrom(row: Selectable<Schema['api_keys']>): ApiKey {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
+import { emitWebhook } from '../outbox/emit-webhook.ts';
 
 export type BudgetRefusal = 'subscription_past_due' | 'credits_exhausted' | 'total_tokens_cap_reached' | 'instance_spend_cap_exceeded';
 
@@ -99,8 +100,7 @@ async function reportThresholds(transaction: Db, orgId: number, percent: number)
   const crossed = [...new Set([...thresholds, 100])].filter((threshold) => threshold <= percent).sort((a, b) => a - b);
   for (const threshold of crossed) {
     const type = threshold === 100 ? 'usage.budget_exhausted' : 'usage.budget_threshold_reached';
-    const data = JSON.stringify({ threshold, percent_used: percent });
-    await sql`select emit_webhook(${orgId}, ${type}, ${data}::json)`.execute(transaction);
+    await emitWebhook(transaction, orgId, type, { threshold, percent_used: percent });
   }
   const highest = crossed.at(-1);
   if (highest !== undefined) {

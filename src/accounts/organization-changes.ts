@@ -1,8 +1,9 @@
-import { type Selectable, sql } from 'kysely';
+import type { Selectable } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
+import { emitWebhook } from '../outbox/emit-webhook.ts';
 
 /** An org with everything that it, or the operator, may see and set. */
 export interface OrganizationSettings {
@@ -86,7 +87,7 @@ export async function changeStatus(transaction: Db, actor: Actor, status: 'activ
   if (changed === undefined) return;
   const action = status === 'suspended' ? 'organization.suspended' : 'organization.resumed';
   await recordAudit(transaction, actor, { action, subjectType: 'organization', subjectId: actor.orgId });
-  await emit(transaction, actor.orgId, action, { status });
+  await emitWebhook(transaction, actor.orgId, action, { status });
 }
 
 export async function changeSubscription(transaction: Db, actor: Actor, subscription: Subscription): Promise<void> {
@@ -109,7 +110,7 @@ export async function changeSubscription(transaction: Db, actor: Actor, subscrip
   });
   const first = before.subscription_status === null;
   const type = subscription.status === 'canceled' ? 'canceled' : first ? 'created' : 'updated';
-  await emit(transaction, actor.orgId, `subscription.${type}`, { plan: subscription.plan, status: subscription.status });
+  await emitWebhook(transaction, actor.orgId, `subscription.${type}`, { plan: subscription.plan, status: subscription.status });
 }
 
 export interface Invoice {
@@ -129,7 +130,7 @@ export async function addInvoice(
     .values({ org_id: actor.orgId, amount_cents: input.amountCents, status: input.status, created_at: actor.at })
     .returning('id')
     .executeTakeFirstOrThrow();
-  await emit(transaction, actor.orgId, `invoice.${input.status}`, { invoice_id: row.id, amount_cents: input.amountCents });
+  await emitWebhook(transaction, actor.orgId, `invoice.${input.status}`, { invoice_id: row.id, amount_cents: input.amountCents });
   return { id: row.id, amountCents: input.amountCents, status: input.status, createdAt: actor.at };
 }
 
@@ -144,10 +145,6 @@ async function agentIdOf(transaction: Db, orgId: number, slug: string | null): P
     .executeTakeFirst();
   if (agent === undefined) throw new ServiceError('invalid', `default_agent: there is no agent "${slug}"`);
   return agent.id;
-}
-
-async function emit(transaction: Db, orgId: number, type: string, data: Record<string, unknown>): Promise<void> {
-  await sql`select emit_webhook(${orgId}, ${type}, ${JSON.stringify(data)}::json)`.execute(transaction);
 }
 
 function selectSettings(db: Db) {

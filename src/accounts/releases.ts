@@ -26,15 +26,7 @@ export async function createRelease(
   config: ReleaseConfig,
   outcome: PinOutcome | undefined,
 ): Promise<Release | undefined> {
-  // The agent's row is held, so that versions have no gaps and no duplicates.
-  const agent = await transaction
-    .selectFrom('agents')
-    .select(['id', 'slug'])
-    .where('org_id', '=', actor.orgId)
-    .where('id', '=', agentId)
-    .where('deleted_at', 'is', null)
-    .forUpdate()
-    .executeTakeFirst();
+  const agent = await lockAgent(transaction, actor.orgId, agentId);
   if (agent === undefined) return undefined;
   const newest = await transaction
     .selectFrom('releases')
@@ -95,14 +87,7 @@ export async function activateRelease(
     .where('version', '=', version)
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  const agent = await transaction
-    .selectFrom('agents')
-    .select(['slug', 'active_version'])
-    .where('org_id', '=', actor.orgId)
-    .where('id', '=', agentId)
-    .where('deleted_at', 'is', null)
-    .forUpdate()
-    .executeTakeFirst();
+  const agent = await lockAgent(transaction, actor.orgId, agentId);
   if (agent === undefined) return undefined;
   if (row.state === 'failed' && options.retry) {
     const again = { state: 'pending', error: null } as const;
@@ -117,6 +102,18 @@ export async function activateRelease(
     metadata: { agent: agent.slug, version, previous_version: agent.active_version },
   });
   return releaseFrom(row);
+}
+
+/** While its row is held nobody else adds or activates a release: versions have no gaps and no duplicates. */
+function lockAgent(transaction: Db, orgId: number, agentId: number) {
+  return transaction
+    .selectFrom('agents')
+    .select(['slug', 'active_version'])
+    .where('org_id', '=', orgId)
+    .where('id', '=', agentId)
+    .where('deleted_at', 'is', null)
+    .forUpdate()
+    .executeTakeFirst();
 }
 
 export function outcomeColumns(outcome: PinOutcome, at: Date) {

@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
 import type { Database, Db } from '../database/database.ts';
+import { locks } from '../database/locks.ts';
 import { createAgent } from './agents.ts';
 import { createApiKey, newApiKeySecret } from './api-keys.ts';
 import { invite } from './invitations.ts';
@@ -30,7 +31,7 @@ const instructions =
 /** Fills an empty database with an org, an agent that answers and the first keys. Safe when several processes start at once. */
 export async function seedInstallation(database: Database, config: Config, clock: Clock): Promise<SeedResult> {
   return database.db.transaction().execute(async (transaction) => {
-    await sql`select pg_advisory_xact_lock(7265748)`.execute(transaction);
+    await sql`select pg_advisory_xact_lock(${locks.firstStart})`.execute(transaction);
     const existing = await transaction.selectFrom('organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) {
       if (config.PARLEY_OPERATOR_KEY !== undefined) await storeOperatorKey(transaction, config.PARLEY_OPERATOR_KEY);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { CryptoKey, JWK } from 'jose';
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
+import { locks } from '../database/locks.ts';
 import type { SecretBox } from './secret-box.ts';
 
 interface StoredKey {
@@ -137,7 +138,7 @@ async function keyFrom(jwk: JWK): Promise<CryptoKey> {
 
 /** Inside a transaction this also waits for another process that writes them. */
 async function readStored(db: Db): Promise<StoredKey[]> {
-  if (db.isTransaction) await sql`select pg_advisory_xact_lock(7265749)`.execute(db);
+  if (db.isTransaction) await sql`select pg_advisory_xact_lock(${locks.signingKeys})`.execute(db);
   const { rows } = await sql<{ value: { keys: StoredKey[] } }>`select value from installation where key = 'signing_keys'`.execute(db);
   return rows[0]?.value.keys ?? [];
 }

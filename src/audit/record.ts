@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { locks } from '../database/locks.ts';
 
 export type AuditAction =
   | `api_key.${'created' | 'revoked'}`
@@ -56,7 +57,7 @@ export const firstHash = '0'.repeat(64);
 /** Adds an event to the org's chain, in the transaction of the change it records. */
 export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEntry): Promise<void> {
   // One writer per org at a time, held until commit: two changes cannot both follow the same row.
-  await sql`select pg_advisory_xact_lock(7265747, ${actor.orgId})`.execute(transaction);
+  await sql`select pg_advisory_xact_lock(${locks.auditChain}, ${actor.orgId})`.execute(transaction);
   const previous = await transaction
     .selectFrom('audit_events')
     .select('hash')

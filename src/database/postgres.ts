@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
+import { locks } from './locks.ts';
 import { createListener } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
 
@@ -16,7 +17,6 @@ const silenceMs = 30_000;
 const hotMs = 10_000;
 /** A process that was halted inside a transaction must not keep the others from its rows. */
 const halted = "set idle_in_transaction_session_timeout = '10s'";
-const migrationLock = 7_265_746;
 
 export async function openPostgres(url: string, poolSize: number): Promise<Database> {
   const pool = openPool(url, {
@@ -40,7 +40,7 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
     async exclusively(work) {
       const patient = openPool(url, { max: 1 });
       try {
-        await patient.query(`select pg_advisory_lock(${migrationLock})`);
+        await patient.query(`select pg_advisory_lock(${locks.migration})`);
         // Closing the connection gives the lock back.
         await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool: patient }) }), async (text) => {
           await patient.query(text);

@@ -66,10 +66,8 @@ export async function checkDestination(input: string | URL, policy: DestinationP
   const deadline = AbortSignal.timeout(resolveTimeoutMs);
   const expired = new Promise<[]>((settle) => deadline.addEventListener('abort', () => settle([]), { once: true }));
   const addresses = await Promise.race([(policy.resolve ?? resolveHost)(host).catch(() => []), expired]);
-  for (const { address } of addresses) {
-    const reason = refusedAddress(address, policy);
-    if (reason !== undefined) throw refusal(url.host, reason, policy);
-  }
+  const refused = refusalOfAny(url.host, addresses, policy);
+  if (refused !== undefined) throw refused;
 }
 
 /** With the first request: a server that has sent none goes without the 8 MiB of what sends them. */
@@ -85,7 +83,7 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
   const checkedLookup: LookupFunction = (hostname, options, callback) => {
     resolve(hostOf(hostname)).then(
       (addresses) => {
-        const error = refusalOf(hostname, addresses);
+        const error = refusalOfAny(hostname, addresses, policy);
         const [first] = addresses;
         if (error !== undefined || first === undefined) return callback(error ?? new Error(`${hostname} has no address`), '', 0);
         if (options.all === true) return callback(null, addresses);
@@ -94,14 +92,6 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
       (error) => callback(error, '', 0),
     );
   };
-
-  function refusalOf(hostname: string, addresses: { address: string }[]): ServiceError | undefined {
-    for (const { address } of addresses) {
-      const reason = refusedAddress(address, policy);
-      if (reason !== undefined) return refusal(hostname, reason, policy);
-    }
-    return undefined;
-  }
 
   const open = undici.buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout: connectTimeoutMs });
   const connect: buildConnector.connector = (options, callback) => {
@@ -116,6 +106,15 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {
   const reason = isExempt ? refusedForm(url) : refusedUrl(url, policy);
   if (reason !== undefined) throw refusal(url.host, reason, policy);
+}
+
+/** A name is refused when one of its addresses is: the connection could go to any of them. */
+function refusalOfAny(host: string, addresses: readonly { address: string }[], policy: DestinationPolicy): ServiceError | undefined {
+  for (const { address } of addresses) {
+    const reason = refusedAddress(address, policy);
+    if (reason !== undefined) return refusal(host, reason, policy);
+  }
+  return undefined;
 }
 
 function refusal(host: string, reason: string, policy: DestinationPolicy): ServiceError {

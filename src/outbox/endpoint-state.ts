@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { type Actor, recordAudit } from '../audit/record.ts';
+import type { Actor } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
-import { endpointFrom, type WebhookEndpoint } from './endpoints.ts';
+import { auditEndpoint, endpointFrom, type WebhookEndpoint } from './endpoints.ts';
 
 /** Lets deliveries go again: those that waited at once, by the schedule they were on. Enabling an enabled one only forgets its failures. */
 export async function enableEndpoint(transaction: Db, actor: Actor, id: number): Promise<WebhookEndpoint | undefined> {
@@ -16,7 +16,7 @@ export async function enableEndpoint(transaction: Db, actor: Actor, id: number):
   if (before.enabled) return endpointFrom(row);
   await sql`update deliveries set due_at = coalesce(next_attempt_at, ${actor.at})
     where endpoint_id = ${id} and state = 'pending' and due_at is null`.execute(transaction);
-  await record(transaction, actor, 'enabled', id, { name: row.name });
+  await auditEndpoint(transaction, actor, 'enabled', id, { name: row.name });
   return endpointFrom(row);
 }
 
@@ -33,7 +33,7 @@ export async function disableEndpoint(transaction: Db, actor: Actor, id: number,
     .executeTakeFirstOrThrow();
   await sql`update deliveries set due_at = null
     where endpoint_id = ${id} and state = 'pending' and claimed_by is null and not is_test and not resend_requested`.execute(transaction);
-  await record(transaction, actor, 'disabled', id, { name: row.name, reason });
+  await auditEndpoint(transaction, actor, 'disabled', id, { name: row.name, reason });
   return endpointFrom(row);
 }
 
@@ -46,14 +46,4 @@ function lockEndpoint(transaction: Db, orgId: number, id: number) {
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();
-}
-
-async function record(
-  transaction: Db,
-  actor: Actor,
-  verb: 'enabled' | 'disabled',
-  id: number,
-  metadata: Record<string, unknown>,
-): Promise<void> {
-  await recordAudit(transaction, actor, { action: `webhook_endpoint.${verb}`, subjectType: 'webhook_endpoint', subjectId: id, metadata });
 }

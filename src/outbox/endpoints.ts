@@ -56,7 +56,7 @@ export async function createEndpoint(
     })
     .returningAll()
     .executeTakeFirstOrThrow();
-  await audit(transaction, actor, 'created', row.id, { name: row.name, url: row.url, event_types: row.event_types });
+  await auditEndpoint(transaction, actor, 'created', row.id, { name: row.name, url: row.url, event_types: row.event_types });
   return { endpoint: endpointFrom(row), secret };
 }
 
@@ -90,7 +90,7 @@ export async function updateEndpoint(
     .executeTakeFirst();
   if (row === undefined) return undefined;
   const changed = { ...changes, ...(changes.event_types === undefined ? {} : { event_types: row.event_types }) };
-  await audit(transaction, actor, 'updated', id, { changes: changed });
+  await auditEndpoint(transaction, actor, 'updated', id, { changes: changed });
   return endpointFrom(row);
 }
 
@@ -103,7 +103,7 @@ export async function deleteEndpoint(transaction: Db, actor: Actor, id: number):
     .returning(['name', 'url'])
     .executeTakeFirst();
   if (row === undefined) return false;
-  await audit(transaction, actor, 'deleted', id, { name: row.name, url: row.url });
+  await auditEndpoint(transaction, actor, 'deleted', id, { name: row.name, url: row.url });
   return true;
 }
 
@@ -130,7 +130,7 @@ export async function rotateSecret(
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  await audit(transaction, actor, 'secret_rotated', id, { name: row.name });
+  await auditEndpoint(transaction, actor, 'secret_rotated', id, { name: row.name });
   return { endpoint: endpointFrom(row), secret };
 }
 
@@ -155,10 +155,10 @@ function uniqueTypes(types: readonly string[]): string[] {
   return [...new Set(types)];
 }
 
-async function audit(
+export async function auditEndpoint(
   transaction: Db,
   actor: Actor,
-  verb: 'created' | 'updated' | 'deleted' | 'secret_rotated',
+  verb: 'created' | 'updated' | 'deleted' | 'enabled' | 'disabled' | 'secret_rotated',
   id: number,
   metadata: Record<string, unknown>,
 ): Promise<void> {

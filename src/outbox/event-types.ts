@@ -34,6 +34,8 @@ const examples = {
   'api_key.revoked': { id: 1, prefix: 'svc_live_abcdef', name: 'Backend' },
 } as const satisfies Record<string, Record<string, unknown>>;
 
+export type EventType = keyof typeof examples;
+
 export const eventTypes: readonly string[] = Object.keys(examples);
 
 const exampleOf: ReadonlyMap<string, Record<string, unknown>> = new Map(Object.entries(examples));

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { uuidList } from '../database/id-list.ts';
 import { laneOfEndpoint, type WebhookEvent, webhookBody } from './payload.ts';
 
 /** More events than this are taken in several transactions. */
@@ -36,10 +37,8 @@ export async function fanOut(db: Db, now: Date): Promise<number> {
         .map((endpoint) => newDelivery(event.id, endpoint, { type: event.type, createdAt: event.created_at, data: event.data })),
     );
     await insertDeliveries(transaction, fresh, now);
-    await sql`update webhook_events set fanned_out = true
-      where id in (select value::uuid from json_array_elements_text(${JSON.stringify(events.map((event) => event.id))}::json) value)`.execute(
-      transaction,
-    );
+    const taken = uuidList(events.map((event) => event.id));
+    await sql`update webhook_events set fanned_out = true where id in ${taken}`.execute(transaction);
     return events.length;
   });
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { uuidList } from '../database/id-list.ts';
 import { longestWaitsMs } from './schedule.ts';
 
 /** A delivery that this process holds, with what it takes to send it. */
@@ -86,10 +87,7 @@ export async function claimDeliveries(
 
 /** While an attempt runs its delivery stays ours; a process that falls silent loses it when the lease ends. */
 export async function renewClaims(db: Db, processId: string, leaseUntil: Date, ids: readonly string[]): Promise<void> {
-  await sql`update deliveries set due_at = ${leaseUntil}
-    where claimed_by = ${processId} and id in (select value::uuid from json_array_elements_text(${JSON.stringify(ids)}::json) value)`.execute(
-    db,
-  );
+  await sql`update deliveries set due_at = ${leaseUntil} where claimed_by = ${processId} and id in ${uuidList(ids)}`.execute(db);
 }
 
 /**

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { uuidList } from '../database/id-list.ts';
 import { notifyCouriers } from './deliveries.ts';
 import { insertDeliveries, newDelivery, wants } from './fan-out.ts';
 
@@ -24,6 +25,7 @@ export async function recoverRange(
     .where('id', '=', endpointId)
     .executeTakeFirst();
   if (endpoint === undefined) return undefined;
+  const receiver = { ...endpoint, slug: organization.slug };
   let recovered = 0;
   // In pages, each with a transaction of its own: a wide range holds nobody up.
   for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
@@ -33,23 +35,9 @@ export async function recoverRange(
       order by id limit ${page}`.execute(db);
     const wanted = rows.filter((row) => wants(endpoint.event_types, row.type));
     recovered += await db.transaction().execute(async (transaction) => {
-      const revived = await revive(
-        transaction,
-        endpoint,
-        wanted.map((row) => row.id),
-        now,
-      );
-      const fresh = wanted.map((row) =>
-        newDelivery(
-          row.id,
-          { ...endpoint, slug: organization.slug },
-          {
-            type: row.type,
-            createdAt: row.created_at,
-            data: row.data,
-          },
-        ),
-      );
+      const ids = wanted.map((event) => event.id);
+      const revived = await revive(transaction, endpoint, ids, now);
+      const fresh = wanted.map(({ id, type, data, created_at: createdAt }) => newDelivery(id, receiver, { type, createdAt, data }));
       const added = await insertDeliveries(transaction, fresh, now, endpoint.enabled);
       await notifyCouriers(transaction);
       return revived + added;
@@ -65,7 +53,7 @@ async function revive(transaction: Db, endpoint: { id: number; enabled: boolean 
     update deliveries set state = 'pending', attempt_count = 0, next_attempt_at = ${now},
       due_at = case when ${endpoint.enabled} then ${now}::timestamptz end
     where endpoint_id = ${endpoint.id} and state = 'failed' and claimed_by is null
-      and event_id in (select value::uuid from json_array_elements_text(${JSON.stringify(eventIds)}::json) value)
+      and event_id in ${uuidList(eventIds)}
     returning id`.execute(transaction);
   return rows.length;
 }

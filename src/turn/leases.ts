@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
+import { idList } from '../database/id-list.ts';
 import type { Logger } from '../logger.ts';
 import type { Runner } from './runner.ts';
 
@@ -58,18 +59,14 @@ export async function holdLeases(
 
 async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<number> {
   const { numAffectedRows } = await sql`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
-    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id = ${holder} and state = 'running'`.execute(
-    database.db,
-  );
+    where id in ${idList(ids)} and process_id = ${holder} and state = 'running'`.execute(database.db);
   return Number(numAffectedRows ?? 0);
 }
 
 /** One that is not ours and still runs; those that have ended or paused are nobody's. */
 async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`select id from turns
-    where id in (select value from json_array_elements_text(${JSON.stringify(ids)}::json) value) and process_id <> ${holder} and state = 'running'`.execute(
-    database.db,
-  );
+    where id in ${idList(ids)} and process_id <> ${holder} and state = 'running'`.execute(database.db);
   return rows.map((row) => row.id);
 }
 
@@ -95,8 +92,8 @@ async function claim(database: Database, runner: Runner, holder: string, leaseMs
     returning id, session_id, org_id, interrupted`.execute(database.db);
   if (rows.length === 0) return;
   // Whatever was being written to these sessions is there when they have been locked; what comes later finds them claimed.
-  await sql`select 1 from sessions where id in (select value from json_array_elements_text(${JSON.stringify(rows.map((row) => row.session_id))}::json) value)
-    order by id for update`.execute(database.db);
+  const sessions = idList(rows.map((row) => row.session_id));
+  await sql`select 1 from sessions where id in ${sessions} order by id for update`.execute(database.db);
   for (const row of rows) {
     if (runner.running.has(row.id)) continue;
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], true);

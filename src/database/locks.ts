@@ -1,0 +1,10 @@
+/** The advisory locks of an installation. Each number stands for one thing, so that nobody waits for a stranger. */
+export const locks = {
+  /** One process migrates at a time. */
+  migration: 7_265_746,
+  /** Together with an org's id: one audit event follows another. */
+  auditChain: 7_265_747,
+  /** An empty database is filled once. */
+  firstStart: 7_265_748,
+  signingKeys: 7_265_749,
+} as const;
