@@ -1,6 +1,8 @@
 import type { ColumnType, Generated } from 'kysely';
-import type { PinnedTool, ReleaseConfig } from '../release-config.ts';
+import type { Role } from '../accounts/principal.ts';
+import type { PermissionMode, PinnedTool, ReleaseConfig } from '../release-config.ts';
 import type { ApprovalRequested } from '../session/events.ts';
+import type { Surface } from '../session/sessions.ts';
 import type { CreatedAt, Json, JsonWithDefault, Nullable } from './columns.ts';
 import type { DeliveriesTable, DeliveryAttemptsTable, WebhookEndpointsTable } from './outbox-tables.ts';
 
@@ -137,8 +139,6 @@ interface ReleasesTable {
   materialized_at: Nullable<Date>;
 }
 
-type Role = 'owner' | 'admin' | 'member';
-
 interface UsersTable {
   id: string;
   name: string;
@@ -211,13 +211,13 @@ interface SessionsTable {
   org_id: number;
   agent_id: number;
   release_version: number;
-  surface: string;
+  surface: Surface;
   status: ColumnType<'active' | 'stopped', 'active' | 'stopped' | undefined, 'active' | 'stopped'>;
   metadata: Json<Record<string, unknown>>;
   end_user_id: Nullable<string>;
   is_visitor: Generated<boolean>;
   instance_key: string;
-  permission_mode: Nullable<'interactive' | 'autonomous' | 'locked'>;
+  permission_mode: Nullable<PermissionMode>;
   current_agent: string;
   parent_id: Nullable<string>;
   participants: JsonWithDefault<Participant[]>;

@@ -58,14 +58,14 @@ export class Gateway {
     if (event.hops.includes(identity.name)) return event.session_id;
     await this.checkSender(event);
     const target = 'submit';
-    if (event.session_id !== undefined && (await this.session(orgId, event.session_id)) === undefined) throw notFound();
+    if (event.session_id !== undefined && (await findSession(db, orgId, event.session_id)) === undefined) throw notFound();
     const seen = await recordEvent(db, orgId, event, target, event.session_id ?? newId('ses_'));
     if (!seen.isNew && isKeyed(event) && JSON.stringify(seen.event) !== JSON.stringify(event)) throw keyReused();
     const sessionId = seen.sessionId ?? '';
     if (seen.state !== 'received') return sessionId;
     try {
       const session =
-        (await this.session(orgId, sessionId)) ??
+        (await findSession(db, orgId, sessionId)) ??
         (await openSession(db, directory, await agent(), {
           surface: 'gateway',
           sessionId,
@@ -103,7 +103,7 @@ export class Gateway {
     const elsewhere = recipientGatewayUrl === undefined ? undefined : gatewayUrl(recipientGatewayUrl);
     if (elsewhere !== undefined && elsewhere !== identity.url) return this.forward(orgId, recipientId, event, sessionId, elsewhere);
     const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId));
-    const session = targetId === undefined ? undefined : await this.session(orgId, targetId);
+    const session = targetId === undefined ? undefined : await findSession(db, orgId, targetId);
     if (session === undefined || !(await isKnownParticipant(db, directory, orgId, recipientId))) throw notFound();
     await this.note(orgId, session, event);
   }
@@ -165,10 +165,6 @@ export class Gateway {
   private async checkSender(event: GatewayEvent): Promise<void> {
     const url = event.sender_gateway_url;
     if (url !== undefined && gatewayUrl(url) !== this.parts.identity.url) await this.parts.destination.check(url);
-  }
-
-  private session(orgId: number, sessionId: string): Promise<Session | undefined> {
-    return sessionId.length > 128 ? Promise.resolve(undefined) : findSession(this.parts.database.db, orgId, sessionId);
   }
 }
 

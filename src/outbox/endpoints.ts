@@ -40,7 +40,7 @@ export async function createEndpoint(
 ): Promise<{ endpoint: WebhookEndpoint; secret: string }> {
   const { count } = await transaction
     .selectFrom('webhook_endpoints')
-    .select((eb) => eb.fn.countAll<number>().as('count'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
     .where('org_id', '=', actor.orgId)
     .executeTakeFirstOrThrow();
   if (count >= maxEndpoints) throw new ServiceError('conflict', `An organization has at most ${maxEndpoints} webhook endpoints`);
@@ -119,9 +119,9 @@ export async function rotateSecret(
   const secret = newSigningSecret();
   const row = await transaction
     .updateTable('webhook_endpoints')
-    .set((eb) => ({
+    .set(({ ref }) => ({
       secret_ciphertext: box.seal(secret, credentialContext(actor.orgId)),
-      previous_secret_ciphertext: eb.ref('secret_ciphertext'),
+      previous_secret_ciphertext: ref('secret_ciphertext'),
       previous_secret_until: new Date(actor.at.getTime() + overlapMs),
       updated_at: actor.at,
     }))

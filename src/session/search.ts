@@ -1,9 +1,12 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
+/** What a person wants to know of a session at a glance: who has to do something next, if anyone. */
+type Activity = 'running' | 'waiting' | 'idle' | 'stopped';
+
 export interface SessionSearch {
   agentId?: number;
-  state?: 'running' | 'waiting' | 'idle' | 'stopped';
+  state?: Activity;
   surface?: string;
   release?: number;
   /** A session's id, or an end user's. */
@@ -19,13 +22,13 @@ export interface FoundSession {
   release: number;
   surface: string;
   status: 'active' | 'stopped';
-  state: 'running' | 'waiting' | 'idle' | 'stopped';
+  state: Activity;
   endUserId: string | null;
   messageCount: number;
   eventCount: number;
   createdAt: Date;
   updatedAt: Date;
-  /** With every digit that the database keeps; a cursor needs them. */
+  /** The time of its last change with every digit that the database keeps; a cursor needs them. */
   position: string;
 }
 
@@ -52,6 +55,7 @@ export async function searchSessions(db: Db, orgId: number, search: SessionSearc
   return rows;
 }
 
+/** One session as the search shows it. */
 export async function findSessionRow(db: Db, orgId: number, sessionId: string): Promise<FoundSession | undefined> {
   const { rows } = await sql<FoundSession>`
     select ${columns} from sessions s join agents a on a.id = s.agent_id
@@ -71,15 +75,15 @@ export async function sessionsPerRelease(db: Db, orgId: number, agentId: number)
   return new Map(rows.map(({ version, sessions }) => [version, sessions]));
 }
 
-const state = sql`case when s.status = 'stopped' then 'stopped' when s.pending_input is not null then 'waiting'
+const activity = sql`case when s.status = 'stopped' then 'stopped' when s.pending_input is not null then 'waiting'
   when s.active_turn_id is not null then 'running' else 'idle' end`;
 
-const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surface, s.status, ${state} as state,
+const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surface, s.status, ${activity} as state,
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-/** What runs is found by its turn: there are few of those, and a session in the middle of many others has no index of its own. */
-function stateCondition(orgId: number, wanted: 'running' | 'waiting' | 'idle' | 'stopped') {
+/** The other way round of `activity`. What runs is found by its turn: few turns run, and no index tells such a session from its neighbours. */
+function stateCondition(orgId: number, wanted: Activity) {
   switch (wanted) {
     case 'running':
       return sql`s.status = 'active' and s.pending_input is null and s.active_turn_id is not null

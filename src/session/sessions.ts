@@ -1,6 +1,8 @@
-import { sql } from 'kysely';
+import type { Selectable } from 'kysely';
 import type { Db } from '../database/database.ts';
-import type { Participant, PendingInput } from '../database/schema.ts';
+import type { Participant, PendingInput, Schema } from '../database/schema.ts';
+import { isSessionId } from '../ids.ts';
+import { emitWebhook } from '../outbox/emit-webhook.ts';
 import type { PermissionMode } from '../release-config.ts';
 
 /** The head of a conversation. What it says is kept in its log. */
@@ -49,10 +51,11 @@ export type NewSession = Pick<
   | 'stored'
 >;
 
-/** Only within an org: another's session is as absent as one that never was. */
+/** Only within an org: another's session is as absent as one that never was. What cannot be an id reaches no query. */
 export async function findSession(db: Db, orgId: number, sessionId: string): Promise<Session | undefined> {
+  if (!isSessionId(sessionId)) return undefined;
   const row = await db.selectFrom('sessions').selectAll().where('id', '=', sessionId).where('org_id', '=', orgId).executeTakeFirst();
-  return row === undefined ? undefined : toSession(row);
+  return row === undefined ? undefined : sessionFrom(row);
 }
 
 /** The session of a turn, unless the response that stands for that part of it was deleted. */
@@ -66,7 +69,7 @@ export async function findSessionOfResponse(db: Db, orgId: number, turnId: strin
     .where('sessions.org_id', '=', orgId)
     .where('deleted_responses.id', 'is', null)
     .executeTakeFirst();
-  return row === undefined ? undefined : toSession(row);
+  return row === undefined ? undefined : sessionFrom(row);
 }
 
 /** The session in which an approval was asked for. */
@@ -78,12 +81,12 @@ export async function findSessionOfApproval(db: Db, orgId: number, requestId: st
     .where('approvals.request_id', '=', requestId)
     .where('sessions.org_id', '=', orgId)
     .executeTakeFirst();
-  return row === undefined ? undefined : toSession(row);
+  return row === undefined ? undefined : sessionFrom(row);
 }
 
-/** Writes the session, counts it, and reports `session.started`. Undefined when the id is taken. Run it in a transaction. */
-export async function insertSession(db: Db, session: NewSession, agentSlug: string): Promise<Session | undefined> {
-  const row = await db
+/** Writes the session, counts it, and reports `session.started`. Undefined when the id is taken. */
+export async function insertSession(transaction: Db, session: NewSession, agentSlug: string): Promise<Session | undefined> {
+  const row = await transaction
     .insertInto('sessions')
     .values({
       id: session.id,
@@ -103,14 +106,13 @@ export async function insertSession(db: Db, session: NewSession, agentSlug: stri
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  await db
-    .updateTable('agents')
-    .set((eb) => ({ session_count: eb('session_count', '+', 1) }))
-    .where('id', '=', session.agentId)
-    .execute();
-  const data = JSON.stringify({ session_id: session.id, agent: agentSlug, end_user_id: session.endUserId ?? null });
-  await sql`select emit_webhook(${session.orgId}, 'session.started', ${data}::json)`.execute(db);
-  return toSession(row);
+  await countSession(transaction, session.agentId, 1);
+  await emitWebhook(transaction, session.orgId, 'session.started', {
+    session_id: session.id,
+    agent: agentSlug,
+    end_user_id: session.endUserId ?? null,
+  });
+  return sessionFrom(row);
 }
 
 export async function reactivateSession(db: Db, orgId: number, sessionId: string): Promise<void> {
@@ -125,23 +127,19 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
 
 /** Forgets a conversation and all it said: for callers who asked that it not be stored. */
 export async function dropSession(db: Db, orgId: number, sessionId: string): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    const gone = await trx
+  await db.transaction().execute(async (transaction) => {
+    const gone = await transaction
       .deleteFrom('sessions')
       .where('id', '=', sessionId)
       .where('org_id', '=', orgId)
       .returning('agent_id')
       .executeTakeFirst();
     if (gone === undefined) return;
-    await trx.deleteFrom('events').where('session_id', '=', sessionId).execute();
-    await trx.deleteFrom('turns').where('session_id', '=', sessionId).execute();
-    await trx.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
-    await trx.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
-    await trx
-      .updateTable('agents')
-      .set((eb) => ({ session_count: eb('session_count', '-', 1) }))
-      .where('id', '=', gone.agent_id)
-      .execute();
+    await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
+    await transaction.deleteFrom('turns').where('session_id', '=', sessionId).execute();
+    await transaction.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
+    await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
+    await countSession(transaction, gone.agent_id, -1);
   });
 }
 
@@ -157,79 +155,22 @@ export async function dropLeftovers(db: Db): Promise<void> {
   for (const row of rows) await dropSession(db, row.org_id, row.id);
 }
 
-export interface SessionFilter {
-  agentId: number;
-  endUserId?: string;
-  isVisitor?: boolean;
-  activeSince?: Date;
-}
-
-/** Newest activity first. Reads by index: its cost grows with the page, not with what is stored. */
-export async function listSessions(db: Db, orgId: number, filter: SessionFilter, offset: number, limit: number): Promise<Session[]> {
-  const rows = await filtered(db, orgId, filter)
-    .selectAll()
-    .orderBy('updated_at', 'desc')
-    .orderBy('id', 'desc')
-    .offset(offset)
-    .limit(limit)
+/** The agent counts its sessions, so that a listing need not. */
+async function countSession(transaction: Db, agentId: number, by: 1 | -1): Promise<void> {
+  await transaction
+    .updateTable('agents')
+    .set(({ eb }) => ({ session_count: eb('session_count', '+', by) }))
+    .where('id', '=', agentId)
     .execute();
-  return rows.map(toSession);
 }
 
-/** Every session that the filter lets through, newest activity first, in pages: its memory is that of a page. */
-export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter, page = 500): AsyncGenerator<Session[]> {
-  // As text, because a date is read to the millisecond and stored to the microsecond.
-  const position = sql<string>`updated_at::text`.as('position');
-  let last: { position: string; id: string } | undefined;
-  for (;;) {
-    const ended = last;
-    let query = filtered(db, orgId, filter).selectAll().select(position).orderBy('updated_at', 'desc').orderBy('id', 'desc').limit(page);
-    if (ended !== undefined) query = query.where(sql<boolean>`(updated_at, id) < (${ended.position}::timestamptz, ${ended.id})`);
-    const rows = await query.execute();
-    if (rows.length > 0) yield rows.map(toSession);
-    if (rows.length < page) return;
-    last = rows.at(-1);
-  }
-}
-
-/** The agent's own counter answers for all of its sessions; a filter is counted. */
-export async function countSessions(db: Db, orgId: number, filter: SessionFilter): Promise<number> {
-  if (filter.activeSince === undefined && filter.endUserId === undefined) {
-    const agent = await db
-      .selectFrom('agents')
-      .select('session_count')
-      .where('id', '=', filter.agentId)
-      .where('org_id', '=', orgId)
-      .executeTakeFirst();
-    return agent?.session_count ?? 0;
-  }
-  const { count } = await filtered(db, orgId, filter)
-    .select((eb) => eb.fn.countAll<number>().as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
-}
-
-function filtered(db: Db, orgId: number, filter: SessionFilter) {
-  let query = db.selectFrom('sessions').where('org_id', '=', orgId).where('agent_id', '=', filter.agentId);
-  if (filter.endUserId !== undefined) query = query.where('end_user_id', '=', filter.endUserId);
-  if (filter.isVisitor !== undefined) query = query.where('is_visitor', '=', filter.isVisitor);
-  if (filter.activeSince !== undefined) query = query.where('updated_at', '>=', filter.activeSince);
-  return query;
-}
-
-type SessionRow = Awaited<ReturnType<typeof selectRow>>;
-
-function selectRow(db: Db) {
-  return db.selectFrom('sessions').selectAll().executeTakeFirstOrThrow();
-}
-
-function toSession(row: SessionRow): Session {
+export function sessionFrom(row: Selectable<Schema['sessions']>): Session {
   return {
     id: row.id,
     orgId: row.org_id,
     agentId: row.agent_id,
     releaseVersion: row.release_version,
-    surface: row.surface as Surface,
+    surface: row.surface,
     status: row.status,
     metadata: row.metadata,
     endUserId: row.end_user_id ?? undefined,

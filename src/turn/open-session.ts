@@ -56,7 +56,7 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
     currentAgent: release.config.main,
     stored: request.stored ?? true,
   };
-  const session = await db.transaction().execute((trx) => insertSession(trx, fresh, agent.slug));
+  const session = await db.transaction().execute((transaction) => insertSession(transaction, fresh, agent.slug));
   if (session !== undefined) return session;
   // Taken in between, or by another org: the latter must look like any other session that is not there.
   const winner = await resumeSession(db, agent.orgId, id, wantedAgent);

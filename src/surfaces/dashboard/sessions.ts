@@ -37,8 +37,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   server.get('/dashboard/api/sessions/:session_id', { config, onRequest, schema: { hide: true } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
     const id = pathParameter(request, 'session_id');
-    const known = id.length <= 128;
-    const [row, session] = known ? await Promise.all([findSessionRow(db, orgId, id), findSession(db, orgId, id)]) : [];
+    const [row, session] = await Promise.all([findSessionRow(db, orgId, id), findSession(db, orgId, id)]);
     if (row === undefined || session === undefined) throw notFound();
     const { currentAgent, permissionMode, metadata, instanceKey } = session;
     return {

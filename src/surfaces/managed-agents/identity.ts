@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Principal } from '../../accounts/principal.ts';
 import { notFound, ServiceError } from '../../errors.ts';
-import type { Session, SessionFilter } from '../../session/sessions.ts';
+import type { SessionFilter } from '../../session/list-sessions.ts';
+import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/authenticate.ts';
 
 /** Whose sessions a listing shows: a verified end user's own, a visitor's by its id, and to an API key any. */

@@ -1,7 +1,7 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { countSessions, listSessions } from '../../session/sessions.ts';
+import { countSessions, listSessions } from '../../session/list-sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';

@@ -61,7 +61,7 @@ export function scopesOf(principal: Principal): ReadonlySet<string> {
 /** The session that the path names, if the caller may see it: of its org, below its agent, and for a token of its end user. */
 export async function visibleSession(context: Context, request: FastifyRequest, sessionId: string): Promise<Session> {
   const { organization } = principalOf(request);
-  return visible(request, sessionId.length > 128 ? undefined : await findSession(context.database.db, organization.id, sessionId));
+  return visible(request, await findSession(context.database.db, organization.id, sessionId));
 }
 
 /** The session, if it is there and the caller may see it; otherwise the one 404. */
@@ -75,7 +75,7 @@ export function visible(request: FastifyRequest, session: Session | undefined): 
 /** The same question for a turn, answered from memory: what it asks of a session never changes while it lives. */
 export async function assertSessionVisible(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
   const principal = principalOf(request);
-  const setting = sessionId.length > 128 ? undefined : await context.settings.of(principal.organization.id, sessionId);
+  const setting = await context.settings.of(principal.organization.id, sessionId);
   if (setting === undefined || (request.agent !== undefined && setting.agentId !== request.agent.id)) throw notFound();
   if (principal.type === 'token' && !isOwn(principal, setting)) throw notFound();
 }

@@ -104,7 +104,7 @@ test('a list longer than a page is whole and in order', async () => {
     org_id: template.org_id,
     agent_id: template.agent_id,
     release_version: template.release_version,
-    surface: 'managed',
+    surface: 'managed' as const,
     metadata: '{}',
     end_user_id: 'many',
     instance_key: 'x',

@@ -60,7 +60,9 @@ function createCourier(clock: CourierParts['clock'], more: Partial<CourierParts>
 
 async function newEndpoint(url: string): Promise<number> {
   const actor = { orgId: organization.id, at: new Date() };
-  const created = await db.transaction().execute((trx) => createEndpoint(trx, secrets, actor, { name: 'Hooks', url, eventTypes: [] }));
+  const created = await db
+    .transaction()
+    .execute((transaction) => createEndpoint(transaction, secrets, actor, { name: 'Hooks', url, eventTypes: [] }));
   return created.endpoint.id;
 }
 

@@ -1,0 +1,63 @@
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+import { type Session, sessionFrom } from './sessions.ts';
+
+export interface SessionFilter {
+  agentId: number;
+  endUserId?: string;
+  /** Whether that end user is a browser's own claim; both kinds without it. */
+  isVisitor?: boolean;
+  activeSince?: Date;
+}
+
+/** Newest activity first. Reads by index: its cost grows with the page, not with what is stored. */
+export async function listSessions(db: Db, orgId: number, filter: SessionFilter, offset: number, limit: number): Promise<Session[]> {
+  const rows = await filtered(db, orgId, filter)
+    .selectAll()
+    .orderBy('updated_at', 'desc')
+    .orderBy('id', 'desc')
+    .offset(offset)
+    .limit(limit)
+    .execute();
+  return rows.map(sessionFrom);
+}
+
+/** Every session that the filter lets through, newest activity first, in pages: its memory is that of a page. */
+export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter, page = 500): AsyncGenerator<Session[]> {
+  // As text, because a date is read to the millisecond and stored to the microsecond.
+  const position = sql<string>`updated_at::text`.as('position');
+  let last: { position: string; id: string } | undefined;
+  for (;;) {
+    let query = filtered(db, orgId, filter).selectAll().select(position).orderBy('updated_at', 'desc').orderBy('id', 'desc').limit(page);
+    if (last !== undefined) query = query.where(sql<boolean>`(updated_at, id) < (${last.position}::timestamptz, ${last.id})`);
+    const rows = await query.execute();
+    if (rows.length > 0) yield rows.map(sessionFrom);
+    if (rows.length < page) return;
+    last = rows.at(-1);
+  }
+}
+
+/** The agent's own counter answers for all of its sessions; a filter is counted. */
+export async function countSessions(db: Db, orgId: number, filter: SessionFilter): Promise<number> {
+  if (filter.activeSince === undefined && filter.endUserId === undefined) {
+    const agent = await db
+      .selectFrom('agents')
+      .select('session_count')
+      .where('id', '=', filter.agentId)
+      .where('org_id', '=', orgId)
+      .executeTakeFirst();
+    return agent?.session_count ?? 0;
+  }
+  const { count } = await filtered(db, orgId, filter)
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+function filtered(db: Db, orgId: number, filter: SessionFilter) {
+  let query = db.selectFrom('sessions').where('org_id', '=', orgId).where('agent_id', '=', filter.agentId);
+  if (filter.endUserId !== undefined) query = query.where('end_user_id', '=', filter.endUserId);
+  if (filter.isVisitor !== undefined) query = query.where('is_visitor', '=', filter.isVisitor);
+  if (filter.activeSince !== undefined) query = query.where('updated_at', '>=', filter.activeSince);
+  return query;
+}
