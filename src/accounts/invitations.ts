@@ -1,12 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 import { hashOfSecret } from './api-keys.ts';
-import { findMember, type Member } from './members.ts';
-import { hashPassword, isPasswordOf } from './passwords.ts';
 import type { Role } from './principal.ts';
 
 export interface Invitation {
@@ -58,7 +56,7 @@ export async function listInvitations(
   now: Date,
   page: { limit: number; before: number | undefined },
 ): Promise<Invitation[]> {
-  let query = selectOpen(db, now).where('org_id', '=', orgId).orderBy('id', 'desc').limit(page.limit);
+  let query = selectOpenInvitations(db, now).where('org_id', '=', orgId).orderBy('id', 'desc').limit(page.limit);
   if (page.before !== undefined) query = query.where('id', '<', page.before);
   return (await query.execute()).map(invitationFrom);
 }
@@ -84,91 +82,6 @@ export async function withdrawInvitation(transaction: Db, actor: Actor, id: numb
   return true;
 }
 
-/** What joining needs, made ready outside of any transaction: password hashes take tens of milliseconds on purpose. */
-export interface Acceptance {
-  orgId: number;
-  tokenHash: string;
-  email: string;
-  account: { existing: string } | { name: string; passwordHash: string };
-}
-
-/**
- * Undefined when the token was used, withdrawn, has expired or never was. Someone who has an account already proves it
- * with its password, and keeps it. `email` is needed only where the invitation names none.
- */
-export async function prepareAcceptance(
-  db: Db,
-  now: Date,
-  input: { token: string; email: string | undefined; name: string; password: string },
-): Promise<Acceptance | undefined> {
-  if (!/^inv_[A-Za-z0-9_-]{32}$/.test(input.token)) return undefined;
-  const tokenHash = hashOfSecret(input.token);
-  const row = await selectOpen(db, now).where('token_hash', '=', tokenHash).executeTakeFirst();
-  if (row === undefined) return undefined;
-  const email = row.email ?? input.email?.toLowerCase();
-  if (email === undefined) throw new ServiceError('invalid', 'email: is required, since this invitation names none');
-  const existing = await existingUser(db, email, input.password);
-  const account = existing === undefined ? { name: input.name, passwordHash: await hashPassword(input.password) } : { existing };
-  return { orgId: row.org_id, tokenHash, email, account };
-}
-
-/** Joins the org, once. Throws not-found when the invitation was taken or withdrawn meanwhile. */
-export async function acceptInvitation(transaction: Db, actor: Actor, acceptance: Acceptance): Promise<Member> {
-  const { email, account } = acceptance;
-  const row = await selectOpen(transaction, actor.at)
-    .where('org_id', '=', actor.orgId)
-    .where('token_hash', '=', acceptance.tokenHash)
-    .forUpdate()
-    .executeTakeFirst();
-  if (row === undefined) throw notFound();
-  const userId = 'existing' in account ? account.existing : await createUser(transaction, actor, { email, ...account });
-  const joined = await transaction
-    .insertInto('members')
-    .values({ org_id: actor.orgId, user_id: userId, role: row.role, created_at: actor.at })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('user_id')
-    .executeTakeFirst();
-  if (joined === undefined) throw new ServiceError('conflict', `${email} is a member already`);
-  await transaction.updateTable('invitations').set({ accepted_at: actor.at }).where('id', '=', row.id).execute();
-  await recordAudit(
-    transaction,
-    { ...actor, email, userId },
-    { action: 'member.joined', subjectType: 'member', subjectId: userId, metadata: { email, role: row.role } },
-  );
-  const member = await findMember(transaction, actor.orgId, userId);
-  if (member === undefined) throw new Error('the member that was just added is missing');
-  return member;
-}
-
-async function existingUser(db: Db, email: string, password: string): Promise<string | undefined> {
-  const account = await db
-    .selectFrom('users')
-    .leftJoin('user_accounts', (join) => join.onRef('user_accounts.user_id', '=', 'users.id').on('provider_id', '=', 'credential'))
-    .select(['users.id', 'user_accounts.password'])
-    .where('users.email', '=', email)
-    .executeTakeFirst();
-  if (account === undefined) return undefined;
-  if (account.password !== null && (await isPasswordOf(account.password, password))) return account.id;
-  throw new ServiceError('forbidden', `${email} has an account already: give its password`);
-}
-
-async function createUser(transaction: Db, actor: Actor, input: { email: string; name: string; passwordHash: string }): Promise<string> {
-  const id = randomUUID();
-  const times = { created_at: actor.at, updated_at: actor.at };
-  const user = await transaction
-    .insertInto('users')
-    .values({ id, email: input.email, name: input.name, email_verified: true, ...times })
-    .onConflict((conflict) => conflict.column('email').doNothing())
-    .returning('id')
-    .executeTakeFirst();
-  if (user === undefined) throw new ServiceError('conflict', `${input.email} has just joined: try again with its password`);
-  await transaction
-    .insertInto('user_accounts')
-    .values({ id: randomUUID(), user_id: id, account_id: id, provider_id: 'credential', password: input.passwordHash, ...times })
-    .execute();
-  return id;
-}
-
 async function isMember(transaction: Db, orgId: number, email: string): Promise<boolean> {
   const member = await transaction
     .selectFrom('members')
@@ -180,7 +93,8 @@ async function isMember(transaction: Db, orgId: number, email: string): Promise<
   return member !== undefined;
 }
 
-function selectOpen(db: Db, now: Date) {
+/** Those that can still be accepted. */
+export function selectOpenInvitations(db: Db, now: Date) {
   return db
     .selectFrom('invitations')
     .selectAll()

@@ -1,11 +1,5 @@
-import {
-  acceptInvitation,
-  type Invitation,
-  invite,
-  listInvitations,
-  prepareAcceptance,
-  withdrawInvitation,
-} from '../../accounts/invitations.ts';
+import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
+import { type Invitation, invite, listInvitations, withdrawInvitation } from '../../accounts/invitations.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';

@@ -1,4 +1,5 @@
-import { changeOrganization, type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-changes.ts';
+import { changeOrganization } from '../../accounts/organization-changes.ts';
+import { type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-settings.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { answered } from '../shared/answers.ts';

@@ -2,15 +2,10 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { createApiKey } from '../../accounts/api-keys.ts';
 import { changeBudget, readBudget } from '../../accounts/budgets.ts';
 import { invite } from '../../accounts/invitations.ts';
+import { addInvoice } from '../../accounts/invoices.ts';
 import { isOperatorKey } from '../../accounts/operator-key.ts';
-import {
-  addInvoice,
-  changeStatus,
-  changeSubscription,
-  listOrganizationSettings,
-  type OrganizationSettings,
-  readOrganizationSettings,
-} from '../../accounts/organization-changes.ts';
+import { changeStatus, changeSubscription } from '../../accounts/organization-changes.ts';
+import { listOrganizationSettings, type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-settings.ts';
 import { createOrganization } from '../../accounts/organizations.ts';
 import type { Organization } from '../../accounts/principal.ts';
 import { allScopes } from '../../accounts/scopes.ts';

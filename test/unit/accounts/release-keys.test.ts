@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { pinRelease, type Upstreams } from '../../../src/accounts/materialize.ts';
+import { pinRelease, type Upstreams } from '../../../src/accounts/pin-release.ts';
 import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
 
 function upstreams(has: { own: boolean; operator: boolean }): Upstreams {

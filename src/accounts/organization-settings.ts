@@ -1,0 +1,64 @@
+import type { Selectable } from 'kysely';
+import type { Db } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+
+/** An org with everything that it, or the operator, may see and set. */
+export interface OrganizationSettings {
+  id: number;
+  slug: string;
+  name: string;
+  status: 'active' | 'suspended';
+  defaultAgent: string | undefined;
+  transcriptsAccess: boolean;
+  alertThresholds: number[];
+  subscription: Subscription | undefined;
+  createdAt: Date;
+  updatedAt: Date;
+}
+
+export interface Subscription {
+  plan: string;
+  status: 'active' | 'past_due' | 'canceled';
+}
+
+export async function readOrganizationSettings(db: Db, orgId: number): Promise<OrganizationSettings> {
+  const row = await selectSettings(db).where('organizations.id', '=', orgId).executeTakeFirstOrThrow();
+  return settingsFrom(row);
+}
+
+/** In the order of their making. `after`: the id that the page before ended with. */
+export async function listOrganizationSettings(
+  db: Db,
+  page: { limit: number; after: number | undefined },
+): Promise<OrganizationSettings[]> {
+  const rows = await selectSettings(db)
+    .where('organizations.id', '>', page.after ?? 0)
+    .orderBy('organizations.id')
+    .limit(page.limit)
+    .execute();
+  return rows.map(settingsFrom);
+}
+
+function selectSettings(db: Db) {
+  return db
+    .selectFrom('organizations')
+    .leftJoin('agents', (join) => join.onRef('agents.id', '=', 'organizations.default_agent_id').on('agents.deleted_at', 'is', null))
+    .selectAll('organizations')
+    .select('agents.slug as default_agent');
+}
+
+function settingsFrom(row: Selectable<Schema['organizations']> & { default_agent: string | null }): OrganizationSettings {
+  const { subscription_plan: plan, subscription_status: status } = row;
+  return {
+    id: row.id,
+    slug: row.slug,
+    name: row.name,
+    status: row.status,
+    defaultAgent: row.default_agent ?? undefined,
+    transcriptsAccess: row.transcripts_access,
+    alertThresholds: row.alert_thresholds,
+    subscription: plan === null || status === null ? undefined : { plan, status },
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
