@@ -53,19 +53,16 @@ export async function listAgents(db: Db, orgId: number, page: { limit: number; a
   return (await query.orderBy('id').limit(page.limit).execute()).map(agentFrom);
 }
 
+/** What is undefined stays as it is. */
 export async function updateAgent(
   transaction: Db,
   actor: Actor,
   agentId: number,
-  changes: { name?: string; description?: string; isDefault?: boolean },
+  changes: { name: string | undefined; description: string | undefined; isDefault: boolean | undefined },
 ): Promise<Agent | undefined> {
   const row = await transaction
     .updateTable('agents')
-    .set({
-      ...(changes.name === undefined ? {} : { name: changes.name }),
-      ...(changes.description === undefined ? {} : { description: changes.description }),
-      updated_at: actor.at,
-    })
+    .set({ name: changes.name, description: changes.description, updated_at: actor.at })
     .where('org_id', '=', actor.orgId)
     .where('id', '=', agentId)
     .where('deleted_at', 'is', null)

@@ -20,10 +20,11 @@ export interface Budget {
   updatedAt: Date;
 }
 
+/** null lifts a cap; what is undefined stays as it is. */
 export interface BudgetChanges {
-  creditsMicros?: number | null;
-  totalTokensCap?: number | null;
-  instanceSpendCapMicros?: number | null;
+  creditsMicros?: number | null | undefined;
+  totalTokensCap?: number | null | undefined;
+  instanceSpendCapMicros?: number | null | undefined;
 }
 
 export async function readBudget(db: Db, orgId: number): Promise<Budget> {
@@ -61,9 +62,11 @@ export async function changeBudget(transaction: Db, actor: Actor, changes: Budge
   const after = await transaction
     .updateTable('budgets')
     .set({
-      ...(creditsMicros === undefined ? {} : { credits_micros: creditsMicros, credits_spent_micros: 0 }),
-      ...(totalTokensCap === undefined ? {} : { total_tokens_cap: totalTokensCap }),
-      ...(instanceSpendCapMicros === undefined ? {} : { instance_spend_cap_micros: instanceSpendCapMicros }),
+      credits_micros: creditsMicros,
+      // Credits are counted from when they were last set.
+      credits_spent_micros: creditsMicros === undefined ? undefined : 0,
+      total_tokens_cap: totalTokensCap,
+      instance_spend_cap_micros: instanceSpendCapMicros,
       threshold_fired: 0,
       updated_at: actor.at,
     })

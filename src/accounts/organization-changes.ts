@@ -4,20 +4,24 @@ import { ServiceError } from '../errors.ts';
 import { emitWebhook } from '../outbox/emit-webhook.ts';
 import type { Subscription } from './organization-settings.ts';
 
-/** What the org itself may change. The default agent is named by its slug; null leaves the org without one. */
-export async function changeOrganization(
-  transaction: Db,
-  actor: Actor,
-  changes: { name?: string; transcriptsAccess?: boolean; defaultAgent?: string | null; alertThresholds?: number[] },
-): Promise<void> {
+interface OrganizationChanges {
+  name: string | undefined;
+  transcriptsAccess: boolean | undefined;
+  /** A slug; null leaves the org without one. */
+  defaultAgent: string | null | undefined;
+  alertThresholds: number[] | undefined;
+}
+
+/** What the org itself may change; what is undefined stays as it is. */
+export async function changeOrganization(transaction: Db, actor: Actor, changes: OrganizationChanges): Promise<void> {
   const { name, transcriptsAccess, defaultAgent, alertThresholds } = changes;
   await transaction
     .updateTable('organizations')
     .set({
-      ...(name === undefined ? {} : { name }),
-      ...(transcriptsAccess === undefined ? {} : { transcripts_access: transcriptsAccess }),
-      ...(alertThresholds === undefined ? {} : { alert_thresholds: JSON.stringify(alertThresholds) }),
-      ...(defaultAgent === undefined ? {} : { default_agent_id: await agentIdOf(transaction, actor.orgId, defaultAgent) }),
+      name,
+      transcripts_access: transcriptsAccess,
+      alert_thresholds: alertThresholds && JSON.stringify(alertThresholds),
+      default_agent_id: typeof defaultAgent === 'string' ? await agentIdOf(transaction, actor.orgId, defaultAgent) : defaultAgent,
       updated_at: actor.at,
     })
     .where('id', '=', actor.orgId)
@@ -75,8 +79,7 @@ export async function changeSubscription(transaction: Db, actor: Actor, subscrip
   await emitWebhook(transaction, actor.orgId, `subscription.${type}`, { plan: subscription.plan, status: subscription.status });
 }
 
-async function agentIdOf(transaction: Db, orgId: number, slug: string | null): Promise<number | null> {
-  if (slug === null) return null;
+async function agentIdOf(transaction: Db, orgId: number, slug: string): Promise<number> {
   const agent = await transaction
     .selectFrom('agents')
     .select('id')

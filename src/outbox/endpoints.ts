@@ -70,27 +70,23 @@ export async function findEndpoint(db: Db, orgId: number, id: number): Promise<W
   return row && endpointFrom(row);
 }
 
+/** What is undefined stays as it is. */
 export async function updateEndpoint(
   transaction: Db,
   actor: Actor,
   id: number,
-  input: Partial<EndpointInput>,
+  { name, url, eventTypes }: { [Field in keyof EndpointInput]: EndpointInput[Field] | undefined },
 ): Promise<WebhookEndpoint | undefined> {
-  const changes = {
-    ...(input.name === undefined ? {} : { name: input.name }),
-    ...(input.url === undefined ? {} : { url: input.url }),
-    ...(input.eventTypes === undefined ? {} : { event_types: JSON.stringify(uniqueTypes(input.eventTypes)) }),
-  };
+  const types = eventTypes && uniqueTypes(eventTypes);
   const row = await transaction
     .updateTable('webhook_endpoints')
-    .set({ ...changes, updated_at: actor.at })
+    .set({ name, url, event_types: types && JSON.stringify(types), updated_at: actor.at })
     .where('org_id', '=', actor.orgId)
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  const changed = { ...changes, ...(changes.event_types === undefined ? {} : { event_types: row.event_types }) };
-  await auditEndpoint(transaction, actor, 'updated', id, { changes: changed });
+  await auditEndpoint(transaction, actor, 'updated', id, { changes: { name, url, event_types: types } });
   return endpointFrom(row);
 }
 

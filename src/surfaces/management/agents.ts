@@ -117,13 +117,10 @@ export function agentRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, description, default: isDefault } = request.body;
-      const changes = {
-        ...(name === undefined ? {} : { name }),
-        ...(description === undefined ? {} : { description }),
-        ...(isDefault === undefined ? {} : { isDefault }),
-      };
       const { id } = agentOf(request);
-      const agent = await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes));
+      const agent = await change(context, request, (transaction, actor) =>
+        updateAgent(transaction, actor, id, { name, description, isDefault }),
+      );
       const organization = await context.directory.organizationById(principalOf(request).organization.id);
       if (agent === undefined || organization === undefined) throw notFound();
       return { agent: showAgent(agent, organization) };

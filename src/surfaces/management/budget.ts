@@ -61,12 +61,8 @@ export function budgetRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { total_tokens_cap: totalTokensCap, instance_spend_cap_micros: instanceSpendCapMicros } = request.body;
-      const changes = {
-        ...(totalTokensCap === undefined ? {} : { totalTokensCap }),
-        ...(instanceSpendCapMicros === undefined ? {} : { instanceSpendCapMicros }),
-      };
       const budget = await change(context, request, async (transaction, actor) => {
-        await changeBudget(transaction, actor, changes);
+        await changeBudget(transaction, actor, { totalTokensCap, instanceSpendCapMicros });
         return readBudget(transaction, actor.orgId);
       });
       return { budget: showBudget(budget) };

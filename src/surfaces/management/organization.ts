@@ -62,12 +62,8 @@ export function organizationRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, support_access: access, default_agent: defaultAgent, alert_thresholds: thresholds } = request.body;
-      const changes = {
-        ...(name === undefined ? {} : { name }),
-        ...(access === undefined ? {} : { transcriptsAccess: access.transcripts }),
-        ...(defaultAgent === undefined ? {} : { defaultAgent }),
-        ...(thresholds === undefined ? {} : { alertThresholds: thresholds.toSorted((a, b) => a - b) }),
-      };
+      const alertThresholds = thresholds?.toSorted((left, right) => left - right);
+      const changes = { name, transcriptsAccess: access?.transcripts, defaultAgent, alertThresholds };
       const settings = await change(context, request, async (transaction, actor) => {
         await changeOrganization(transaction, actor, changes);
         return readOrganizationSettings(transaction, actor.orgId);

@@ -64,10 +64,10 @@ export function webhookRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { name, url, event_types: types = [] } = request.body;
+      const { name, url, event_types: eventTypes = [] } = request.body;
       await context.destinations.webhooks.check(url);
       return changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { endpoint, secret } = await createEndpoint(transaction, context.secrets, actor, { name, url, eventTypes: types });
+        const { endpoint, secret } = await createEndpoint(transaction, context.secrets, actor, { name, url, eventTypes });
         return { webhook_endpoint: showEndpoint(endpoint), secret };
       });
     },
@@ -87,14 +87,9 @@ export function webhookRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
     },
     async (request) => {
-      const { name, url, event_types: types } = request.body;
+      const { name, url, event_types: eventTypes } = request.body;
       if (url !== undefined) await context.destinations.webhooks.check(url);
-      const input = {
-        ...(name === undefined ? {} : { name }),
-        ...(url === undefined ? {} : { url }),
-        ...(types === undefined ? {} : { eventTypes: types }),
-      };
-      return changeEndpoint(request, (transaction, actor, id) => updateEndpoint(transaction, actor, id, input));
+      return changeEndpoint(request, (transaction, actor, id) => updateEndpoint(transaction, actor, id, { name, url, eventTypes }));
     },
   );
 

@@ -105,10 +105,8 @@ export function operatorRoutes(server: Server, context: Context): void {
       const organization = await organizationOfPath(request);
       return changeAs(request, organization, async (transaction, actor) => {
         if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
-        if (creditsMicros !== undefined || totalTokensCap !== undefined) {
-          const credits = creditsMicros === undefined ? {} : { creditsMicros };
-          await changeBudget(transaction, actor, { ...credits, ...(totalTokensCap === undefined ? {} : { totalTokensCap }) });
-        }
+        if (creditsMicros !== undefined || totalTokensCap !== undefined)
+          await changeBudget(transaction, actor, { creditsMicros, totalTokensCap });
         if (status !== undefined) await changeStatus(transaction, actor, status);
         return { organization: await showOrganization(transaction, organization.id) };
       });
