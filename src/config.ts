@@ -1,16 +1,30 @@
 import { readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { errorMessage } from './errors.ts';
-import { gatewayUrl } from './gateway/event.ts';
 import { parsePrices } from './harness/models/prices.ts';
+import {
+  flag,
+  gatewayPeers,
+  integer,
+  list,
+  lowerCase,
+  matching,
+  networks,
+  oneOf,
+  optional,
+  type Parse,
+  parseSecretKey,
+  path,
+  text,
+  urlWith,
+} from './setting-parsers.ts';
 
 /** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
 interface Setting<Value> {
   description: string;
   fallback: string;
-  parse(text: string): Value;
+  parse: Parse<Value>;
 }
 
 const settings = {
@@ -164,110 +178,6 @@ function readDotEnv(): NodeJS.ProcessEnv {
   }
 }
 
-function setting<Value>(description: string, fallback: string, parse: (text: string) => Value): Setting<Value> {
+function setting<Value>(description: string, fallback: string, parse: Parse<Value>): Setting<Value> {
   return { description, fallback, parse };
-}
-
-function optional<Value>(parse: (text: string) => Value): (text: string) => Value | undefined {
-  return (value) => (value === '' ? undefined : parse(value));
-}
-
-function text(value: string): string {
-  return value;
-}
-
-function lowerCase(value: string): string {
-  return value.toLowerCase();
-}
-
-function path(value: string): string {
-  return resolve(value);
-}
-
-function integer(least: number, most: number): (text: string) => number {
-  return (value) => {
-    const number = Number(value);
-    if (!Number.isInteger(number) || number < least || number > most)
-      throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
-    return number;
-  };
-}
-
-function flag(value: string): boolean {
-  if (value === '1' || value === 'true') return true;
-  if (value === '0' || value === 'false') return false;
-  throw new Error(`must be 1 or 0, not "${value}"`);
-}
-
-function oneOf<Choice extends string>(choices: readonly Choice[]): (text: string) => Choice {
-  return (value) => {
-    const choice = choices.find((candidate) => candidate === value);
-    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}, not "${value}"`);
-    return choice;
-  };
-}
-
-function matching(pattern: RegExp, words: string): (text: string) => string {
-  return (value) => {
-    if (!pattern.test(value)) throw new Error(`must be ${words}`);
-    return value;
-  };
-}
-
-function urlWith(protocols: string[]): (text: string) => string {
-  return (value) => {
-    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
-      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(' or ')}`);
-    return value;
-  };
-}
-
-function networks(value: string): string[] {
-  const entries = list(value);
-  for (const entry of entries) {
-    const [address = '', prefix = '0'] = entry.split('/');
-    if (isIP(address) === 0 || !/^\d{1,3}$/.test(prefix))
-      throw new Error(`must be addresses or networks such as 10.0.0.0/8, not "${entry}"`);
-  }
-  return entries;
-}
-
-function list(value: string): string[] {
-  return value
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
-}
-
-function json(value: string): unknown {
-  try {
-    return JSON.parse(value);
-  } catch {
-    throw new Error('must be JSON');
-  }
-}
-
-function stringMap(value: string): Record<string, string> {
-  const parsed = json(value);
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('must be a JSON object');
-  const entries = Object.entries(parsed).map(([key, entry]) => {
-    if (typeof entry !== 'string') throw new Error(`"${key}" must be a string`);
-    return [key, entry] as const;
-  });
-  return Object.fromEntries(entries);
-}
-
-/** Spelled as the addresses of gateways are kept, so that each finds its key. */
-function gatewayPeers(value: string): Record<string, string> {
-  const entries = Object.entries(stringMap(value)).map(([url, key]) => {
-    if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);
-    return [gatewayUrl(url), key] as const;
-  });
-  return Object.fromEntries(entries);
-}
-
-export function parseSecretKey(value: string): Buffer {
-  const bytes = /^[0-9a-fA-F]{64}$/.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
-  if (bytes.length !== 32) throw new Error('must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them');
-  return bytes;
 }

@@ -1,9 +1,10 @@
 import type { Command } from 'commander';
 import { rotateSecretKey } from '../../accounts/rotate-secret-key.ts';
 import { createSecretBox, loadSecretKey } from '../../accounts/secret-box.ts';
-import { loadConfig, parseSecretKey } from '../../config.ts';
+import { loadConfig } from '../../config.ts';
 import { backup, restore } from '../../database/backup.ts';
 import { openDatabase } from '../../database/open.ts';
+import { parseSecretKey } from '../../setting-parsers.ts';
 import { print } from '../print.ts';
 
 /** What works on the data itself, with the server's own settings rather than over HTTP. */

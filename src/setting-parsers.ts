@@ -1,0 +1,110 @@
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import { gatewayUrl } from './gateway/event.ts';
+
+/** Takes the text of a setting and gives its value, or throws what a person should write instead. */
+export type Parse<Value> = (text: string) => Value;
+
+export function optional<Value>(parse: Parse<Value>): Parse<Value | undefined> {
+  return (value) => (value === '' ? undefined : parse(value));
+}
+
+export function text(value: string): string {
+  return value;
+}
+
+export function lowerCase(value: string): string {
+  return value.toLowerCase();
+}
+
+export function path(value: string): string {
+  return resolve(value);
+}
+
+export function integer(least: number, most: number): Parse<number> {
+  return (value) => {
+    const number = Number(value);
+    if (!Number.isInteger(number) || number < least || number > most)
+      throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
+    return number;
+  };
+}
+
+export function flag(value: string): boolean {
+  if (value === '1' || value === 'true') return true;
+  if (value === '0' || value === 'false') return false;
+  throw new Error(`must be 1 or 0, not "${value}"`);
+}
+
+export function oneOf<Choice extends string>(choices: readonly Choice[]): Parse<Choice> {
+  return (value) => {
+    const choice = choices.find((candidate) => candidate === value);
+    if (choice === undefined) throw new Error(`must be one of ${choices.join(', ')}, not "${value}"`);
+    return choice;
+  };
+}
+
+export function matching(pattern: RegExp, words: string): Parse<string> {
+  return (value) => {
+    if (!pattern.test(value)) throw new Error(`must be ${words}`);
+    return value;
+  };
+}
+
+export function urlWith(protocols: string[]): Parse<string> {
+  return (value) => {
+    if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
+      throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(' or ')}`);
+    return value;
+  };
+}
+
+export function networks(value: string): string[] {
+  const entries = list(value);
+  for (const entry of entries) {
+    const [address = '', prefix = '0'] = entry.split('/');
+    if (isIP(address) === 0 || !/^\d{1,3}$/.test(prefix))
+      throw new Error(`must be addresses or networks such as 10.0.0.0/8, not "${entry}"`);
+  }
+  return entries;
+}
+
+export function list(value: string): string[] {
+  return value
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+}
+
+function json(value: string): unknown {
+  try {
+    return JSON.parse(value);
+  } catch {
+    throw new Error('must be JSON');
+  }
+}
+
+function stringMap(value: string): Record<string, string> {
+  const parsed = json(value);
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('must be a JSON object');
+  const entries = Object.entries(parsed).map(([key, entry]) => {
+    if (typeof entry !== 'string') throw new Error(`"${key}" must be a string`);
+    return [key, entry] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Spelled as the addresses of gateways are kept, so that each finds its key. */
+export function gatewayPeers(value: string): Record<string, string> {
+  const entries = Object.entries(stringMap(value)).map(([url, key]) => {
+    if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);
+    return [gatewayUrl(url), key] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+export function parseSecretKey(value: string): Buffer {
+  const bytes = /^[0-9a-fA-F]{64}$/.test(value) ? Buffer.from(value, 'hex') : Buffer.from(value, 'base64');
+  if (bytes.length !== 32) throw new Error('must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them');
+  return bytes;
+}
