@@ -4,18 +4,18 @@ import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { Participant } from '../database/schema.ts';
 import { keyReused, notFound, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../logger.ts';
 import type { Destination } from '../outbox/destinations.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { SessionLog } from '../session/log.ts';
-import { findSession, type Session } from '../session/sessions.ts';
+import { dropSession, findSession, type Session } from '../session/sessions.ts';
+import { checkBudgetOfNew } from '../turn/new-session-budget.ts';
 import { instanceOf, openSession } from '../turn/open-session.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
-import { isKnownParticipant, joinSession, newestSessionWith } from './participants.ts';
+import { assertRoomFor, isKnownParticipant, joinSession, newestSessionWith, senderOf } from './participants.ts';
 import { type GatewayIdentity, markAdmitted, turnKeyOf } from './replies.ts';
 import { ReplyWorker } from './reply-worker.ts';
 import { finishEvent, forgetEvent, recordEvent } from './seen.ts';
@@ -53,7 +53,7 @@ export class Gateway {
 
   /** Takes an event for a session, or for a new one of `agent`. The id of the session it went to. */
   async submit(orgId: number, event: GatewayEvent, agent: () => Promise<Agent>): Promise<string | undefined> {
-    const { database, directory, turns, clock, identity } = this.parts;
+    const { database, turns, clock, identity } = this.parts;
     const { db } = database;
     if (event.hops.includes(identity.name)) return event.session_id;
     await this.checkSender(event);
@@ -63,18 +63,16 @@ export class Gateway {
     if (!seen.isNew && isKeyed(event) && JSON.stringify(seen.event) !== JSON.stringify(event)) throw keyReused();
     const sessionId = seen.sessionId ?? '';
     if (seen.state !== 'received') return sessionId;
+    let opened = false;
     try {
-      const session =
-        (await findSession(db, orgId, sessionId)) ??
-        (await openSession(db, directory, await agent(), {
-          surface: 'gateway',
-          sessionId,
-          metadata: event.metadata ?? {},
-          agentInstanceId: instanceOf(event.metadata ?? {}),
-          sameAgent: false,
-        }));
-      await joinSession(db, sessionId, session.participants, this.participant(event, undefined));
+      let session = await findSession(db, orgId, sessionId);
+      if (session === undefined) {
+        session = await this.open(await agent(), event, sessionId);
+        opened = true;
+      }
+      assertRoomFor(session.participants, event.sender_id);
       if (event.message === undefined) {
+        await joinSession(db, sessionId, senderOf(event, identity.url));
         await finishEvent(db, orgId, event.id, target);
         return sessionId;
       }
@@ -88,7 +86,11 @@ export class Gateway {
       await markAdmitted(db, orgId, event, sessionId, turn.turnId, identity, clock.now());
       void this.replies.lookWhenEnded(turn);
     } catch (error) {
-      if (seen.isNew && error instanceof ServiceError) await forgetEvent(db, orgId, event.id, target);
+      if (seen.isNew && error instanceof ServiceError) {
+        // Refused: the sender may try again, and finds nothing of this try.
+        await forgetEvent(db, orgId, event.id, target);
+        if (opened) await dropSession(db, orgId, sessionId);
+      }
       throw error;
     }
     return sessionId;
@@ -137,11 +139,12 @@ export class Gateway {
     const { database, turns } = this.parts;
     const { db } = database;
     const target = `session ${session.id}`;
+    assertRoomFor(session.participants, event.sender_id);
     const seen = await recordEvent(db, orgId, event, target, session.id);
     if (seen.state === 'done') return;
     // Another request is at it, or died at it: only time tells.
     if (!seen.isNew && !seen.isStale) throw new ServiceError('unavailable', 'This event is being delivered.', { retryAfterSeconds: 1 });
-    await joinSession(db, session.id, session.participants, this.participant(event, event.session_id));
+    await joinSession(db, session.id, senderOf(event, this.parts.identity.url, event.session_id));
     const messageId = `msg_${createHash('sha256').update(`${orgId} ${event.id}`).digest('hex').slice(0, 26)}`;
     if (event.message !== undefined && (seen.isNew || !(await isInLog(database, session.id, messageId)))) {
       const { message: text, sender_id: participantName, sender_type: participantType } = event;
@@ -152,14 +155,12 @@ export class Gateway {
     await finishEvent(db, orgId, event.id, target);
   }
 
-  private participant(event: GatewayEvent, theirSession: string | undefined): Participant {
-    const url = event.sender_gateway_url === undefined ? undefined : gatewayUrl(event.sender_gateway_url);
-    const isElsewhere = url !== undefined && url !== this.parts.identity.url;
-    return {
-      name: event.sender_id,
-      type: event.sender_type,
-      ...(isElsewhere ? { gateway_url: url, ...(theirSession === undefined ? {} : { gateway_session_id: theirSession }) } : {}),
-    };
+  private async open(agent: Agent, event: GatewayEvent, sessionId: string): Promise<Session> {
+    const { database, directory } = this.parts;
+    const { metadata = {} } = event;
+    const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceOf(metadata), sameAgent: false };
+    if (event.message !== undefined) await checkBudgetOfNew(database.db, directory, agent, wanted);
+    return openSession(database.db, directory, agent, wanted);
   }
 
   private async checkSender(event: GatewayEvent): Promise<void> {

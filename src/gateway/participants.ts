@@ -3,13 +3,29 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
+import { type GatewayEvent, gatewayUrl } from './event.ts';
 
 /** Enough for any conversation, and a bound on what a session's row can grow to. */
 const maxParticipants = 100;
 
-export async function joinSession(db: Db, sessionId: string, known: readonly Participant[], participant: Participant): Promise<void> {
-  const isNew = known.every(({ name }) => name !== participant.name);
+/** Asked before anything is written for a sender. */
+export function assertRoomFor(known: readonly Participant[], senderId: string): void {
+  const isNew = known.every(({ name }) => name !== senderId);
   if (isNew && known.length >= maxParticipants) throw new ServiceError('conflict', `A session has at most ${maxParticipants} participants`);
+}
+
+/** The sender of an event, as a session knows it. `theirSession`: where it is answered at its own gateway. */
+export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {
+  const url = event.sender_gateway_url === undefined ? undefined : gatewayUrl(event.sender_gateway_url);
+  const isElsewhere = url !== undefined && url !== ownUrl;
+  return {
+    name: event.sender_id,
+    type: event.sender_type,
+    ...(isElsewhere ? { gateway_url: url, ...(theirSession === undefined ? {} : { gateway_session_id: theirSession }) } : {}),
+  };
+}
+
+export async function joinSession(db: Db, sessionId: string, participant: Participant): Promise<void> {
   await sql`select join_session(${sessionId}, ${JSON.stringify(participant)}::jsonb)`.execute(db);
 }
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
 import { type GatewayEvent, gatewayUrl } from './event.ts';
+import { joinSession, senderOf } from './participants.ts';
 import { tellOthers } from './tell-others.ts';
 
 export interface GatewayIdentity {
@@ -24,7 +25,7 @@ export function turnKeyOf(eventId: string): string {
   return `gateway ${eventId}`;
 }
 
-/** The message has its turn: the others hear it, and the reply is owed to them. Written together, once. */
+/** The message has its turn: its sender takes part, the others hear it, and the reply is owed to them. Written together, once. */
 export async function markAdmitted(
   db: Db,
   orgId: number,
@@ -40,6 +41,7 @@ export async function markAdmitted(
       transaction,
     );
     if (rows.length === 0) return;
+    await joinSession(transaction, sessionId, senderOf(event, own.url));
     // A session belongs to the gateway that its sender is reached at: ours goes along only with those who are here.
     const { session_id: _named, ...rest } = event;
     const isHere = event.sender_gateway_url === undefined || gatewayUrl(event.sender_gateway_url) === own.url;

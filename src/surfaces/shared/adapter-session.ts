@@ -1,10 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { instanceKey } from '../../instances/instance-key.ts';
 import { dropSession, type Session } from '../../session/sessions.ts';
-import { checkBudget } from '../../turn/budget.ts';
-import { assertMetadata, endUserOf, openSession } from '../../turn/open-session.ts';
-import { runsOnOwnKey } from '../../turn/own-key.ts';
+import { checkBudgetOfNew } from '../../turn/new-session-budget.ts';
+import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import type { Admission } from '../../turn/turns.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
@@ -84,7 +82,6 @@ export async function forget(context: Context, session: TurnSession): Promise<vo
   context.settings.forget(session.id);
 }
 
-/** The budget is asked before anything is written, and before the release, as the order of checks has it. */
 async function openNew(
   context: Context,
   request: FastifyRequest,
@@ -94,14 +91,6 @@ async function openNew(
   const { directory, database } = context;
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
-  const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
-  const key = instanceKey(release?.config.instance.scope ?? 'session', {
-    sessionId: '',
-    endUserId: identity.endUserId ?? endUserOf(identity.metadata) ?? null,
-    isVisitor: identity.isVisitor ?? false,
-    agentInstanceId: identity.agentInstanceId ?? null,
-  });
-  const paidByCustomer = release !== undefined && (await runsOnOwnKey(directory, agent.orgId, release.config));
-  await checkBudget(database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, paidByCustomer);
+  await checkBudgetOfNew(database.db, directory, agent, identity);
   return openSession(database.db, directory, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
 }

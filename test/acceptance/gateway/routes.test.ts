@@ -116,6 +116,31 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   await logOf(org, String(first.headers['x-svc-session']), 1);
 });
 
+test('an event that is refused leaves no session and no participant behind, and may be sent again', async () => {
+  const org = await newOrganization();
+  const stopped = (await submit(org, message('/say hello'))).headers['x-svc-session'] as string;
+  await logOf(org, stopped, 1);
+  const before = await sessionOf(org, stopped);
+  const total = async () => (await parley.call('GET', `/${org.slug}/helper/v1/sessions`, { key: org.key })).body.total;
+  const cap = (tokens: number | null) => parley.call('PUT', '/api/budget', { key: org.key, body: { total_tokens_cap: tokens } });
+  await cap(0);
+  const late = message('/say hello', { id: 'evt_refused', sender_id: 'late' });
+  for (const body of [late, { ...late, session_id: stopped }]) assert.equal((await submit(org, body)).status, 402);
+  assert.equal(
+    (await submit(org, { sender_id: 'eve', sender_type: 'ai', event_type: 'joined' })).status,
+    200,
+    'what runs no turn costs nothing',
+  );
+  await cap(null);
+  await parley.call('DELETE', `/${org.slug}/helper/v1/sessions/${stopped}`, { key: org.key });
+  assert.equal((await submit(org, { ...late, session_id: stopped })).body.detail.error, 'session_stopped');
+  assert.deepEqual((await sessionOf(org, stopped)).participants, before.participants);
+  assert.equal(await total(), 2, 'the first one and that of the event without a message');
+  const again = (await submit(org, late)).headers['x-svc-session'] as string;
+  await logOf(org, again, 1);
+  assert.deepEqual((await sessionOf(org, again)).participants, [{ name: 'late', type: 'human' }]);
+});
+
 test('a delivery is an entry in the log of the recipient’s newest session that no turn answers', async () => {
   const org = await newOrganization();
   const older = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
