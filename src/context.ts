@@ -183,6 +183,7 @@ async function assemble(
       for (const sessionId of doubtful) feed.lookAgain(sessionId);
       if (doubtful.size > 0) log.onWritten(doubtful);
     },
+    (reason) => feed.strandAll(reason, (sessionId) => runner.isRunning(sessionId) !== undefined),
   );
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);

@@ -48,6 +48,11 @@ const socketCodes = new Set([
 const lostWords =
   /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/;
 
+/** True when the database answers and takes no writes: its disk is full, or it is a standby. It does not pass by itself. */
+export function refusesWrites(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === '53100' || error.code === '25006');
+}
+
 /** True for a failure of the database rather than of the statement: the caller may answer 503 and try again. Whether it was carried out is open. */
 export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -46,6 +46,16 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
   }
 
+  /** The turns of a session cannot go on for now: whoever waits for one is told why, instead of waiting for as long as that lasts. */
+  strand(sessionId: string, reason: unknown): void {
+    for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.strand(reason);
+  }
+
+  /** The same for every session that is watched, but for those that run all the same. */
+  strandAll(reason: unknown, runs: (sessionId: string) => boolean): void {
+    for (const sessionId of this.subscriptions.keys()) if (!runs(sessionId)) this.strand(sessionId, reason);
+  }
+
   /** Sessions whose text somebody here wants to see as it comes. */
   *liveSessions(): Generator<string> {
     for (const [sessionId, set] of this.subscriptions)
@@ -74,6 +84,8 @@ export class Subscription {
   /** Called when there may be something to take, and when it is closed. One watcher, so one listener. */
   onNews: (() => void) | undefined;
   closed = false;
+  /** Why the turns of the session cannot go on; undefined while they can. */
+  stranded: unknown;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
@@ -93,6 +105,11 @@ export class Subscription {
 
   lookAgain(lastSeq: number): void {
     this.knownSeq = Math.max(this.knownSeq, lastSeq);
+    this.onNews?.();
+  }
+
+  strand(reason: unknown): void {
+    this.stranded = reason;
     this.onNews?.();
   }
 

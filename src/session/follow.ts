@@ -6,7 +6,7 @@ const pageLength = 500;
 
 /**
  * Yields every stored event after `after` once and in order, and live fragments as they come, in batches. Ends when the
- * subscription is closed. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
+ * subscription is closed, and throws why when its turns are stranded. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
  */
 export async function* follow(
   log: SessionLog,
@@ -27,6 +27,7 @@ export async function* follow(
     const updates = await follower.read();
     if (updates !== undefined) yield updates;
     else if (subscription.closed) return;
+    else if (subscription.stranded !== undefined) throw subscription.stranded;
     else if (!hasNews)
       await new Promise<void>((resolve) => {
         wake = resolve;

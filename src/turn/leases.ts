@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Database } from '../database/database.ts';
+import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
 import type { Logger } from '../logger.ts';
 import type { Runner } from './runner.ts';
@@ -12,7 +12,8 @@ export interface Leases {
 /**
  * Keeps this process's turns its own while it lives, lets go of those that another took over in a silence of ours, and takes
  * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so that a start takes up at
- * once what the last process left. `onBeat` is called whenever the database has answered.
+ * once what the last process left. `onBeat` is called whenever the database has answered, `onStranded` when it takes no
+ * writes, or has not answered for a while: turns that were left to be recovered are not, until it does.
  */
 export async function holdLeases(
   database: Database,
@@ -21,10 +22,14 @@ export async function holdLeases(
   leaseMs: number,
   logger: Logger,
   onBeat: () => void,
+  onStranded: (reason: unknown) => void,
+  // A restart of the database, or a switch to another, is over by then: turns go on, and nobody need be told.
+  patienceMs = 10_000,
 ): Promise<Leases> {
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
+  let answeredAt = performance.now();
   let isReleased = false;
   return {
     async release() {
@@ -48,8 +53,10 @@ export async function holdLeases(
         for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
       await claim(database, runner, await holderName(), leaseMs, false);
+      answeredAt = performance.now();
       onBeat();
     } catch (error) {
+      if (refusesWrites(error) || performance.now() - answeredAt > patienceMs) onStranded(error);
       if (!isReleased) logger.warn({ err: error }, 'leases were not renewed');
     } finally {
       beating = false;

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { isDatabaseFailure } from '../database/database.ts';
+import { isDatabaseFailure, refusesWrites } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
 import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
@@ -68,6 +68,7 @@ export class Runner {
       if (error instanceof InterruptReason && error.reason === 'released') return;
       this.states.drop(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
+      if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
     });
     this.hold(turn, controller, done);
   }

@@ -1,5 +1,5 @@
-import { notFound, ServiceError } from '../../errors.ts';
-import { sendError, toWireError, type WireError } from './errors.ts';
+import { notFound } from '../../errors.ts';
+import { sendError, serviceErrorOf, toWireError, type WireError } from './errors.ts';
 import type { Server } from './fastify.ts';
 
 /** What the client libraries of the two adapters read of an error. */
@@ -37,7 +37,7 @@ export function refuseUnknown(scope: Server): void {
 
 /** What stands in the body when the status has already been sent. */
 export function adapterFailureBody(error: unknown): { detail: WireError['detail']; error: AdapterError } {
-  return adapterErrorBody(toWireError(error instanceof ServiceError ? error : new ServiceError('internal', 'Internal error')));
+  return adapterErrorBody(toWireError(serviceErrorOf(error)));
 }
 
 export function adapterError({ status, detail }: WireError): AdapterError {

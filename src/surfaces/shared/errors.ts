@@ -43,9 +43,15 @@ export function toWireError(error: ServiceError): WireError {
   };
 }
 
+/** What a client may know of anything that went wrong. */
+export function serviceErrorOf(error: unknown): ServiceError {
+  if (error instanceof ServiceError) return error;
+  return isDatabaseFailure(error) ? outage(error) : new ServiceError('internal', 'Internal error');
+}
+
 /** What stands in the body when the status has already been sent. */
 export function errorBody(error: unknown): { detail: WireError['detail'] } {
-  return { detail: error instanceof ServiceError ? toWireError(error).detail : 'Internal error' };
+  return { detail: toWireError(serviceErrorOf(error)).detail };
 }
 
 /** Writes an error in the shape of the surface; surfaces with a shape of their own set `config.errorBody`. */
@@ -99,7 +105,7 @@ const unreadable: Record<string, [status: string, detail: string]> = {
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
-  if (isOutage(error)) return new ServiceError('unavailable', outageOf(error), { retryAfterSeconds: 1 });
+  if (isOutage(error)) return outage(error);
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
   if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
@@ -113,11 +119,16 @@ function isOutage(error: FastifyError): boolean {
   return error.statusCode === undefined && isDatabaseFailure(error);
 }
 
-function outageOf({ code }: FastifyError): string {
-  if (code === '53100') return 'The database has no space left.';
-  if (code === '25006') return 'The database takes no writes right now.';
-  return 'The database is not reachable right now.';
+function outage(error: unknown): ServiceError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const reason = outages[String(code)] ?? 'The database is not reachable right now.';
+  return new ServiceError('unavailable', reason, { retryAfterSeconds: 1 });
 }
+
+const outages: Record<string, string> = {
+  '53100': 'The database has no space left.',
+  '25006': 'The database takes no writes right now.',
+};
 
 /** Names the field first, in the client's own words for it. */
 function describeValidation(error: FastifyError): string {

@@ -30,11 +30,14 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
     return answer;
   };
   await say();
-  const running = wire.post('/v1/sessions/full/messages', { text: '/delay 50\n/words 20' });
+  await wire.post('/v1/sessions', { session_id: 'streamed' });
+  const streamed = await wire.stream('/v1/sessions/streamed/messages', { text: '/delay 50\n/words 20', stream: true });
+  const run = () => wire.post('/v1/sessions/full/messages', { text: '/delay 50\n/words 20' }, { 'idempotency-key': 'running' });
+  const running = run();
   await sleep(200);
   disk.fill(engine === 'pglite' ? 1024 * 1024 : 0);
   const refusals = [];
-  // Whoever was admitted before the end of the disk was felt waits for room, as the turn does.
+  // Whoever was admitted before the end of the disk was felt.
   const waiting = [running];
   for (const until = Date.now() + 40_000; refusals.length < 5 && Date.now() < until; ) {
     const said = say();
@@ -46,8 +49,15 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
     refusals.push(answer.body.detail);
   }
   assert.equal(refusals.length, 5, 'the disk was never full');
+  const told = await Promise.race([Promise.all(waiting), sleep(20_000)]);
+  assert.ok(told, 'a caller waits for as long as the disk is full');
+  for (const { status, text } of told) assert.ok(status === 200 || status === 503, text);
   if (engine === 'pglite') {
     assert.deepEqual(new Set(refusals), new Set(['The database has no space left.']));
+    for (const { status, headers, body } of [await running, await run()])
+      assert.deepEqual([status, headers.get('retry-after'), body.detail], [503, '1', 'The database has no space left.']);
+    const last = (await streamed.rest()).at(-1);
+    assert.deepEqual([last?.event, last?.data.data.code], ['error', 'database_unavailable']);
     assert.equal((await wire.get('/v1/sessions/full')).status, 200, 'what is there can be read');
     assert.equal((await wire.get('/readyz')).status, 503);
   }
@@ -62,7 +72,10 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
   disk.empty();
   await heal();
   await untilSaid(say);
-  for (const { status, text } of await Promise.all(waiting)) assert.ok(status === 200 || status === 503, text);
+  const whole = await run();
+  assert.deepEqual([whole.status, whole.headers.get('idempotent-replayed')], [200, 'true'], 'the turn that was cut short went on');
+  assert.equal(whole.body.text.split(' ').length, 20);
+  await streamed.leave();
   const log = await settled(wire);
   assert.deepEqual(
     log.map((entry) => entry.seq),

@@ -1,0 +1,71 @@
+// A database that takes no writes, or is not there: whoever waits for a turn is told, and the turn goes on later.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { createLogger } from '../../../src/logger.ts';
+import { Feed } from '../../../src/session/feed.ts';
+import { follow } from '../../../src/session/follow.ts';
+import { SessionLog } from '../../../src/session/log.ts';
+import { holdLeases } from '../../../src/turn/leases.ts';
+import { Runner } from '../../../src/turn/runner.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
+
+/** Why no write is taken at the moment, and how many were not. */
+let refusal: Error | undefined;
+let refused = 0;
+
+test('who waits for a turn that cannot go on is told why: at once by a database that takes no writes, after a while by one that is away', {
+  skip: engine === 'postgres',
+}, async (t) => {
+  const prepared = await createDatabase();
+  const database = await wrapPGlite({ dataDir: join(prepared.settings.PARLEY_DATA_DIR, 'db') }, () => {
+    if (refusal === undefined) return;
+    refused += 1;
+    throw refusal;
+  });
+  after(async () => {
+    await database.close();
+    await prepared.remove();
+  });
+  const log = new SessionLog(database, 'process', 500, false);
+  const feed = new Feed();
+  const nothing = () => {};
+  const runner = new Runner({
+    log,
+    feed,
+    logger: createLogger('silent'),
+    settingFor: async () => undefined,
+    isHeld: async () => true,
+    onTurnTaken: nothing,
+    onTurnLeft: nothing,
+    onTurnEnded: nothing,
+  });
+  const onStranded = (reason: unknown) => feed.strandAll(reason, (sessionId) => sessionId === 'running');
+  const leases = await holdLeases(database, runner, () => log.holderName(), 500, createLogger('silent'), nothing, onStranded, 1_000);
+  t.after(() => leases.release());
+
+  /** How many writes were refused before the watcher was told, and how long that took. */
+  const patienceWith = async (code: string) => {
+    const waiting = feed.subscribe('waiting', false);
+    const running = feed.subscribe('running', false);
+    refused = 0;
+    const begun = performance.now();
+    refusal = Object.assign(new Error(`refused with ${code}`), { code });
+    await assert.rejects(
+      async () => {
+        for await (const _updates of follow(log, waiting, 'waiting', 0, true)) assert.fail('nothing was written');
+      },
+      (error) => error === refusal,
+    );
+    refusal = undefined;
+    assert.equal(running.stranded, undefined, 'a turn that runs is waited for');
+    waiting.close();
+    running.close();
+    return { refused, milliseconds: performance.now() - begun };
+  };
+  // The next beats may come while the watcher still reads the log.
+  assert.ok((await patienceWith('53100')).refused < 4);
+  assert.ok((await patienceWith('25006')).refused < 4);
+  assert.ok((await patienceWith('ECONNREFUSED')).milliseconds > 500);
+});
