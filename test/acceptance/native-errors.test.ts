@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { request as rawRequest } from 'node:http';
 import { connect as openSocket } from 'node:net';
 import { after, test } from 'node:test';
@@ -231,6 +232,27 @@ test('a body of more than 1 MiB is 413, and another content type is 415', async 
   }
   const charset = await tenant.post(path, '{"text":"/say ok"}', { 'content-type': 'application/json; charset=utf-8' });
   assert.equal(charset.status, 200);
+});
+
+test('a sender that writes all of a body before it reads gets its 413, and can go on with the connection', async () => {
+  const tenant = await createTenant(url);
+  const head = (method: string, length: number) =>
+    `${method} /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${tenant.key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+  const socket = openSocket(Number(new URL(url).port), '127.0.0.1');
+  for (let megabyte = 0; megabyte < 16; megabyte += 1) {
+    const piece = 'x'.repeat(1024 * 1024);
+    if (!socket.write(megabyte === 0 ? head('POST', 16 * 1024 * 1024) + piece : piece)) await once(socket, 'drain');
+  }
+  socket.write(`${head('POST', 2)}{}`);
+  let text = '';
+  for await (const chunk of socket.setEncoding('utf8')) {
+    text += chunk;
+    if (/HTTP\/1.1 200 OK[\s\S]*\}$/.test(text)) break;
+  }
+  assert.match(
+    text,
+    /^HTTP\/1.1 413 Payload Too Large\r\n[\s\S]*\{"detail":"The body is larger than this route takes."\}HTTP\/1.1 200 OK\r\n/,
+  );
 });
 
 test('paths that no client library would send are answered, not crashed on', async () => {

@@ -5,6 +5,7 @@ import { isDatabaseFailure } from '../../database/database.ts';
 import { type ErrorKind, ServiceError } from '../../errors.ts';
 import { newRequestId } from '../../ids.ts';
 import type { Logger } from '../../logger.ts';
+import { dropRest } from './unread-body.ts';
 
 const statuses: Record<ErrorKind, number> = {
   'bad-request': 400,
@@ -75,8 +76,15 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
     if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
+    if (known?.kind === 'too-large') return void refuseRest(request, reply, known);
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
+}
+
+/** Fastify has asked for the connection to be closed after the answer; once the body was read there is no need to. */
+async function refuseRest(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {
+  if (await dropRest(request.raw)) reply.removeHeader('connection');
+  sendError(reply, error);
 }
 
 /** What cannot be read as HTTP never becomes a request: it is refused on the bare connection, in the same shape. */
