@@ -1,6 +1,7 @@
 import { createApp } from './app.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import { createContext } from './context.ts';
+import { errorCode, errorMessage } from './errors.ts';
 import { welcome } from './welcome.ts';
 
 const patienceMs = 2_000;
@@ -13,7 +14,7 @@ export async function serve(config: Config): Promise<void> {
     await server.listen({ host: config.HOST, port: config.PORT });
   } catch (error) {
     await context.close();
-    throw error;
+    throw unusableAddress(error, config);
   }
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 
@@ -31,6 +32,14 @@ export async function serve(config: Config): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+}
+
+/** Says which setting an address that cannot be listened on comes from. */
+function unusableAddress(error: unknown, { HOST, PORT }: Config): Error {
+  const code = errorCode(error);
+  if (code === 'EADDRINUSE' || code === 'EACCES')
+    return new Error(`PORT: ${PORT} cannot be had (${errorMessage(error)})`, { cause: error });
+  return new ConfigError(`HOST: ${HOST} cannot be listened on (${errorMessage(error)})`, { cause: error });
 }
 
 function portOf(address: string | { port: number } | null): number | undefined {

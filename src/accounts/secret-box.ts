@@ -77,7 +77,8 @@ async function readKey(file: string): Promise<Buffer | undefined> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    if (errorCode(error) === 'ENOENT') return undefined;
+    // ENOTDIR: the data directory is a file, which is told when it is prepared.
+    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
     throw error;
   }
   const key = Buffer.from(text.trim(), 'base64');

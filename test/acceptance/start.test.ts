@@ -66,13 +66,26 @@ test('a .env file of the working directory counts, and the environment wins over
   }
 });
 
-test('a port in use is one clear line', async (t) => {
+test('a host that is none of this machine, and a data directory that is a file, are one line that names the setting', async (t) => {
+  const database = await createDatabase();
+  t.after(database.remove);
+  const host = await runToEnd({ ...database.settings, HOST: '203.0.113.7' });
+  assert.equal(host.code, 2);
+  assert.match(host.output, /^parley: HOST: 203\.0\.113\.7 cannot be listened on \(.*EADDRNOTAVAIL.*\)\n$/);
+  const file = join(directory, 'a-file');
+  writeFileSync(file, '');
+  const data = await runToEnd({ PARLEY_DATA_DIR: file });
+  assert.equal(data.code, 2);
+  assert.match(data.output, /^parley: PARLEY_DATA_DIR: .*a-file cannot be written \(.*\)\n$/);
+});
+
+test('a port in use is one clear line that names it', async (t) => {
   const server = await startServer(t);
   const second = await createDatabase();
   t.after(second.remove);
   const { code, output } = await runToEnd({ ...second.settings, PORT: new URL(server.url).port });
   assert.equal(code, 1);
-  assert.match(output, /^parley: .*EADDRINUSE.*\n$/);
+  assert.match(output, /^parley: PORT: \d+ cannot be had \(.*EADDRINUSE.*\)\n$/);
 });
 
 test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {
