@@ -1,13 +1,17 @@
 import { fieldOf } from './field-of.ts';
 
 /**
- * A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it. The rest is
- * left for the check to refuse.
+ * A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it, and an empty
+ * one, as an empty field of a form is sent, counts as not given. The rest is left for the check to refuse.
  */
 export function convertQuery(schema: object, query: unknown): unknown {
   const properties = fieldOf(schema, 'properties');
   if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null) return query;
-  for (const [name, value] of Object.entries(query)) Reflect.set(query, name, convert(fieldOf(fieldOf(properties, name), 'type'), value));
+  for (const [name, value] of Object.entries(query)) {
+    const type = fieldOf(fieldOf(properties, name), 'type');
+    if (value === '' && (type === 'integer' || type === 'boolean')) Reflect.deleteProperty(query, name);
+    else Reflect.set(query, name, convert(type, value));
+  }
   return query;
 }
 

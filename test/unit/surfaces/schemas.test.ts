@@ -19,7 +19,7 @@ test('schemas are built as TypeBox builds them, to the order of their keywords',
     assert.equal(JSON.stringify(build(Type)), JSON.stringify(build(TypeBox)));
 });
 
-test('a query becomes numbers and truth values where its schema has them, and what cannot become one is left as it came', () => {
+test('a query becomes numbers and truth values where its schema has them, an empty one is none, and what cannot become one is left as it came', () => {
   const schema = Type.Object({ page: Type.Integer(), active: Type.Boolean(), q: Type.String() });
   const cases: [given: object, expected: object][] = [
     [
@@ -39,6 +39,7 @@ test('a query becomes numbers and truth values where its schema has them, and wh
       { page: ['1', '2'], active: false, constructor: '1' },
     ],
     [{ page: '1e400' }, { page: '1e400' }],
+    [{ page: '', active: '', q: '' }, { q: '' }],
   ];
   for (const [given, expected] of cases) assert.deepEqual(convertQuery(schema, given), expected);
 });
