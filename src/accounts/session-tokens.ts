@@ -28,7 +28,6 @@ interface Claims {
 
 const audience = 'parley:agent';
 const scope = 'agent:converse';
-const skewSeconds = 30;
 
 /**
  * Signed tokens for an end user's browser (spec 5.2): minted by the customer's backend, verified without a round trip.
@@ -82,7 +81,7 @@ export class SessionTokens {
     if (token.length > 8_192 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return undefined;
     const key = hashOfSecret(token);
     const claims = this.#verified.get(key) ?? (await this.#check(token));
-    if (claims === undefined || claims.expiresAt.getTime() + skewSeconds * 1_000 <= this.#clock.now().getTime()) return undefined;
+    if (claims === undefined || claims.expiresAt.getTime() <= this.#clock.now().getTime()) return undefined;
     this.#verified.set(key, claims);
     const organization = await this.#directory.organizationById(claims.orgId);
     const agent = organization && (await this.#directory.agentById(organization.id, claims.agentId));
@@ -112,7 +111,6 @@ export class SessionTokens {
         algorithms: ['EdDSA'],
         audience,
         issuer: this.#issuer,
-        clockTolerance: skewSeconds,
         currentDate: this.#clock.now(),
         requiredClaims: ['exp', 'iat', 'jti', 'org_id', 'agent_id', 'scope'],
       });

@@ -123,7 +123,7 @@ export class OpenStreams {
         : await principalOfSecret(this.context, secret);
       if (principal !== undefined) return principal.organization.status === 'active';
       // A token in its grace is nobody's any more, but was not revoked.
-      return endsAt - graceMs < this.context.clock.now().getTime();
+      return endsAt - graceMs <= this.context.clock.now().getTime();
     } catch (error) {
       this.context.logger.warn({ err: error }, 'open streams were not checked');
       return true;
