@@ -85,7 +85,12 @@ async function activeRelease(directory: Directory, agent: Agent): Promise<Releas
 /** Throws when the metadata breaks a rule; nothing is written then. */
 export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid' | 'bad-request'): void {
   if (Object.keys(metadata).length > maxMetadataKeys) throw new ServiceError(kind, `metadata: at most ${maxMetadataKeys} keys`);
-  if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes) throw new ServiceError(kind, 'metadata: at most 16 KiB in all');
+  const text = JSON.stringify(metadata, (_key, value: unknown) => {
+    // 1e400 is JSON, but no number here: it would be kept as null.
+    if (typeof value === 'number' && !Number.isFinite(value)) throw new ServiceError(kind, 'metadata: holds a number that is too large');
+    return value;
+  });
+  if (Buffer.byteLength(text) > maxMetadataBytes) throw new ServiceError(kind, 'metadata: at most 16 KiB in all');
   for (const key of ['end_user_id', 'user_id', 'agent_instance_id']) {
     const value = metadata[key];
     if (value === undefined || value === null) continue;
