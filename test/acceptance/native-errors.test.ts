@@ -35,7 +35,10 @@ test('no credential, a wrong one and one of another kind are 401 on every native
         await stranger.post(`${base}/v1/sessions/${id}/messages`, { text: 'hi' }),
         await stranger.put(`${base}/v1/sessions/${id}/inputs/req_1`, { decision: 'deny' }),
       ];
-      for (const answer of answers) assert.deepEqual([answer.status, answer.text], unauthorized);
+      for (const answer of answers) {
+        assert.deepEqual([answer.status, answer.text], unauthorized);
+        assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+      }
     }
     for (const answer of [
       await stranger.get(`${tenant.agentPath}/v1/sessions`),
@@ -195,6 +198,7 @@ test('metadata that cannot be stored or would set a prototype is 422', async () 
     '{"a":"\\ud800"}',
     '{"__proto__":{"admin":true}}',
     '{"a":{"b":{"__proto__":1}}}',
+    '{"a":[1e400]}',
   ])
     assert.equal((await tenant.post('/v1/sessions', `{"metadata":${metadata}}`)).status, 422, metadata);
   const kept = {

@@ -62,6 +62,8 @@ export function sendError(
   shape: (body: WireError) => unknown = reply.request.routeOptions.config.errorBody ?? (({ detail }) => ({ detail })),
 ): FastifyReply {
   const wire = toWireError(error);
+  // RFC 9110: a 401 says how to sign in.
+  if (wire.status === 401) reply.header('www-authenticate', 'Bearer');
   if (wire.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.max(1, Math.ceil(wire.retryAfterSeconds))));
   if (wire.shouldRetry !== undefined) reply.header('x-should-retry', String(wire.shouldRetry));
   return reply
