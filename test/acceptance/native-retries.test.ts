@@ -26,6 +26,23 @@ test('the same Idempotency-Key and body give the first answer again and say so',
   assert.equal(await turnsOf(tenant, id), 1);
 });
 
+test('the same words in another session, named by a header, are another request', async () => {
+  const tenant = await createTenant(url);
+  const [one, two] = [await tenant.session(), await tenant.session()];
+  const ask = (session: string, headers: Record<string, string>) =>
+    tenant.post(
+      `${tenant.agentPath}/v1/chat/completions`,
+      { messages: [{ role: 'user', content: 'yes' }] },
+      { 'x-svc-session': session, ...headers },
+    );
+  await ask(one, {});
+  const retried = await ask(two, { 'x-stainless-retry-count': '1' });
+  assert.deepEqual([retried.status, retried.headers.get('x-svc-session')], [200, two]);
+  await ask(one, { 'idempotency-key': 'yes' });
+  assert.equal((await ask(two, { 'idempotency-key': 'yes' })).status, 422);
+  assert.deepEqual([await turnsOf(tenant, one), await turnsOf(tenant, two)], [2, 1]);
+});
+
 test('the same key with another body or path is 422 and runs nothing', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

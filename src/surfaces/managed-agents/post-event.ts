@@ -4,8 +4,8 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import { findKey, idempotencyKey, keyFingerprintOf, sayReplayed, takeKey } from '../shared/idempotency.ts';
 import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import { once } from './once.ts';
 import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;
@@ -26,16 +26,6 @@ export async function postEvent(
     case 'user.interrupt':
       return once(context, request, reply, () => context.turns.interrupt(session.orgId, session.id, 'interrupt'));
   }
-}
-
-/** A repetition does nothing: what an interrupt was meant for has ended, and another turn may run by now. */
-async function once(context: Context, request: FastifyRequest, reply: FastifyReply, work: () => Promise<void>): Promise<void> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return work();
-  if ((await findKey(context, request, key)) !== undefined) return sayReplayed(reply);
-  await work();
-  const { id } = principalOf(request).organization;
-  await takeKey(context.database.db, id, key, keyFingerprintOf(request), context.clock.now());
 }
 
 async function postMessage(

@@ -1,7 +1,7 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
-import { stageUpload } from '../../instances/upload.ts';
+import { stageUpload, uploadPath } from '../../instances/upload.ts';
 import { listAllSessions } from '../../session/list-sessions.ts';
 import type { Session } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
@@ -19,6 +19,7 @@ import { Type } from '../shared/type.ts';
 import { streamLog } from './event-stream.ts';
 import { assertTranscriptOf, listFilter } from './identity.ts';
 import { sendLongArray } from './json-stream.ts';
+import { answerOnce, once } from './once.ts';
 import { postEvent } from './post-event.ts';
 import { logEntry } from './project.ts';
 import * as schemas from './schemas.ts';
@@ -113,11 +114,14 @@ function conversationRoutes(server: Server, context: Context): void {
       bodyLimit: 14 * 1024 * 1024,
       schema: { tags, summary: 'Stage an upload', body: schemas.fileBody, response: answered(200, schemas.uploaded) },
     },
-    async (request) => {
+    async (request, reply) => {
       const { orgId, id } = sessionOfPath(request);
       const { name, content_base64 } = request.body;
-      const path = await stageUpload(context.database.db, orgId, id, { name, content: decodeUpload(content_base64) });
-      if (path === undefined) throw notFound();
+      const path = uploadPath(name);
+      const content = decodeUpload(content_base64);
+      await once(context, request, reply, async () => {
+        if ((await stageUpload(context.database.db, orgId, id, { name, content })) === undefined) throw notFound();
+      });
       return { accepted: true as const, path };
     },
   );
@@ -214,12 +218,13 @@ function mcpRoute(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      if (request.session === undefined) throw new ServiceError('bad-request', 'X-Svc-Session: is required');
+      const { session } = request;
+      if (session === undefined) throw new ServiceError('bad-request', 'X-Svc-Session: is required');
       const { method, params = {} } = request.body;
       const abort = new AbortController();
       reply.raw.once('close', () => abort.abort());
       request.place?.leave();
-      return context.mcpProxy.request(request.session, method, params, abort.signal);
+      return answerOnce(context, request, reply, () => context.mcpProxy.request(session, method, params, abort.signal));
     },
   );
 }

@@ -102,8 +102,11 @@ export function retryFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, credentialOf(principalOf(request)));
 }
 
+/** Some routes name the session in a header: the same words in another session are another request. */
 function fingerprintOf(request: FastifyRequest, caller: string): string {
-  return hash('sha256', `${caller}\n${request.method} ${request.url}\n${request.rawBody}`, 'base64url');
+  const named = request.headers['x-svc-session'];
+  const session = typeof named === 'string' ? `\nsession ${named}` : '';
+  return hash('sha256', `${caller}\n${request.method} ${request.url}${session}\n${request.rawBody}`, 'base64url');
 }
 
 function credentialOf(principal: Principal): string {

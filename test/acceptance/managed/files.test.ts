@@ -23,6 +23,26 @@ test('an upload is at uploads/<name> for bash and files, and is listed in the ne
   assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
 });
 
+test('an upload sent again under its Idempotency-Key is not staged again', async () => {
+  const id = await client.create();
+  const upload = (text: string) =>
+    client.request('POST', `/sessions/${id}/files`, { name: 'a.txt', content_base64: base64(text) }, { 'idempotency-key': 'upload-1' });
+  assert.equal((await upload('one')).headers['idempotent-replayed'], undefined);
+  await client.say(id, '/say got it');
+  const entries = await client.untilIdle(id);
+  assert.deepEqual(entries[0]?.files, ['uploads/a.txt']);
+  const again = await upload('one');
+  assert.deepEqual(
+    [again.status, again.headers['idempotent-replayed'], fields(again)],
+    [200, 'true', { accepted: true, path: 'uploads/a.txt' }],
+  );
+  const other = await upload('two');
+  assert.equal(other.status, 422);
+  assert.equal((fields(other).detail as { error: string }).error, 'idempotency_key_reused');
+  await client.say(id, '/say nothing new');
+  assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
+});
+
 test('only the basename of a name is used', async () => {
   const id = await client.create();
   for (const [name, path] of [

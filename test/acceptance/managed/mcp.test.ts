@@ -40,6 +40,33 @@ test('a browser lists, calls and reads through its session, and never sees the c
   assert.ok(server.credentials.includes(`Bearer ${secret}`));
 });
 
+test('a call under an Idempotency-Key reaches the server once; a failed one may be tried again', async () => {
+  const [id, other] = [await client.create(), await client.create()];
+  const call = (name: string, key: string, session = id) =>
+    client.request(
+      'POST',
+      '/mcp',
+      { method: 'tools/call', params: { name, arguments: { name: 'Ada' } } },
+      { 'x-svc-session': session, 'idempotency-key': key },
+    );
+  const first = await call('find', 'mcp-1');
+  assert.equal(first.status, 200, first.text);
+  const asked = server.requests.length;
+  const again = await call('find', 'mcp-1');
+  assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.text], [200, 'true', first.text]);
+  assert.equal(server.requests.length, asked);
+  for (const reused of [await call('leak', 'mcp-1'), await call('find', 'mcp-1', other)]) {
+    assert.equal(reused.status, 422, reused.text);
+    assert.equal((fields(reused).detail as { error: string }).error, 'idempotency_key_reused');
+  }
+  assert.deepEqual([(await call('nothing', 'mcp-2')).status, (await call('find', 'mcp-2')).status], [400, 200]);
+  const calls = () => server.requests.filter((request) => request === 'POST tools/call').length;
+  const before = calls();
+  const [one, two] = await Promise.all([call('find', 'mcp-3'), call('find', 'mcp-3')]);
+  assert.equal(calls(), before + 1);
+  assert.ok([one, two].every(({ status }) => status === 200 || status === 409) && [one, two].some(({ status }) => status === 200));
+});
+
 test('a guarded tool is 403 until the session has approved it', async () => {
   const id = await client.create();
   const rename = () =>
