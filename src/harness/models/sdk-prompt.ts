@@ -53,8 +53,8 @@ type SdkAssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart |
 function toSdkAssistantPart(part: AssistantPart, key: string): SdkAssistantPart[] {
   switch (part.type) {
     case 'text':
-      // Providers refuse an empty text.
-      return part.text === '' ? [] : [{ type: 'text', text: part.text }];
+      // Providers refuse a blank text.
+      return part.text.trim() === '' ? [] : [{ type: 'text', text: part.text }];
     case 'reasoning': {
       // Without its own signature or id a provider takes no reasoning back, and another's means nothing to it.
       const providerOptions = ownOptions(part.providerMetadata, key);

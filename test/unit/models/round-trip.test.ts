@@ -181,3 +181,30 @@ describe('a conversation that another provider began', () => {
     });
   }
 });
+
+describe('a blank text, which providers refuse for as long as it is in the conversation', () => {
+  const blank: PromptMessage[] = [
+    { role: 'user', text: '' },
+    {
+      role: 'assistant',
+      parts: [
+        { type: 'text', text: ' \n' },
+        { type: 'text', text: 'Yes?' },
+      ],
+    },
+    { role: 'user', text: ' \t' },
+    { role: 'assistant', parts: [{ type: 'text', text: 'Still here.' }] },
+    { role: 'user', text: '', files: ['uploads/a.txt'] },
+  ];
+  for (const wire of providerCases) {
+    test(`goes to ${wire.provider} in words, or not at all`, async (t) => {
+      const server = await serveProvider({ body: providerFixture(wire.text) });
+      t.after(() => server.close());
+      await collect(modelAt(server.origin, wire).stream(callOf(blank), neverAborted));
+      const sent = JSON.stringify(server.requests[0]?.body);
+      assert.equal(sent.split('"[no text]"').length - 1, 2, sent);
+      assert.ok(!/"(text|content)":"\s*"/.test(sent), sent);
+      assert.ok(sent.includes('[Attached in the workspace: uploads/a.txt]'));
+    });
+  }
+});
