@@ -81,7 +81,6 @@ export const resolutionExample = {
   events: [
     {
       type: 'tool_use',
-      session_id: sessionExample.id,
       data: {
         part: {
           type: 'tool_use',
@@ -93,7 +92,7 @@ export const resolutionExample = {
         },
       },
     },
-    { type: 'text', session_id: sessionExample.id, data: { part: { type: 'text', text: 'The workspace is empty.' } } },
+    { type: 'text', data: { part: { type: 'text', text: 'The workspace is empty.' } } },
     { type: 'done', data: { usage } },
   ],
   session: sessionExample,
