@@ -145,3 +145,21 @@ test('a tool that the release does not offer is not run, whatever the model asks
   assert.deepEqual(states(body), []);
   assert.match(body.text, /no tool named bash/);
 });
+
+test('a turn goes on after its approval with the sub-agent it was with, and the log says which', async () => {
+  const tenant = await createTenant(url, { agents: ['main', 'clerk', 'cook'].map((name) => ({ name, instructions: name })) });
+  const id = await tenant.session();
+  const running = async (): Promise<string[]> => {
+    const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+    return events.filter(({ type }: { type: string }) => type === 'session.status_running').map(({ agent }: { agent: string }) => agent);
+  };
+  await tenant.say(id, bash('echo 1'), { agent: 'clerk' });
+  await resolve(tenant, id, 'approve_once');
+  assert.deepEqual(await running(), ['clerk', 'clerk']);
+  await tenant.say(id, `/handoff cook\n${bash('echo 2')}`, { agent: 'clerk' });
+  await resolve(tenant, id, 'deny');
+  assert.deepEqual((await running()).slice(2), ['clerk', 'cook']);
+  await tenant.say(id, bash('echo 3'));
+  await resolve(tenant, id, 'deny');
+  assert.deepEqual((await running()).slice(4), ['cook', 'cook']);
+});
