@@ -69,3 +69,17 @@ test('many starts at once agree on one key', async () => {
     rmSync(directory, { recursive: true });
   }
 });
+
+test('a data directory that is a file, or lies below one, is told with the setting that names it', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-'));
+  const file = join(directory, 'a-file');
+  writeFileSync(file, '');
+  try {
+    for (const path of [file, join(file, 'data')])
+      await assert.rejects(loadSecretKey(loadConfig({ PARLEY_DATA_DIR: path })), (error: Error) =>
+        error.message.startsWith(`PARLEY_DATA_DIR: ${path} cannot be written (`),
+      );
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
