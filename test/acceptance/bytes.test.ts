@@ -84,8 +84,8 @@ const vectors: [name: string, bytes: Buffer | string, ...statuses: number[]][] =
   ['text/plain', body('{"text":"a"}', ['Content-Type: text/plain']), 415],
   ['two content types', body('{"text":"/say ok"}', [json, 'Content-Type: text/html']), 200, 415],
   ['another charset', body('{"text":"/say ok"}', [`${json}; charset=utf-7`]), 200, 415],
-  ['gzip, truly', body(gzipSync('{"text":"a"}'), [json, 'Content-Encoding: gzip']), 415, 422],
-  ['gzip, falsely', body('{"text":"/say ok"}', [json, 'Content-Encoding: gzip']), 200, 415, 422],
+  ['gzip, truly', body(gzipSync('{"text":"a"}'), [json, 'Content-Encoding: gzip']), 415],
+  ['gzip, falsely', body('{"text":"/say ok"}', [json, 'Content-Encoding: gzip']), 415],
   ['multipart', body('--x\r\n\r\n--x--', ['Content-Type: multipart/form-data; boundary=x']), 415],
   // How long it is
   ['a length that is no number', request(`POST ${messages} HTTP/1.1`, [key, json, 'Content-Length: ten'], '{"text":"a"}'), 400],

@@ -4,7 +4,7 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { checkBudget } from '../../turn/budget.ts';
-import { assertMetadata } from '../../turn/open-session.ts';
+import { assertMetadata, endUserOf } from '../../turn/open-session.ts';
 import { runsOnOwnKey } from '../../turn/own-key.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf } from '../shared/authenticate.ts';
@@ -86,6 +86,9 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
       // What a session would refuse must not reach a browser that cannot help it.
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
+      const named = metadata === undefined ? undefined : endUserOf(metadata);
+      if (endUserId !== undefined && named !== undefined && named !== endUserId)
+        throw new ServiceError('invalid', 'metadata: names another end user than end_user_id');
       const agent = agentOf(request);
       await checkBudget(
         context.database.db,

@@ -12,6 +12,8 @@ export function acceptJsonOnly(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     const kind = request.routeOptions.config.badBody ?? 'invalid';
+    const { 'content-encoding': encoding = 'identity' } = request.headers;
+    if (encoding !== 'identity') return done(new ServiceError('unsupported-media-type', 'Send the body without a Content-Encoding.'));
     // Decoding would put a replacement character in place of what was meant.
     if (typeof bytes !== 'string' && !isUtf8(bytes)) return done(new ServiceError(kind, 'The body is not valid UTF-8.'));
     request.rawBody = bytes.toString();

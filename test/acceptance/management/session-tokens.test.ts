@@ -51,8 +51,8 @@ test('errors are flat', async () => {
   const invalid = await mint({ end_user: 'x' });
   assert.deepEqual([invalid.status, invalid.body], [422, { error: 'invalid', message: 'end_user: is not known here' }]);
   const many = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 1]));
-  for (const metadata of [many, { end_user_id: 7 }]) {
-    const refused = await mint({ metadata });
+  for (const metadata of [many, { end_user_id: 7 }, { end_user_id: 'eve' }, { user_id: 'eve' }]) {
+    const refused = await mint({ end_user_id: 'ann', metadata });
     assert.deepEqual([refused.status, refused.body.error], [422, 'invalid'], 'no session could be opened with it');
   }
   const large = await mint({ metadata: { text: 'x'.repeat(3_000) } });
