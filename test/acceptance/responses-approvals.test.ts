@@ -62,6 +62,18 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.');
 });
 
+test('an answer under an Idempotency-Key says when it is a repetition, and its key is nobody else’s', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const body = { input: [answerTo(paused.body.output[0], true)], previous_response_id: paused.body.id };
+  const send = (sent: unknown) => tenant.post(pathOf(tenant), sent, { 'idempotency-key': 'answer-1' });
+  const [first, second] = [await send(body), await send(body)];
+  assert.equal(second.text, first.text);
+  assert.deepEqual([first.headers.get('idempotent-replayed'), second.headers.get('idempotent-replayed')], [null, 'true']);
+  const other = await send({ input: '/say something else' });
+  assert.deepEqual([other.status, other.body.detail.error], [422, 'idempotency_key_reused']);
+});
+
 test('the same answer again is the same response, another answer is 409', async () => {
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask });

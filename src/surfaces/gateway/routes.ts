@@ -9,7 +9,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { Server } from '../shared/fastify.ts';
-import { idempotencyKey } from '../shared/idempotency.ts';
+import { idempotencyKey, underKey } from '../shared/idempotency.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
 const tags = ['Gateway'];
@@ -38,7 +38,8 @@ export function gatewayRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { id: orgId } = principalOf(request).organization;
       const event = eventOf(request.body, request);
-      const sessionId = await gateway.submit(orgId, event, () => defaultAgent(context, request));
+      const submit = () => gateway.submit(orgId, event, () => defaultAgent(context, request));
+      const sessionId = await underKey(context, request, reply, submit);
       if (sessionId !== undefined) reply.header('x-svc-session', sessionId);
       return ok;
     },
@@ -57,14 +58,11 @@ export function gatewayRoutes(server: Server, context: Context): void {
         response: answered(200, done),
       },
     },
-    async (request) => {
-      const { recipient_id: recipientId, event, session_id: sessionId, recipient_gateway_url: recipientGatewayUrl } = request.body;
-      await gateway.deliver(principalOf(request).organization.id, {
-        recipientId,
-        event: eventOf(event, request),
-        sessionId,
-        recipientGatewayUrl,
-      });
+    async (request, reply) => {
+      const { recipient_id: recipientId, session_id: sessionId, recipient_gateway_url: recipientGatewayUrl } = request.body;
+      const { id: orgId } = principalOf(request).organization;
+      const event = eventOf(request.body.event, request);
+      await underKey(context, request, reply, () => gateway.deliver(orgId, { recipientId, event, sessionId, recipientGatewayUrl }));
       return ok;
     },
   );

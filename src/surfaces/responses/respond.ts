@@ -6,6 +6,7 @@ import type { MessageReceived } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapter-errors.ts';
 import { dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapter-session.ts';
+import { underKey } from '../shared/idempotency.ts';
 import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
 import { type DropSession, projectedTurn } from '../shared/projected-turn.ts';
@@ -98,7 +99,9 @@ async function goOn(
   if (session === undefined) throw notFound();
   reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
-  const turn = await context.turns.resolve(session.orgId, session.id, input.requestId, decision, live);
+  const turn = await underKey(context, request, reply, () =>
+    context.turns.resolve(session.orgId, session.id, input.requestId, decision, live),
+  );
   return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
 }
 

@@ -79,6 +79,25 @@ export async function forgetKey(context: Context, request: FastifyRequest): Prom
   await db.deleteFrom('idempotency_keys').where('org_id', '=', principalOf(request).organization.id).where('key', '=', key).execute();
 }
 
+/**
+ * Does what comes to the same however often it is done, so that no answer need be kept: under a key, a repetition is called
+ * one, and another request is refused.
+ */
+export async function underKey<Result>(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const key = idempotencyKey(request);
+  if (key === undefined) return work();
+  const isRepeated = (await findKey(context, request, key)) !== undefined;
+  const result = await work();
+  if (isRepeated) sayReplayed(reply);
+  else await takeKey(context.database.db, principalOf(request).organization.id, key, keyFingerprintOf(request), context.clock.now());
+  return result;
+}
+
 /** What a kept answer is sealed for: moved to another org or key, it does not open. */
 export function sealedFor(orgId: number, key: string): string {
   return `org ${orgId} idempotency ${key}`;

@@ -111,9 +111,28 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   const first = await submit(org, message('/say keyed'), keyed);
   const second = await submit(org, message('/say keyed'), keyed);
   assert.equal(second.headers['x-svc-session'], first.headers['x-svc-session']);
+  assert.deepEqual([first.headers['idempotent-replayed'], second.headers['idempotent-replayed']], [undefined, 'true']);
   const other = await submit(org, message('/say other'), keyed);
   assert.deepEqual([other.status, other.body.detail.error], [422, 'idempotency_key_reused']);
   await logOf(org, String(first.headers['x-svc-session']), 1);
+
+  const brought = { recipient_id: 'ada', session_id: first.headers['x-svc-session'], event: message('hello', { sender_id: 'bob' }) };
+  const bring = (body: unknown, key: string) =>
+    parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body, headers: { 'idempotency-key': key } });
+  const deliveries = [await bring(brought, 'k2'), await bring(brought, 'k2')];
+  assert.deepEqual(
+    deliveries.map(({ status, headers }) => [status, headers['idempotent-replayed']]),
+    [
+      [200, undefined],
+      [200, 'true'],
+    ],
+  );
+  for (const key of ['k1', 'k2']) {
+    const reused = await bring({ ...brought, event: message('goodbye', { sender_id: 'bob' }) }, key);
+    assert.deepEqual([reused.status, reused.body.detail.error], [422, 'idempotency_key_reused']);
+  }
+  const log = await logOf(org, String(first.headers['x-svc-session']), 1);
+  assert.equal(log.filter((event: { text?: string }) => event.text === 'hello').length, 1);
 });
 
 test('an event that is refused leaves no session and no participant behind, and may be sent again', async () => {
