@@ -1,6 +1,7 @@
 import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
+import { countTokens } from './models/estimate-tokens.ts';
 
 /**
  * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each call
@@ -19,7 +20,7 @@ export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig
   return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
 }
 
-/** Roughly what the prompt costs; four characters a token, as the providers' own rule of thumb has it. */
+/** Roughly what the prompt costs. */
 export function estimateTokens(entries: readonly Entry[]): number {
   let characters = 0;
   for (const entry of entries) {
@@ -27,7 +28,7 @@ export function estimateTokens(entries: readonly Entry[]): number {
     else if (entry.type === 'call') characters += JSON.stringify(entry.input ?? null).length;
     else characters += entry.type === 'result' ? entry.output.length : entry.text.length;
   }
-  return Math.ceil(characters / 4);
+  return countTokens(characters);
 }
 
 function contextLength(context: { text: string }[] | undefined): number {

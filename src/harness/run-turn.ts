@@ -6,9 +6,8 @@ import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
-import { storable } from './storable.ts';
 import { streamAnswer } from './stream-answer.ts';
-import { boundOutput, type ToolOutcome } from './tool.ts';
+import { recordedOutput, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
@@ -141,7 +140,7 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
     data: {
       callId: call.callId,
       tool: call.tool,
-      output: boundOutput(storable(outcome.output)),
+      output: recordedOutput(outcome.output),
       isError: outcome.isError,
       ...(notRun === undefined ? {} : { notRun }),
       ...(outcome.handoff === undefined ? {} : { handoff: outcome.handoff }),

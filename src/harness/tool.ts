@@ -1,3 +1,5 @@
+import { storable } from './storable.ts';
+
 /** Something the agent can do. The loop decides whether it may; the tool only acts. */
 export interface Tool {
   readonly name: string;
@@ -49,8 +51,9 @@ export const workspaceLimits = { fileBytes: 10 * 1024 * 1024, totalBytes: 64 * 1
 /** What a tool may say at most; the rest is cut, and the output says so. */
 export const maxToolOutputCharacters = 30_000;
 
-export function boundOutput(output: string): string {
-  if (output.length <= maxToolOutputCharacters) return output;
-  const kept = output.slice(0, maxToolOutputCharacters).toWellFormed();
+/** An output as the log keeps it and the model is told it. The loop does this to every outcome, once, so that no tool has to. */
+export function recordedOutput(output: string): string {
+  if (output.length <= maxToolOutputCharacters) return storable(output);
+  const kept = storable(output.slice(0, maxToolOutputCharacters));
   return `${kept}\n[output truncated: ${output.length - maxToolOutputCharacters} of ${output.length} characters left out]`;
 }

@@ -2,6 +2,7 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { keyReused, notFound, notMaterialized, ServiceError } from '../errors.ts';
+import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
@@ -191,7 +192,7 @@ export class Turns {
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {
-    const tokens = this.limits.reservationTokens + Math.ceil(text.length / 4);
+    const tokens = this.limits.reservationTokens + countTokens(text.length);
     const { costMicros, creditMicros } = setting.price('', { input: tokens, output: 0, cachedInput: 0 });
     return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
   }

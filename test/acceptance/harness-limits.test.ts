@@ -57,10 +57,12 @@ for (const overflow of ['drop', 'summarize']) {
 
 test('a tool says what it left out of a long output', async () => {
   const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
-  const body = await tenant.say(await tenant.session(), '/tool bash {"command":"seq 1 20000"}\n/say ok');
-  const { output } = body.messages[1].parts[0];
-  assert.ok(output.length < 40_000);
-  assert.match(output, /truncated/i);
+  const id = await tenant.session();
+  const printed = await tenant.say(id, '/tool bash {"command":"seq 1 20000 | tee long.txt"}\n/say ok');
+  assert.ok(printed.messages[1].parts[0].output.length < 40_000);
+  assert.match(printed.messages[1].parts[0].output, /truncated/i);
+  const read = await tenant.say(id, '/tool files {"operation":"read","path":"long.txt"}\n/say ok');
+  assert.match(read.messages[1].parts[0].output, /\[output truncated: 78894 of 108894 characters left out\]$/);
 });
 
 test('a handoff inside a turn: the rest of it and the next turns are the other sub-agent', async () => {

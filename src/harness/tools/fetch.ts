@@ -1,6 +1,7 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
+import { isRecord } from '../models/json.ts';
 import type { Tool, ToolOutcome } from '../tool.ts';
-import { excerpt, failed, isRecord, succeeded, textField } from './input.ts';
+import { excerpt, failed, succeeded, textField } from './input.ts';
 
 /** Must be guarded: a model chooses the URL. */
 export type ToolFetch = (url: string, init: RequestInit) => Promise<Response>;

@@ -1,4 +1,5 @@
-import { boundOutput, type ToolOutcome } from '../tool.ts';
+import { isRecord } from '../models/json.ts';
+import type { ToolOutcome } from '../tool.ts';
 
 /** A tool's input comes from a model: anything may be missing or of another type. */
 export function textField(input: unknown, name: string): string | undefined {
@@ -6,24 +7,15 @@ export function textField(input: unknown, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 export function succeeded(output: string): ToolOutcome {
-  return { output: storable(output), isError: false };
+  return { output, isError: false };
 }
 
 export function failed(output: string): ToolOutcome {
-  return { output: storable(output), isError: true };
+  return { output, isError: true };
 }
 
 /** What is shown to a person in one line or paragraph of an approval. */
 export function excerpt(text: string, length = 1_000): string {
   return text.length <= length ? text : `${text.slice(0, length).toWellFormed()}... (${text.length} characters)`;
-}
-
-/** The log cannot hold NUL or half a surrogate pair. */
-function storable(output: string): string {
-  return boundOutput(output.toWellFormed().replaceAll('\0', '\uFFFD'));
 }

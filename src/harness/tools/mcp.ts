@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto';
 import type { PinnedTool } from '../../release-config.ts';
+import { isRecord } from '../models/json.ts';
 import type { Tool } from '../tool.ts';
-import { excerpt, failed, isRecord, succeeded } from './input.ts';
+import { excerpt, failed, succeeded } from './input.ts';
 
 /** Calls a tool of an MCP server on behalf of the session that acts. Throws only when the signal aborts. */
 export type McpCall = (

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { maxToolOutputCharacters, type ToolOutcome } from '../../../src/harness/tool.ts';
+import { maxToolOutputCharacters, recordedOutput, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createBashTool } from '../../../src/harness/tools/bash.ts';
 import { createShellPool, type ShellPoolOptions } from '../../../src/harness/tools/bash-pool.ts';
 import { serveLocally } from '../../support/local-server.ts';
@@ -10,6 +10,7 @@ import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 const shared = createShellPool({ processes: 2, timeoutMs: 10_000 });
 after(() => shared.close());
 
+/** With the output as the loop keeps it. */
 async function bash(
   command: unknown,
   workspace = new MemoryWorkspace(),
@@ -18,7 +19,7 @@ async function bash(
 ): Promise<ToolOutcome> {
   const outcome = await createBashTool(pool).run({ command }, { callId: 'call', workspace, signal });
   workspace.apply(outcome);
-  return outcome;
+  return { ...outcome, output: recordedOutput(outcome.output) };
 }
 
 async function withPool<T>(options: ShellPoolOptions, use: (pool: ReturnType<typeof createShellPool>) => Promise<T>): Promise<T> {

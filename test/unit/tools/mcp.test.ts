@@ -187,7 +187,7 @@ test('a failed listing says which server, which step and why', async () => {
   await assert.rejects(listServerTools(config, token, strict), /MCP server crm: connecting failed: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
 });
 
-test('pinned tools become tools: named, guarded unless read-only, bounded', async () => {
+test('pinned tools become tools: named, and guarded unless read-only', async () => {
   const server = await start();
   const connections = connect();
   const pinned = await listServerTools(target(server).server, token, fetch);
@@ -200,7 +200,6 @@ test('pinned tools become tools: named, guarded unless read-only, bounded', asyn
   assert.match(rename.prompt({ to: 'Ada' }), /rename of crm with {"to":"Ada"}/);
   const environment = { callId: 'call', workspace: new MemoryWorkspace(), signal };
   assert.deepEqual(await find.run({ name: 'Ada' }, environment), { output: 'found Ada', isError: false });
-  assert.equal((await find.run({ name: 'a'.repeat(50_000) }, environment)).output.length < 31_000, true);
   assert.equal((await find.run('text', environment)).isError, true);
 });
 

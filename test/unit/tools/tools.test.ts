@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { after, afterEach, test } from 'node:test';
-import { maxToolOutputCharacters, type Tool, type ToolOutcome, workspaceLimits } from '../../../src/harness/tool.ts';
+import { maxToolOutputCharacters, recordedOutput, type Tool, type ToolOutcome, workspaceLimits } from '../../../src/harness/tool.ts';
 import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
 import { createTools } from '../../../src/harness/tools/create-tools.ts';
 import { createFetchTool } from '../../../src/harness/tools/fetch.ts';
@@ -26,10 +26,11 @@ async function serve(listener: RequestListener): Promise<LocalServer> {
   return server;
 }
 
+/** With the output as the loop keeps it. */
 async function run(tool: Tool, input: unknown, workspace = new MemoryWorkspace()): Promise<ToolOutcome> {
   const outcome = await tool.run(input, { callId: 'call', workspace, signal });
   workspace.apply(outcome);
-  return outcome;
+  return { ...outcome, output: recordedOutput(outcome.output) };
 }
 
 test('a sub-agent gets the tools it names, and handoff when there is someone to hand over to', () => {
