@@ -1,4 +1,4 @@
-import { credentialReader } from './accounts/credential-for.ts';
+import { type CredentialFor, credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
 import { sweepExpiredRows } from './accounts/expired-rows.ts';
 import { Materializer } from './accounts/materialize.ts';
@@ -33,7 +33,7 @@ import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
 import { Runner, type RunnerParts } from './turn/runner.ts';
-import { type CredentialFor, createSettings, operatorKey } from './turn/setting-parts.ts';
+import { createSettings, operatorKey } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
 import { createWarming } from './turn/warming.ts';

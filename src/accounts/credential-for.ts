@@ -2,8 +2,11 @@ import type { Directory } from './directory.ts';
 import { credentialContext } from './model-credentials.ts';
 import type { SecretBox } from './secret-box.ts';
 
+/** The credential of that name that the org stored. */
+export type CredentialFor = (orgId: number, name: string) => Promise<string | undefined>;
+
 /** Opens an org's stored credential at the moment it is used; the plaintext is kept nowhere. */
-export function credentialReader(directory: Directory, secrets: SecretBox): (orgId: number, name: string) => Promise<string | undefined> {
+export function credentialReader(directory: Directory, secrets: SecretBox): CredentialFor {
   return async (orgId, name) => {
     const sealed = await directory.sealedCredential(orgId, name);
     return sealed === undefined ? undefined : secrets.open(sealed, credentialContext(orgId));

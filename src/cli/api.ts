@@ -3,16 +3,24 @@ import { loadClientSettings } from '../config.ts';
 
 type Body = Record<string, unknown>;
 
+/** Whom a request acts for, by the setting that holds their key. */
+type Caller = 'PARLEY_API_KEY' | 'PARLEY_OPERATOR_KEY';
+
 /** One request to the server; a refusal is thrown with what a person can do about it. */
-export async function call<Answer = Body>(method: string, path: string, body?: unknown, as: 'key' | 'operator' = 'key'): Promise<Answer> {
-  const response = await request(method, path, body, as);
+export async function call<Answer = Body>(
+  method: string,
+  path: string,
+  body?: unknown,
+  caller: Caller = 'PARLEY_API_KEY',
+): Promise<Answer> {
+  const response = await request(method, path, body, caller);
   const text = await response.text();
   return (text === '' ? {} : JSON.parse(text)) as Answer;
 }
 
 /** The events of a stream, as they come. */
 export async function* stream(method: string, path: string, body?: unknown): AsyncGenerator<EventSourceMessage> {
-  const response = await request(method, path, body, 'key');
+  const response = await request(method, path, body, 'PARLEY_API_KEY');
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const decoder = new TextDecoder();
@@ -23,7 +31,7 @@ export async function* stream(method: string, path: string, body?: unknown): Asy
 }
 
 export async function download(path: string): Promise<ReadableStream<Uint8Array>> {
-  const response = await request('GET', path, undefined, 'key');
+  const response = await request('GET', path, undefined, 'PARLEY_API_KEY');
   return response.body ?? new ReadableStream();
 }
 
@@ -33,23 +41,22 @@ export async function organizationSlug(): Promise<string> {
   return organization.slug;
 }
 
-async function request(method: string, path: string, body: unknown, as: 'key' | 'operator'): Promise<Response> {
+async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {
   const { url, apiKey, operatorKey } = loadClientSettings();
-  const secret = as === 'key' ? apiKey : operatorKey;
-  if (secret === undefined)
-    throw new Error(`set ${as === 'key' ? 'PARLEY_API_KEY' : 'PARLEY_OPERATOR_KEY'}; the first \`npm start\` printed it`);
+  const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
+  if (secret === undefined) throw new Error(`set ${caller}; the first \`npm start\` printed it`);
   const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
   const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
     throw new Error(`no Parley server answers at ${url} (set PARLEY_URL, or start one with npm start)`, { cause: error });
   });
   if (response.ok) return response;
-  throw new Error(await describeRefusal(response, as));
+  throw new Error(await describeRefusal(response, caller));
 }
 
-async function describeRefusal(response: Response, as: 'key' | 'operator'): Promise<string> {
+async function describeRefusal(response: Response, caller: Caller): Promise<string> {
   const text = await response.text();
-  if (response.status === 401) return `the server does not know this ${as === 'key' ? 'PARLEY_API_KEY' : 'PARLEY_OPERATOR_KEY'}`;
+  if (response.status === 401) return `the server does not know this ${caller}`;
   if (response.status === 404) return 'not found';
   try {
     const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };

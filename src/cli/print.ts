@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 
-type Row = Record<string, unknown>;
+/** An entry of a list that the server answered. */
+export type Row = Record<string, unknown>;
 
 /** Prints data as JSON with `--json`, else as the given words. */
 export function print(command: Command, data: unknown, words: () => string): void {

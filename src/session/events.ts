@@ -42,7 +42,7 @@ export interface MessageReceived {
   text: string;
   /** Routes this one turn to a sub-agent. */
   agent?: string;
-  /** Surface the reasoning of this turn. */
+  /** Show the reasoning of this turn. */
   thinking?: boolean;
   participantName?: string;
   participantType?: 'human' | 'ai';
@@ -84,8 +84,9 @@ export interface ToolCalled {
   tool: string;
   input: unknown;
   step: number;
-  /** On the last call of a step: how the model ended it and what it cost. */
+  /** On the last call of a step: what the model used for it. */
   stepUsage?: Usage;
+  /** What the provider needs back to accept this call in a later one. */
   providerMetadata?: Record<string, unknown>;
 }
 

@@ -104,7 +104,7 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
     }
     case 'tool-finished': {
       const { callId, tool, output, isError, handoff } = event.data;
-      const call = turn.calls.find((candidate) => candidate.callId === callId);
+      const call = callOf(turn, callId);
       if (call !== undefined) call.finished = true;
       state.entries.push({ seq, type: 'result', callId, tool, output, isError });
       if (handoff !== undefined) {
@@ -115,13 +115,13 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
     }
     case 'approval-requested': {
       const { requestId, callId, pattern } = event.data;
-      const call = turn.calls.find((candidate) => candidate.callId === callId);
+      const call = callOf(turn, callId);
       if (call !== undefined) call.approval = { requestId, pattern, decision: undefined };
       turn.settledUsage = turn.usage;
       return;
     }
     case 'approval-resolved': {
-      const call = turn.calls.find((candidate) => candidate.callId === event.data.callId);
+      const call = callOf(turn, event.data.callId);
       if (call?.approval === undefined) return;
       call.approval.decision = event.data.decision;
       if (event.data.decision === 'approve_session') state.grants.add(grantKey(call.tool, call.approval.pattern));
@@ -157,6 +157,10 @@ function newTurn(id: string, message: MessageReceived): TurnState {
     deniedRequestId: undefined,
     ended: undefined,
   };
+}
+
+function callOf(turn: TurnState, callId: string): CallState | undefined {
+  return turn.calls.find((call) => call.callId === callId);
 }
 
 /** The first event of a step leaves the calls of the one before behind. */

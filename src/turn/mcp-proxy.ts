@@ -1,3 +1,4 @@
+import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
@@ -10,7 +11,7 @@ import { type McpMethod, mcpMethods } from '../instances/mcp-methods.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import type { Session } from '../session/sessions.ts';
 import { grantKey } from '../session/state.ts';
-import type { CredentialFor } from './setting-parts.ts';
+import { mcpTarget } from './mcp-target.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 
 /** Lets a browser use the MCP servers of its session, under the same permissions as the agent. */
@@ -38,9 +39,9 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
       const server = chooseServer(release, named);
       if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
-      const credential = server.credential === undefined ? undefined : await credentialFor(session.orgId, server.credential);
+      const target = await mcpTarget(credentialFor, session.orgId, server);
       try {
-        const result = await mcp.request(session.id, { server, credential }, known, params, signal);
+        const result = await mcp.request(session.id, target, known, params, signal);
         return known === 'tools/list' ? onlyPinned(release, server, result) : result;
       } catch (error) {
         throw error instanceof ServiceError && error.kind === 'invalid' ? asBadRequest(error, known) : error;

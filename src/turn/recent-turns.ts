@@ -22,24 +22,22 @@ export async function readRecentTurns(db: Db, orgId: number, since: Date): Promi
     select date_trunc('minute', ended_at) as minute, count(*)::integer as turns from turns
     where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} group by 1 order by 1`.execute(db);
   const { rows: sampled } = await sql<{ minute: Date; failed: boolean; ms: number }>`
-    select date_trunc('minute', t.ended_at) as minute, e.type = 'turn-failed' as failed,
+    select date_trunc('minute', t.ended_at) as minute, coalesce(e.type = 'turn-failed', false) as failed,
       extract(epoch from t.ended_at - t.created_at)::float8 * 1000 as ms
     from (
       select session_id, last_seq, created_at, ended_at from turns
       where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} order by ended_at desc limit ${sampleSize}
     ) t left join events e on e.session_id = t.session_id and e.seq = t.last_seq`.execute(db);
+  const failures = sampled.filter(({ failed }) => failed);
+  const failuresOfMinute = Map.groupBy(failures, ({ minute }) => minute.getTime());
   const durations = sampled
-    .filter(({ failed }) => failed !== true)
+    .filter(({ failed }) => !failed)
     .map(({ ms }) => ms)
-    .sort((a, b) => a - b);
-  const failures = Map.groupBy(
-    sampled.filter(({ failed }) => failed),
-    ({ minute }) => minute.getTime(),
-  );
+    .sort((left, right) => left - right);
   return {
-    minutes: minutes.map(({ minute, turns }) => ({ minute, turns, failed: failures.get(minute.getTime())?.length ?? 0 })),
+    minutes: minutes.map(({ minute, turns }) => ({ minute, turns, failed: failuresOfMinute.get(minute.getTime())?.length ?? 0 })),
     turns: minutes.reduce((sum, { turns }) => sum + turns, 0),
-    failed: sampled.filter(({ failed }) => failed).length,
+    failed: failures.length,
     medianMs: quantile(durations, 0.5),
     p95Ms: quantile(durations, 0.95),
     sampled: sampled.length,

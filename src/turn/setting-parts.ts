@@ -1,3 +1,4 @@
+import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
@@ -11,10 +12,8 @@ import { workspaceOf } from '../instances/workspace.ts';
 import type { Destinations } from '../outbox/destinations.ts';
 import type { ModelConfig, Provider } from '../release-config.ts';
 import type { Tracing } from '../tracing.ts';
+import { mcpTarget } from './mcp-target.ts';
 import { Settings } from './settings.ts';
-
-/** The credential of that name that the org stored. */
-export type CredentialFor = (orgId: number, name: string) => Promise<string | undefined>;
 
 export interface WorldParts {
   config: Config;
@@ -69,8 +68,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
       const remote = createMcpTools(pinnedTools, async (name, tool, input, signal) => {
         const server = pinned.mcp_servers.find((candidate) => candidate.name === name);
         if (server === undefined) return { output: `There is no server named ${name}.`, isError: true };
-        const credential = server.credential === undefined ? undefined : await credentialFor(session.orgId, server.credential);
-        return mcp.callTool(session.id, { server, credential }, tool, input, signal);
+        return mcp.callTool(session.id, await mcpTarget(credentialFor, session.orgId, server), tool, input, signal);
       });
       return [...builtIn, ...remote];
     },

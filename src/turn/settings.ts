@@ -7,8 +7,7 @@ import { costMicros, type PriceOverrides, priceOf } from '../harness/models/pric
 import type { Tool, Workspace } from '../harness/tool.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
-import type { Session } from '../session/sessions.ts';
-import { findSession } from '../session/sessions.ts';
+import { findSession, type Session } from '../session/sessions.ts';
 import type { TurnSetting } from './runner.ts';
 import { sleep } from './sleep.ts';
 
@@ -81,7 +80,7 @@ export class Settings {
       config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
     const tools = new Map<string, Tool[]>();
     const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
-    const ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider as string, false]));
+    const ownKeys = new Map<string, boolean>(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
     return {
       orgId: session.orgId,
       sessionId: session.id,

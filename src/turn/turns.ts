@@ -13,6 +13,9 @@ import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { type WatchableTurn, watchAgain } from './watch.ts';
 
+/** How long after a turn began a client library's own retry still belongs to it. */
+const retryWindowMs = 10 * 60_000;
+
 export interface TurnLimits {
   maxTurns: number;
   reservationTokens: number;
@@ -162,7 +165,7 @@ export class Turns {
       .select('id')
       .where('fingerprint', '=', fingerprint)
       .where('org_id', '=', orgId)
-      .where('created_at', '>', new Date(Date.now() - 600_000))
+      .where('created_at', '>', new Date(Date.now() - retryWindowMs))
       .orderBy('created_at', 'desc')
       .executeTakeFirst();
     return row?.id;

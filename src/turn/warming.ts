@@ -1,9 +1,10 @@
+import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, notMaterialized } from '../errors.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
+import { mcpTarget } from './mcp-target.ts';
 import type { Runner } from './runner.ts';
-import type { CredentialFor } from './setting-parts.ts';
 import type { Settings } from './settings.ts';
 
 export interface WarmingParts {
@@ -21,7 +22,8 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
     const setting = await settings.of(orgId, sessionId);
     if (setting === undefined) throw notFound();
     const release = await directory.release(orgId, setting.agentId, setting.releaseVersion);
-    if (release?.state !== 'materialized') throw new ServiceError('conflict', `Release ${setting.releaseVersion} is not materialized.`);
+    if (release === undefined) throw notFound();
+    if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
     const { world } = setting;
     const main = world.release.agents.find((agent) => agent.name === world.release.main);
     if (main !== undefined) {
@@ -31,8 +33,7 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
     }
     await runner.warm(sessionId);
     for (const server of world.release.mcp_servers) {
-      const credential = server.credential === undefined ? undefined : await credentialFor(orgId, server.credential);
-      await mcp.request(sessionId, { server, credential }, 'tools/list', {});
+      await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {});
     }
   });
 }

@@ -81,7 +81,12 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
   assert.match(JSON.parse(made.stdout).secret, /^svc_live_/);
   assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /shown once: svc_live_/);
+  assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
+  assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
   assert.match((await cli(['audit', 'verify'])).stdout, /^The chain holds/);
+  const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
+  assert.equal(exported.code, 0);
+  assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
 });
 
 test('what is wrong is said in a line, and the exit code tells', async (t) => {

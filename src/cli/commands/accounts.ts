@@ -1,8 +1,7 @@
+import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
-import { print, table } from '../print.ts';
-
-type Row = Record<string, unknown>;
+import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
 export function accountCommands(program: Command): void {
@@ -15,7 +14,7 @@ export function accountCommands(program: Command): void {
 
 function organizations(orgs: Command): void {
   orgs.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'operator');
+    const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'PARLEY_OPERATOR_KEY');
     print(command, answer, () =>
       table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Make one with: parley orgs create <slug>'),
     );
@@ -24,7 +23,7 @@ function organizations(orgs: Command): void {
     .command('create <slug>')
     .option('--name <name>')
     .action(async (slug: string, options: { name?: string }, command: Command) => {
-      const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'operator');
+      const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'PARLEY_OPERATOR_KEY');
       print(command, answer, () => `Created ${slug}. Its API key, shown once: ${answer.api_key}`);
     });
   for (const [name, status] of [
@@ -32,7 +31,7 @@ function organizations(orgs: Command): void {
     ['resume', 'active'],
   ] as const) {
     orgs.command(`${name} <slug>`).action(async (slug: string, _options, command: Command) => {
-      const answer = await call('PATCH', `/operator/organizations/${encodeURIComponent(slug)}`, { status }, 'operator');
+      const answer = await call('PATCH', `/operator/organizations/${encodeURIComponent(slug)}`, { status }, 'PARLEY_OPERATOR_KEY');
       print(command, answer, () => `${slug} is ${status}.`);
     });
   }
@@ -104,16 +103,15 @@ function budget(group: Command): void {
     });
 }
 
-function cap(text: string): number | null {
-  return text === 'none' ? null : Number(text);
+function cap(given: string): number | null {
+  return given === 'none' ? null : Number(given);
 }
 
 function credentials(group: Command): void {
   group.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ data?: Row[]; model_credentials?: Row[] }>('GET', '/api/model_credentials');
-    const rows = answer.data ?? answer.model_credentials ?? [];
+    const answer = await call<{ data: Row[] }>('GET', '/api/model_credentials');
     print(command, answer, () =>
-      table(rows, ['provider', 'last_four', 'updated_at'], 'None stored. Store one with: parley credentials set <provider>'),
+      table(answer.data, ['provider', 'last_four', 'updated_at'], 'None stored. Store one with: parley credentials set <provider>'),
     );
   });
   group
@@ -121,9 +119,8 @@ function credentials(group: Command): void {
     .description('reads the key from standard input, so that it stays out of the shell history')
     .action(async (name: string, _options, command: Command) => {
       if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
-      let text = '';
-      for await (const chunk of process.stdin.setEncoding('utf8')) text += chunk;
-      const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: text.trim() });
+      const key = await text(process.stdin);
+      const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: key.trim() });
       print(command, answer, () => `Stored the credential for ${name}.`);
     });
   group.command('delete <name>').action(async (name: string, _options, command: Command) => {

@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs';
-import { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { call, download } from '../api.ts';
 import { print } from '../print.ts';
@@ -19,7 +19,7 @@ export function auditCommands(program: Command): void {
       if (options.from !== undefined) query.set('from', options.from);
       if (options.to !== undefined) query.set('to', options.to);
       const target = options.out === undefined ? process.stdout : createWriteStream(options.out);
-      await (await download(`/api/audit_events.csv?${query}`)).pipeTo(Writable.toWeb(target) as WritableStream<Uint8Array>);
+      await pipeline(await download(`/api/audit_events.csv?${query}`), target);
     });
   audit
     .command('verify')

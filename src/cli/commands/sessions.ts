@@ -1,8 +1,6 @@
 import type { Command } from 'commander';
 import { call, organizationSlug, stream } from '../api.ts';
-import { print, table } from '../print.ts';
-
-type Row = Record<string, unknown>;
+import { print, type Row, table } from '../print.ts';
 
 export function sessionCommands(program: Command): void {
   const sessions = program.command('sessions').description('conversations of an agent');

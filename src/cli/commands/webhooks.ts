@@ -1,9 +1,10 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
+import { arrayBuffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
-import { print, table } from '../print.ts';
+import { print, type Row, table } from '../print.ts';
 
-type Row = Record<string, unknown>;
 interface Endpoint {
   id: number;
   name: string;
@@ -56,12 +57,12 @@ export function webhookCommands(program: Command): void {
 /** An endpoint that lives as long as this command: removed when it ends. */
 async function listen(forward: string, events: string[]): Promise<void> {
   const server = createServer(async (incoming, answer) => {
-    const body = await readBody(incoming);
-    const status = await passOn(forward, incoming, body);
+    const status = await passOn(forward, incoming);
     process.stdout.write(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`);
     answer.writeHead(status).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
   const address = server.address();
   const port = typeof address === 'object' ? address?.port : undefined;
   const { webhook_endpoint: endpoint, secret } = await createEndpoint(`http://127.0.0.1:${port}/`, 'parley webhooks listen', events).catch(
@@ -83,19 +84,13 @@ function createEndpoint(url: string, name: string, events: string[]): Promise<{ 
 }
 
 /** The raw bytes and the signature headers, so that the receiver can verify what it gets. */
-async function passOn(forward: string, incoming: IncomingMessage, body: Buffer): Promise<number> {
+async function passOn(forward: string, incoming: IncomingMessage): Promise<number> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   for (const [name, value] of Object.entries(incoming.headers))
     if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
   try {
-    return (await fetch(forward, { method: 'POST', headers, body: new Uint8Array(body) })).status;
+    return (await fetch(forward, { method: 'POST', headers, body: await arrayBuffer(incoming) })).status;
   } catch {
     return 502;
   }
-}
-
-async function readBody(incoming: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }
