@@ -1,5 +1,6 @@
-import { useEffect, useRef, useState } from 'react';
+import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import UPlot from 'uplot';
+import { ChartTable } from './chart-table.tsx';
 
 export interface ChartSeries {
   label: string;
@@ -20,15 +21,20 @@ interface ChartProps {
   height?: number;
 }
 
-/** Bars over time, stacked. What is under the pointer is written above them. */
+/**
+ * Bars over time, stacked. What is under the pointer is written above them; with the chart in focus the arrow keys go from
+ * bar to bar, and a table below it has every value.
+ */
 export function Chart({ label, times, series, format, step, height = 180 }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<UPlot>(undefined);
   const [hovered, setHovered] = useState<number>();
   const theme = useThemeVersion();
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
     const chart = new UPlot(optionsOf(element, theme), stack(times, series), element);
+    plot.current = chart;
     const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
     return () => {
@@ -59,7 +65,8 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         },
         axes: [
           { ...axis, size: 30, grid: { show: false }, values: (_chart, ticks) => ticks.map((tick) => tickLabel(tick, step)) },
-          { ...axis, size: 48, values: (_chart, ticks) => ticks.map(format) },
+          // What is counted comes in whole numbers.
+          { ...axis, size: 48, incrs: wholeSteps, values: (_chart, ticks) => ticks.map(format) },
         ],
         series: [
           {},
@@ -79,6 +86,21 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
     }
   }, [times, series, height, format, step, theme]);
   const index = hovered !== undefined && hovered < times.length ? hovered : undefined;
+  const show = (next: number) => {
+    const time = times[next];
+    if (time === undefined) return;
+    setHovered(next);
+    plot.current?.setCursor({ left: plot.current.valToPos(time, 'x'), top: 0 });
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const last = times.length - 1;
+    const targets: Record<string, number> = { ArrowLeft: (index ?? last + 1) - 1, ArrowRight: (index ?? -1) + 1, Home: 0, End: last };
+    const target = targets[event.key];
+    if (target === undefined) return;
+    event.preventDefault();
+    show(Math.max(0, Math.min(last, target)));
+  };
+  const isEmpty = series.every(({ values }) => values.every((value) => value === 0));
   return (
     <figure className="relative m-0">
       <figcaption className="flex min-h-6 flex-wrap items-center gap-x-4 text-[0.92em] text-dim">
@@ -92,10 +114,38 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         ))}
         {index !== undefined && <span className="ml-auto">{timeLabel(times[index] ?? 0, step)}</span>}
       </figcaption>
-      <div ref={place} aria-hidden style={{ height }} />
+      <div
+        className="relative rounded-md"
+        role="slider"
+        tabIndex={0}
+        aria-label={`${label}. Arrow keys read its bars`}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, times.length - 1)}
+        aria-valuenow={index ?? times.length - 1}
+        aria-valuetext={sentence(index ?? times.length - 1, times, series, format, step)}
+        onKeyDown={onKeyDown}
+        onBlur={() => setHovered(undefined)}
+      >
+        <div ref={place} aria-hidden style={{ height }} />
+        {isEmpty && <p className="pointer-events-none absolute inset-0 grid place-items-center pb-6 text-dim">Nothing in this time.</p>}
+      </div>
+      <ChartTable label={label} times={times} series={series} format={format} timeLabel={(time) => timeLabel(time, step)} />
     </figure>
   );
 }
+
+function sentence(
+  index: number,
+  times: readonly number[],
+  series: readonly ChartSeries[],
+  format: ChartProps['format'],
+  step: number,
+): string {
+  const values = series.map(({ label, values }) => `${label} ${format(values[index] ?? 0)}`);
+  return `${timeLabel(times[index] ?? 0, step)}: ${values.join(', ')}`;
+}
+
+const wholeSteps = [1, 2, 5].flatMap((digit) => Array.from({ length: 13 }, (_, power) => digit * 10 ** power)).sort((a, b) => a - b);
 
 /** Drawn from the tallest to the lowest: each bar shows what stands above the one in front of it. */
 function stack(times: readonly number[], series: readonly ChartSeries[]): UPlot.AlignedData {
