@@ -1,6 +1,7 @@
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useEffect, useRef } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
+import { LinkButton } from './parts/button.tsx';
 import { Notices } from './parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
 import { queryClient } from './server/queries.ts';
@@ -72,7 +73,9 @@ function Inside() {
         ))}
         <Route>
           <Page title="Not found">
-            <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page." />
+            <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page.">
+              <LinkButton to="/">Go to the overview</LinkButton>
+            </Empty>
           </Page>
         </Route>
       </Switch>
@@ -80,9 +83,15 @@ function Inside() {
   );
 }
 
+/** A new page is read from its top, by the eye and by a screen reader. */
 function ScrollToTop({ location }: { location: string }) {
+  const shown = useRef(location);
   useEffect(() => {
-    if (location !== '') document.getElementById('content')?.scrollTo(0, 0);
+    if (shown.current === location) return;
+    shown.current = location;
+    const content = document.getElementById('content');
+    content?.scrollTo(0, 0);
+    content?.focus({ preventScroll: true });
   }, [location]);
   return null;
 }

@@ -276,8 +276,20 @@ test('an invited member joins, sees what members may, and cannot change things',
   await member.context.close();
   await page.reload();
   await page.getByLabel('Role of grace@example.com').selectOption('admin');
+  await page.getByText('Grace Hopper is admin now.').waitFor();
+  assert.ok(
+    await page
+      .getByRole('row', { name: /ada@example/ })
+      .getByRole('button', { name: 'Remove' })
+      .isDisabled(),
+  );
+  // One's own role is asked about first; what is refused is said above the question.
   await page.getByLabel('Role of ada@example.com').selectOption('member');
-  await page.getByText(/last owner/).waitFor();
+  await dialog().getByRole('button', { name: 'Change role' }).click();
+  await page
+    .locator('[popover]:popover-open')
+    .getByText(/last owner/)
+    .waitFor();
 });
 
 test('nothing went wrong on the way, and no request left the machine', async () => {

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';
 import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
-import { assertAccessible, buildDashboardOnce, joinAsOwner, keepPicture, openDashboard, overflow } from '../support/dashboard.ts';
+import { assertAccessible, buildDashboardOnce, cutOff, joinAsOwner, keepPicture, openDashboard, overflow } from '../support/dashboard.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 buildDashboardOnce();
@@ -85,9 +85,31 @@ for (const { name, path, shows } of [...cases, ...plain])
     if (path.startsWith('/playground')) await page.reload();
     await shown();
     assert.equal(await overflow(page), 0);
+    assert.deepEqual(await cutOff(page), []);
     if (name === 'approvals') await keepPicture(page, 'phone');
     assert.deepEqual(problems, []);
   });
+
+test('the bars of a chart are read with the arrow keys and from a table, by whoever cannot point at them', async () => {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto('/dashboard/usage?by=model');
+  const chart = page.getByRole('slider', { name: /^Tokens of each day/ });
+  await chart.focus();
+  const read = async (key: string) => {
+    await page.keyboard.press(key);
+    return (await chart.getAttribute('aria-valuetext')) ?? '';
+  };
+  const [today, before, first] = [await read('End'), await read('ArrowLeft'), await read('Home')];
+  for (const text of [today, before, first]) assert.match(text, /: anthropic\/claude-sonnet-4-5 [\d.]+K, openai\/gpt-5-mini [\d.]+K/);
+  assert.equal(new Set([today, before, first]).size, 3);
+  assert.equal(await chart.getAttribute('aria-valuenow'), '0');
+  await page.getByText('Values as a table').click();
+  const table = page.getByRole('table', { name: /^Tokens of each day/ });
+  assert.equal(await table.getByRole('row').count(), 31);
+  const [newest = ''] = await table.getByRole('row').nth(1).getByRole('rowheader').allTextContents();
+  assert.ok(today.startsWith(newest), `${today}: ${newest}`);
+  await assertAccessible(page, 'a chart with its table');
+});
 
 test('a list of many sessions goes on page by page, and a filter stays in the address', async () => {
   await page.setViewportSize({ width: 1280, height: 800 });
@@ -118,6 +140,7 @@ async function furnish(): Promise<string> {
   await make('/api/webhook_endpoints', { name: 'Orders', url: receiver.url });
   await make('/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' }, 'PUT');
   await make('/api/invitations', { email: 'grace@example.com', role: 'admin' });
+  await make('/api/invitations', { email: 'somebody.with.a.rather.long.name@engineering.example.com', role: 'member' });
   receiver.answer = 503;
   const session = await make('/demo/assistant/v1/sessions', { metadata: { end_user_id: 'user_42', plan: 'team' } });
   const id = typeof session === 'object' && session !== null && 'id' in session ? String(session.id) : '';

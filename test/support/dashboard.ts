@@ -75,6 +75,13 @@ export async function keepPicture(page: Page, name: string): Promise<void> {
   await page.screenshot({ path, animations: 'disabled' });
 }
 
+/** What lies beyond the edge of its panel, where nobody sees it and nothing scrolls. */
+export function cutOff(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`[...document.querySelectorAll('.panel, section[aria-label^="Approval"]')]
+    .filter((panel) => panel.scrollWidth > panel.clientWidth && getComputedStyle(panel).overflowX !== 'auto')
+    .map((panel) => panel.textContent.slice(0, 80))`);
+}
+
 /** How much wider than the window the page is. */
 export function overflow(page: Page): Promise<number> {
   return page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth');

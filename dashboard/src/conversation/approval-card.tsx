@@ -62,7 +62,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
           <span className="min-w-0 font-medium break-words">{message === '' ? `Run ${tool}?` : message}</span>
         </span>
         <code className="rounded-sm bg-sunken px-1.5 text-dim">{tool}</code>
-        {children !== undefined && <span className="ml-auto text-dim">{children}</span>}
+        {children !== undefined && <span className="ml-auto min-w-0 text-dim [overflow-wrap:anywhere]">{children}</span>}
       </div>
       <section className="max-h-72 overflow-auto px-3 py-2" tabIndex={0} aria-label="Arguments">
         <Json value={input ?? {}} />

@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 
 interface Notice {
   id: number;
@@ -30,16 +30,28 @@ export function Notices() {
     },
     () => notices,
   );
+  const place = useRef<HTMLDivElement>(null);
+  // Above an open dialog, too: whoever came to the top last is in front.
+  useEffect(() => {
+    place.current?.hidePopover();
+    if (shown.length > 0) place.current?.showPopover();
+  }, [shown]);
   return (
-    <div role="status" className="pointer-events-none fixed right-4 bottom-4 z-50 flex max-w-[calc(100%-2rem)] flex-col items-end gap-2">
-      {shown.map(({ id, text, bad }) => (
-        <p
-          key={id}
-          className={`pointer-events-auto max-w-md rounded-md border px-3 py-2 shadow-float ${bad ? 'border-bad/40 bg-bad-tint text-bad' : 'border-line bg-panel'}`}
-        >
-          {text}
-        </p>
-      ))}
+    <div role="status">
+      <div
+        ref={place}
+        popover="manual"
+        className="pointer-events-none fixed inset-auto right-4 bottom-4 max-w-[calc(100%-2rem)] flex-col items-end gap-2 overflow-visible bg-transparent open:flex"
+      >
+        {shown.map(({ id, text, bad }) => (
+          <p
+            key={id}
+            className={`pointer-events-auto max-w-md rounded-md border px-3 py-2 shadow-float ${bad ? 'border-bad/40 bg-bad-tint text-bad' : 'border-line bg-panel text-ink'}`}
+          >
+            {text}
+          </p>
+        ))}
+      </div>
     </div>
   );
 }

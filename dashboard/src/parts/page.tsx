@@ -4,6 +4,8 @@ import { CodeBlock } from './copy.tsx';
 
 interface PageProps {
   title: string;
+  /** What tells this page from its neighbours in a row of browser tabs, where the title does not. */
+  tab?: string;
   /** Beside the title, quietly: a count, an id, a state. */
   aside?: ReactNode;
   actions?: ReactNode;
@@ -12,14 +14,14 @@ interface PageProps {
   full?: boolean;
 }
 
-export function Page({ title, aside, actions, children, full = false }: PageProps) {
+export function Page({ title, tab = title, aside, actions, children, full = false }: PageProps) {
   useEffect(() => {
-    document.title = `${title} · Parley`;
-  }, [title]);
+    document.title = `${tab} · Parley`;
+  }, [tab]);
   return (
     <div className={full ? 'flex h-full min-h-0 flex-col' : 'mx-auto max-w-6xl px-4 pb-16 sm:px-6'}>
       <header className={`flex flex-wrap items-center gap-x-3 gap-y-2 ${full ? 'border-b border-line px-4 py-2.5 sm:px-6' : 'py-5'}`}>
-        <h1 className="text-[1.3rem]">{title}</h1>
+        <h1 className="min-w-0 text-[1.3rem] [overflow-wrap:anywhere]">{title}</h1>
         {aside !== undefined && <div className="min-w-0 text-dim">{aside}</div>}
         {actions !== undefined && <div className="ml-auto flex flex-wrap items-center gap-2">{actions}</div>}
       </header>

@@ -73,6 +73,9 @@ export function AccountMenu() {
           ))}
         </fieldset>
         <a href="/docs" className="block rounded-md px-2 py-1.5 hover:bg-hover">
+          Documentation
+        </a>
+        <a href="/docs/api" className="block rounded-md px-2 py-1.5 hover:bg-hover">
           API reference
         </a>
         <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => signOut.mutate()}>

@@ -40,25 +40,32 @@ export default function AgentsPage() {
       )}
       {agents !== undefined && agents.length > 0 && (
         <div className="panel overflow-hidden">
-          <table className="grid-table">
+          <table className="grid-table table-fixed">
             <thead>
               <tr>
                 <th>Agent</th>
                 <th className="max-md:hidden">Description</th>
-                <th>Active release</th>
-                <th className="number max-sm:hidden">Changed</th>
+                <th className="w-32">Active release</th>
+                <th className="number w-28 max-sm:hidden">Changed</th>
               </tr>
             </thead>
             <tbody>
               {agents.map((agent) => (
                 <tr key={agent.id}>
                   <td>
-                    <Link to={`/agents/${agent.slug}`} className="font-medium hover:text-accent">
-                      {agent.name}
-                    </Link>{' '}
-                    <CopyId value={agent.slug} className="text-dim" /> {agent.default && <Badge>default</Badge>}
+                    <span className="flex flex-wrap items-center gap-x-2">
+                      <Link to={`/agents/${agent.slug}`} title={agent.name} className="max-w-full truncate font-medium hover:text-accent">
+                        {agent.name}
+                      </Link>
+                      <CopyId value={agent.slug} className="text-dim" />
+                      {agent.default && <Badge>default</Badge>}
+                    </span>
                   </td>
-                  <td className="text-dim max-md:hidden">{agent.description}</td>
+                  <td className="text-dim max-md:hidden">
+                    <p className="line-clamp-2 break-words" title={agent.description}>
+                      {agent.description}
+                    </p>
+                  </td>
                   <td>{agent.active_version === null ? <span className="text-warn">none</span> : `Release ${agent.active_version}`}</td>
                   <td className="number text-dim max-sm:hidden">
                     <Time at={agent.updated_at} />

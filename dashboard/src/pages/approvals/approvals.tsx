@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { managedPath } from '../../conversation/use-conversation.ts';
+import { LinkButton } from '../../parts/button.tsx';
 import { plural } from '../../parts/format.ts';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
@@ -21,7 +22,11 @@ export default function ApprovalsPage() {
           title="Nothing waits for an answer."
           text="A session pauses here when its agent wants to use a guarded tool. To see one, say this in the playground:"
           command={'/tool bash {"command":"date"}'}
-        />
+        >
+          <LinkButton to="/playground" kind="primary">
+            Open the playground
+          </LinkButton>
+        </Empty>
       )}
       <ol className="flex max-w-3xl flex-col gap-4">
         {waiting.map((approval, index) => (

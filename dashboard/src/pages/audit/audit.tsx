@@ -54,7 +54,7 @@ function AuditLog() {
         </>
       }
     >
-      <div className="mb-3 flex flex-wrap gap-2">
+      <div className="filters">
         <Select
           label="Action"
           value={filters.action}

@@ -11,7 +11,7 @@ import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
-import { forget, useMay } from '../../server/queries.ts';
+import { forget, useMay, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { ApiKey } from '../../server/types.ts';
 import { NewKey } from './new-key.tsx';
@@ -73,7 +73,9 @@ export default function KeysPage() {
             <tbody>
               {keys.map((key) => (
                 <tr key={key.id} className={key.revoked_at === null ? '' : 'text-faint'}>
-                  <td className="font-medium">{key.name}</td>
+                  <td className="max-w-0 w-1/3 truncate font-medium" title={key.name}>
+                    {key.name}
+                  </td>
                   <td className="max-sm:hidden">
                     <CopyId value={key.prefix} />
                   </td>
@@ -120,6 +122,9 @@ export default function KeysPage() {
 }
 
 function Scopes({ scopes }: { scopes: readonly string[] }) {
+  const { scopes: own, role } = useSignedIn();
+  // An owner has every scope there is.
+  if (role === 'owner' && own.every((scope) => scopes.includes(scope))) return <span title={scopes.join('\n')}>every scope</span>;
   const shown = scopes.slice(0, 3);
   return (
     <span className="flex flex-wrap gap-1" title={scopes.join('\n')}>

@@ -1,6 +1,7 @@
 import { useMemo } from 'react';
 import { Link } from 'wouter';
 import { State } from '../../parts/badge.tsx';
+import { LinkButton } from '../../parts/button.tsx';
 import { Chart } from '../../parts/chart.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
 import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
@@ -74,9 +75,13 @@ export default function OverviewPage() {
         {sessions.data !== undefined && sessions.data.data.length === 0 ? (
           <Empty
             title="No conversations yet."
-            text="Start one in the playground, or from a terminal:"
+            text="Talk to an agent in the playground, or from a terminal:"
             command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
-          />
+          >
+            <LinkButton to="/playground" kind="primary">
+              Open the playground
+            </LinkButton>
+          </Empty>
         ) : (
           <SessionTable sessions={sessions.data?.data ?? []} />
         )}
@@ -123,13 +128,18 @@ function FailingEndpoints() {
     <Section title="Webhook endpoints with trouble">
       <ul className="panel divide-y divide-line">
         {failing.map(({ id, name, url, enabled, consecutive_failures: failures }) => (
-          <li key={id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
-            <State name={enabled ? 'failing' : 'disabled'} />
-            <Link to={`/webhooks/${id}`} className="font-medium hover:text-accent">
-              {name}
-            </Link>
-            <span className="min-w-0 truncate text-dim">{url}</span>
-            <span className="ml-auto text-dim">{plural(failures, 'failure')} in a row</span>
+          <li key={id} className="px-3 py-2">
+            <span className="flex items-center gap-3">
+              <State name={enabled ? 'failing' : 'disabled'} />
+              <Link to={`/webhooks/${id}`} title={name} className="min-w-0 flex-1 truncate font-medium hover:text-accent">
+                {name}
+              </Link>
+              <span className="shrink-0 text-dim">
+                {plural(failures, 'failure')}
+                <span className="max-sm:hidden"> in a row</span>
+              </span>
+            </span>
+            <span className="mt-0.5 block truncate text-dim">{url}</span>
           </li>
         ))}
       </ul>

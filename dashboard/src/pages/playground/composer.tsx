@@ -9,16 +9,18 @@ interface ComposerProps {
   files: readonly File[];
   onFiles(files: readonly File[]): void;
   busy: boolean;
+  /** There is nobody to answer. */
+  disabled: boolean;
   running: boolean;
   onSend(): void;
   onStop(): void;
 }
 
-export function Composer({ text, onText, files, onFiles, busy, running, onSend, onStop }: ComposerProps) {
+export function Composer({ text, onText, files, onFiles, busy, disabled, running, onSend, onStop }: ComposerProps) {
   const picker = useRef<HTMLInputElement>(null);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (text.trim() !== '' && !busy) onSend();
+    if (text.trim() !== '' && !busy && !disabled) onSend();
   };
   return (
     <form onSubmit={submit} className="border-t border-line px-4 py-3 sm:px-6">
@@ -39,7 +41,8 @@ export function Composer({ text, onText, files, onFiles, busy, running, onSend, 
           <textarea
             data-search
             aria-label="Message"
-            placeholder="Write a message, or drop a file here"
+            placeholder={disabled ? 'This agent cannot answer yet' : 'Write a message, or drop a file here'}
+            disabled={disabled}
             value={text}
             rows={1}
             className="input max-h-60 min-h-[2.6rem] flex-1 resize-none py-2 [field-sizing:content]"
@@ -60,7 +63,7 @@ export function Composer({ text, onText, files, onFiles, busy, running, onSend, 
               event.target.value = '';
             }}
           />
-          <IconButton label="Attach files" className="!h-[2.6rem]" onClick={() => picker.current?.click()}>
+          <IconButton label="Attach files" className="!h-[2.6rem]" disabled={disabled} onClick={() => picker.current?.click()}>
             <Paperclip size={16} />
           </IconButton>
           {running && (
@@ -68,7 +71,7 @@ export function Composer({ text, onText, files, onFiles, busy, running, onSend, 
               <CircleStop size={16} /> Stop
             </Button>
           )}
-          <Button type="submit" kind="primary" className="!h-[2.6rem]" disabled={busy || text.trim() === ''}>
+          <Button type="submit" kind="primary" className="!h-[2.6rem]" disabled={busy || disabled || text.trim() === ''}>
             <SendHorizontal size={16} /> Send
           </Button>
         </div>

@@ -14,6 +14,7 @@ import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
 import { Composer } from './composer.tsx';
 import { usePlayground } from './use-playground.ts';
 import { ViewCode } from './view-code.tsx';
+import { Welcome } from './welcome.tsx';
 
 export default function PlaygroundPage() {
   const agents = useAgents();
@@ -65,6 +66,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
   };
   const pinned = head.data?.session.release;
   const { pending, items } = conversation;
+  const canAnswer = agent.active_version !== null || release !== '' || sessionId !== '';
 
   return (
     <Page
@@ -121,7 +123,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
               <Failure error={refusal} />
             </div>
           ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
-            <Welcome agent={agent} onPick={playground.write} />
+            <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} />
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking={thinking}>
               {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}
@@ -133,6 +135,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             files={playground.files}
             onFiles={playground.addFiles}
             busy={playground.busy}
+            disabled={!canAnswer}
             running={conversation.running}
             onSend={playground.send}
             onStop={playground.stop}
@@ -160,40 +163,5 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
         />
       )}
     </Page>
-  );
-}
-
-const examples = [
-  'What can you do?',
-  '/think Let me see.\n/say **Hello** from the offline model.',
-  '/tool bash {"command":"echo hello > note.txt; ls"}',
-];
-
-function Welcome({ agent, onPick }: { agent: Agent; onPick(text: string): void }) {
-  return (
-    <div className="mx-auto w-full max-w-3xl min-h-0 flex-1 overflow-y-auto px-4 pt-6">
-      <Empty
-        title={agent.active_version === null ? `${agent.name} has no active release.` : `Talk to ${agent.name}.`}
-        text={
-          agent.active_version === null
-            ? 'Make and activate one under Agents; until then it cannot answer.'
-            : 'Every message, tool call and approval is in the event rail as it happens. The offline model takes directives:'
-        }
-      >
-        <ul className="flex flex-col items-start gap-1.5">
-          {examples.map((example) => (
-            <li key={example} className="max-w-full">
-              <button
-                type="button"
-                onClick={() => onPick(example)}
-                className="max-w-full rounded-md border border-line px-2.5 py-1.5 text-left font-mono text-[0.92em] break-words whitespace-pre-wrap hover:border-accent"
-              >
-                {example}
-              </button>
-            </li>
-          ))}
-        </ul>
-      </Empty>
-    </div>
   );
 }

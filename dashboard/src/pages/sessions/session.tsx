@@ -11,7 +11,7 @@ import { State } from '../../parts/badge.tsx';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
-import { notifyError } from '../../parts/notice.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
@@ -70,6 +70,7 @@ function Session({ session }: { session: SessionHead }) {
     <Page
       full
       title="Session"
+      tab={`…${session.id.slice(-8)}, session`}
       aside={
         <span className="flex min-w-0 flex-wrap items-center gap-x-3">
           <CopyId value={session.id} /> <State name={state} />
@@ -163,6 +164,7 @@ function StopButton({ base, head, stopped }: { base: string; head: string; stopp
     mutationFn: () => request('DELETE', base),
     onSuccess: async () => {
       setAsking(false);
+      notify('The session was stopped.');
       await forget(head, '/dashboard/api/sessions');
     },
     onError: notifyError,

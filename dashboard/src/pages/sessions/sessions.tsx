@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'react';
+import { LinkButton } from '../../parts/button.tsx';
 import { Select, Toggle } from '../../parts/field.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
@@ -31,7 +32,7 @@ export default function SessionsPage() {
       {...(live && paused ? { aside: 'not live while older ones are shown' } : {})}
       actions={<Toggle label="Live" checked={live} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}
     >
-      <div className="mb-3 flex flex-wrap gap-2">
+      <div className="filters">
         <SearchField value={filters.q} onChange={(q) => query.write({ q })} />
         <Select
           label="Agent"
@@ -54,7 +55,7 @@ export default function SessionsPage() {
         {filtered && (
           <button
             type="button"
-            className="px-1 text-accent hover:underline"
+            className="px-1 text-left text-accent hover:underline"
             onClick={() => query.write({ agent: '', state: '', surface: '', release: '', q: '' })}
           >
             {filters.release === '' ? 'Clear' : `Release ${filters.release} only. Clear`}
@@ -76,7 +77,11 @@ export default function SessionsPage() {
           title="No sessions yet."
           text="One is made by the first message, from any surface. From a terminal:"
           command={`curl -s -X POST ${window.location.origin}/${organization.slug}/${agents[0]?.slug ?? 'assistant'}/v1/sessions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{}'`}
-        />
+        >
+          <LinkButton to="/playground" kind="primary">
+            Open the playground
+          </LinkButton>
+        </Empty>
       )}
     </Page>
   );
@@ -96,10 +101,10 @@ function SearchField({ value, onChange }: { value: string; onChange(value: strin
       data-search
       type="search"
       aria-label="Session or end user id"
-      placeholder="Session or end user id"
+      placeholder="Session or user id"
       value={text}
       onChange={(event) => setText(event.target.value)}
-      className="input min-w-48 flex-1 sm:max-w-xs"
+      className="input flex-1 sm:!w-auto sm:min-w-48 sm:!max-w-xs"
     />
   );
 }

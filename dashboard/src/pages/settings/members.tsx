@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Select } from '../../parts/field.tsx';
-import { notifyError } from '../../parts/notice.tsx';
+import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
@@ -13,23 +13,45 @@ import { InviteMember } from './invite-member.tsx';
 
 export const roles = ['owner', 'admin', 'member'].map((value) => ({ value, label: value }));
 
+interface Change {
+  method: string;
+  path: string;
+  body?: unknown;
+  /** Said when it is. */
+  done: string;
+}
+
+interface Question {
+  title: string;
+  text: string;
+  action: string;
+  change: Change;
+}
+
 export function Members() {
   const may = useMay('members:write');
   const { user } = useSignedIn();
   const members = useRead<List<Member>>('/api/members?limit=200');
   const invitations = useRead<List<Invitation>>('/api/invitations?limit=200');
   const [inviting, setInviting] = useState(false);
-  const [removing, setRemoving] = useState<Member>();
+  const [asking, setAsking] = useState<Question>();
   const change = useMutation({
-    mutationFn: ({ path, method, body }: { path: string; method: string; body?: unknown }) =>
-      request(method, path, body === undefined ? {} : { body }),
-    onSuccess: async () => {
-      setRemoving(undefined);
+    mutationFn: ({ path, method, body }: Change) => request(method, path, body === undefined ? {} : { body }),
+    onSuccess: async (_answer, { done }) => {
+      setAsking(undefined);
+      notify(done);
       await forget('/api/members', '/api/invitations', '/dashboard/session');
     },
     onError: notifyError,
   });
   const open = invitations.data?.data ?? [];
+  const owners = members.data?.data.filter(({ role }) => role === 'owner').length ?? 0;
+  const changeRole = (member: Member, role: string) => {
+    const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, done: `${member.name} is ${role} now.` };
+    if (member.id !== user.id) return change.mutate(next);
+    const text = 'You may lose what only that role can do, and then only somebody else can give it back.';
+    setAsking({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
+  };
   return (
     <>
       <Section
@@ -59,17 +81,21 @@ export function Members() {
             <tbody>
               {members.data?.data.map((member) => (
                 <tr key={member.id}>
-                  <td className="font-medium">
+                  <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
                     {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
-                    <span className="block font-normal text-dim sm:hidden">{member.email}</span>
+                    <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
+                      {member.email}
+                    </span>
                   </td>
-                  <td className="text-dim max-sm:hidden">{member.email}</td>
+                  <td className="max-w-60 truncate text-dim max-sm:hidden" title={member.email}>
+                    {member.email}
+                  </td>
                   <td>
                     {may ? (
                       <Select
                         label={`Role of ${member.email}`}
                         value={member.role}
-                        onChange={(role) => change.mutate({ method: 'PATCH', path: `/api/members/${member.id}`, body: { role } })}
+                        onChange={(role) => changeRole(member, role)}
                         options={roles}
                       />
                     ) : (
@@ -81,7 +107,19 @@ export function Members() {
                   </td>
                   <td className="number">
                     {may && (
-                      <Button kind="danger" onClick={() => setRemoving(member)}>
+                      <Button
+                        kind="danger"
+                        disabled={member.role === 'owner' && owners === 1}
+                        title={member.role === 'owner' && owners === 1 ? 'The last owner cannot be removed' : undefined}
+                        onClick={() =>
+                          setAsking({
+                            title: `Remove ${member.name}?`,
+                            text: 'They lose access at once. What they did stays in the audit log.',
+                            action: 'Remove member',
+                            change: { method: 'DELETE', path: `/api/members/${member.id}`, done: `${member.name} was removed.` },
+                          })
+                        }
+                      >
                         Remove
                       </Button>
                     )}
@@ -103,7 +141,7 @@ export function Members() {
           <ul className="panel divide-y divide-line">
             {open.map((invitation) => (
               <li key={invitation.id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
-                <span className="font-medium">{invitation.email ?? 'whoever has the link'}</span>
+                <span className="min-w-0 font-medium [overflow-wrap:anywhere]">{invitation.email ?? 'whoever has the link'}</span>
                 <span className="text-dim">{invitation.role}</span>
                 <span className="text-dim">
                   expires <Time at={invitation.expires_at} />
@@ -112,7 +150,14 @@ export function Members() {
                   <Button
                     kind="danger"
                     className="ml-auto"
-                    onClick={() => change.mutate({ method: 'DELETE', path: `/api/invitations/${invitation.id}` })}
+                    onClick={() =>
+                      setAsking({
+                        title: `Withdraw the invitation of ${invitation.email ?? 'whoever has the link'}?`,
+                        text: 'Its link no longer works. You can invite them again.',
+                        action: 'Withdraw',
+                        change: { method: 'DELETE', path: `/api/invitations/${invitation.id}`, done: 'The invitation was withdrawn.' },
+                      })
+                    }
                   >
                     Withdraw
                   </Button>
@@ -123,14 +168,14 @@ export function Members() {
         )}
       </Section>
       {inviting && <InviteMember onClose={() => setInviting(false)} />}
-      {removing !== undefined && (
+      {asking !== undefined && (
         <Confirm
-          title={`Remove ${removing.name}?`}
-          text="They lose access at once. What they did stays in the audit log."
-          action="Remove member"
+          title={asking.title}
+          text={asking.text}
+          action={asking.action}
           busy={change.isPending}
-          onConfirm={() => change.mutate({ method: 'DELETE', path: `/api/members/${removing.id}` })}
-          onClose={() => setRemoving(undefined)}
+          onConfirm={() => change.mutate(asking.change)}
+          onClose={() => setAsking(undefined)}
         />
       )}
     </>

@@ -109,7 +109,9 @@ export default function UsagePage() {
                 <tbody>
                   {table.map(({ name, turns, input, output, cost }) => (
                     <tr key={name}>
-                      <td className="max-w-60 truncate font-medium">{name}</td>
+                      <td className="max-w-60 truncate font-medium" title={name}>
+                        {name}
+                      </td>
                       <td className="number">{count(turns)}</td>
                       <td className="number text-dim max-sm:hidden">{count(input)}</td>
                       <td className="number text-dim max-sm:hidden">{count(output)}</td>

@@ -19,6 +19,12 @@ import { DeliveryList } from './delivery-list.tsx';
 import { EndpointForm, ShowSecret } from './endpoint-form.tsx';
 import { stateOf } from './webhooks.tsx';
 
+const done = {
+  test: 'A test delivery is on its way.',
+  enable: 'The endpoint is enabled.',
+  disable: 'The endpoint is disabled: nothing is sent until it is enabled again.',
+};
+
 export default function EndpointPage() {
   const { id = '' } = useParams<{ id: string }>();
   const { data, error } = useRead<{ webhook_endpoint: WebhookEndpoint }>(`/api/webhook_endpoints/${encodeURIComponent(id)}`, {
@@ -64,7 +70,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
     onSuccess: async (answer, action) => {
       setAsking(undefined);
       if (answer.secret !== undefined) setSecret(answer.secret);
-      if (action === 'test') notify('A test delivery is on its way.');
+      if (action !== 'rotate_secret') notify(done[action]);
       await forget('/api/webhook_endpoints');
     },
     onError: notifyError,
@@ -73,6 +79,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
     mutationFn: () => request('DELETE', base),
     onSuccess: async () => {
       go('/webhooks');
+      notify(`${endpoint.name} was deleted.`);
       await forget('/api/webhook_endpoints');
     },
     onError: notifyError,
