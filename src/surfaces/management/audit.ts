@@ -162,8 +162,14 @@ export function auditRoutes(server: Server, context: Context): void {
   }
 }
 
+/** An empty filter, as a form sends it, is none. */
 function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
-  return { action: query.event_action, userId: query.user_id, from: validDay(query.from), to: validDay(query.to) };
+  return {
+    action: query.event_action || undefined,
+    userId: query.user_id || undefined,
+    from: validDay(query.from),
+    to: validDay(query.to),
+  };
 }
 
 /** The filters under the names that the caller knows. */

@@ -36,7 +36,7 @@ export function encodeCursor(position: (string | number)[]): string {
 
 /** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make. */
 export function decodeCursor(cursor: string | undefined, shape: readonly ('string' | 'integer')[]): (string | number)[] | undefined {
-  if (cursor === undefined) return undefined;
+  if (cursor === undefined || cursor === '') return undefined;
   const position = parse(cursor);
   const fits =
     Array.isArray(position) &&

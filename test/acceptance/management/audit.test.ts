@@ -127,6 +127,19 @@ test('limit is 100 unless said, 500 at most, and the cursor goes on', async () =
   );
 });
 
+test('what is left empty is as if it were not there', async () => {
+  const { key } = await createOrganization(parley);
+  const { data, meta } = await exported(key, '?event_action=&user_id=&from=&to=&limit=&cursor=');
+  assert.deepEqual([meta.limit, meta.row_estimate], [100, 2]);
+  assert.deepEqual(
+    data.map((event) => event.action),
+    ['audit_log.exported', 'api_key.created'],
+  );
+  assert.deepEqual(data[0]?.metadata, { format: 'json', limit: 100 });
+  const csv = await parley.call('GET', '/api/audit_events.csv?event_action=&user_id=', { key });
+  assert.equal(csv.text.trimEnd().split('\r\n').length, 4);
+});
+
 test('invalid dates are ignored, valid ones are whole days in UTC', async () => {
   const { key } = await createOrganization(parley);
   const today = new Date().toISOString().slice(0, 10);
