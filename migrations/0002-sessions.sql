@@ -44,17 +44,17 @@ create table turns (
   org_id integer not null,
   agent_id integer not null,
   session_id text not null,
-  position bigint generated always as identity,
+  position bigint generated always as identity, -- the order of arrival: what waits in a session runs in it
   state text not null check (state in ('queued', 'running', 'paused', 'ended')),
   input json not null,              -- the data of its message-received event
   end_user_id text,
   fingerprint text,                 -- credential, path and body: what a client's own retry attaches by
-  reserved_tokens bigint not null default 0,
+  reserved_tokens bigint not null default 0,  -- what it holds of the budget while it waits or runs
   reserved_micros bigint not null default 0,
-  process_id text,
-  lease_until timestamptz,
+  process_id text,                  -- who runs it, and so the only one that may write for it
+  lease_until timestamptz,          -- that process is taken for dead after this, and another may take the turn
   interrupted boolean not null default false,
-  first_seq integer,                -- of its message-received event
+  first_seq integer,                -- of its message-received event; null while it waits
   last_seq integer,                 -- of its terminal event
   created_at timestamptz not null default now(),
   ended_at timestamptz

@@ -2,8 +2,19 @@
 -- a process wrote at the same moment (group commit), each in its session's order. An operation that cannot be done
 -- answers with a status; it never raises, since that would undo its neighbours.
 --
+-- What the functions below rely on:
+-- * apply_turn_operations has locked every session of the batch, and then every budget, before the first operation is
+--   carried out. They read a row, decide and write it, and nobody else can have changed it in between.
+-- * `s` is the session as it was before the operation. Its events are numbered from s.last_seq + 1, and whoever writes them
+--   moves last_seq by as many before returning: that is why `seq` has no gaps. One that appends a second time reads `s` anew.
+-- * A message gets its seq when its turn begins, not when it is admitted: a waiting turn has no place in the log yet.
+-- * Only the process that a running turn names may write for it; any other is answered 'lost' and has to let go.
+-- * What a turn has reserved stands in its row. Settling takes exactly that off the budget, and the row is set to 0 with it.
+--
 -- These functions are the hot path. Each statement in them costs about 20 microseconds of a turn, so that they read a
--- row once, write it once, and look at budgets only where one is set.
+-- row once, write it once, and look at budgets only where one is set. Later files replace some of them: add_events,
+-- is_limited, advance_turn and apply_turn_operations stand in 0014-alike-turns.sql, report_thresholds in 0013-cap-alerts.sql,
+-- resolve_approval in 0016-resumed-agent.sql.
 
 -- An operation with its fields parsed once. The names are those of the program's JSON.
 create type turn_operation as (
@@ -17,6 +28,7 @@ create type turn_operation as (
   "requestId" text, decision text, reason text
 );
 
+-- Writes events behind the log of a locked session. Its caller moves the head.
 create function add_events(s sessions, for_turn text, new_events json) returns void language sql as $$
   insert into events (org_id, session_id, seq, turn_id, type, data, created_at)
   select s.org_id, s.id, s.last_seq + number, for_turn, type, data, now()
@@ -31,7 +43,10 @@ begin
   return s.last_seq + 1;
 end $$;
 
--- Why the org may not run another turn, or null. An org without any limit is not looked at further.
+-- Why the org may not run another turn, or null. A turn may begin while anything at all is left, and what
+-- running turns hold counts as used: all of them together pass a cap by less than one reservation. Of `credit_micros` only
+-- counts whether it is 0: then the turn runs on the customer's own key, and credits do not stop it. `spend_micros` is not
+-- looked at.
 create function budget_refusal(for_org integer, for_agent integer, for_instance text, credit_micros bigint, spend_micros bigint)
 returns text language plpgsql as $$
 declare
@@ -56,10 +71,12 @@ begin
   return null;
 end $$;
 
+-- Whether turns of the org have to reserve anything.
 create function is_limited(for_org integer) returns boolean language sql stable as $$
   select credits_micros is not null or total_tokens_cap is not null or instance_spend_cap_micros is not null from budgets where org_id = for_org
 $$;
 
+-- Holds what a turn may come to, for the org and for its instance, until it is settled.
 create function reserve_budget(s sessions, tokens bigint, credit_micros bigint, spend_micros bigint) returns void language plpgsql as $$
 begin
   update budgets set reserved_tokens = reserved_tokens + tokens, reserved_micros = reserved_micros + credit_micros where org_id = s.org_id;
@@ -87,7 +104,8 @@ begin
   end loop;
 end $$;
 
--- Turns a reservation into what was really used, and counts it.
+-- Turns a reservation into what was really used, and counts it. `used` is {} for a turn that never ran: then only the
+-- reservation goes.
 create function settle_turn(s sessions, t turns, used json) returns void language plpgsql as $$
 declare
   b budgets;
@@ -120,6 +138,7 @@ end $$;
 
 alter table turns add column reserved_credit_micros bigint not null default 0;
 
+-- Whoever speaks in a session takes part in it, once.
 create function add_participant(for_session text, participant text, kind text, gateway_url text) returns void language plpgsql as $$
 begin
   update sessions set participants = (participants::jsonb || jsonb_build_array(
@@ -145,10 +164,14 @@ begin
   return json_build_object('turn', for_turn, 'session', s.id, 'org', s.org_id, 'seq', s.last_seq + 1, 'input', message, 'agent', agent);
 end $$;
 
+-- Uploads belong to the next message that begins its turn.
 create function with_staged_files(message json, staged json) returns json language sql immutable as $$
   select case when json_array_length(staged) = 0 then message else (message::jsonb || jsonb_build_object('files', staged))::json end
 $$;
 
+-- Takes a message: gives it its turn where the session is free, else its place in line. In this order: the session, the
+-- idempotency key, the budget, the session's state; so that a repetition is answered as the first was, whatever has changed
+-- since. A refusal gives the key back: nothing was done under it.
 create function admit_turn(operation turn_operation, process text, lease_ms integer) returns json language plpgsql as $$
 declare
   s sessions;
@@ -234,6 +257,7 @@ begin
   return json_build_object('endedThrough', s.last_seq);
 end $$;
 
+-- What a tool did to the workspace, written with its result. A change without content is a deletion.
 create function write_files(s sessions, changes json) returns void language plpgsql as $$
 begin
   delete from workspace_files where org_id = s.org_id and agent_id = s.agent_id and instance_key = s.instance_key
@@ -284,7 +308,8 @@ begin
   return json_build_object('status', 'done', 'seq', s.last_seq + 1);
 end $$;
 
--- Answers a pending approval, once. The process that answers goes on with the turn.
+-- Answers a pending approval, once. The process that answers goes on with the turn. The budget is reserved again, since the
+-- pause settled it, and not asked: a turn that has begun is not refused in its middle.
 create function resolve_approval(operation turn_operation, process text, lease_ms integer) returns json language plpgsql as $$
 declare
   s sessions;
@@ -315,7 +340,8 @@ begin
   return json_build_object('status', 'resumed', 'turn', a.turn_id, 'seq', first, 'callId', a.call_id, 'agent', s.current_agent);
 end $$;
 
--- Asks the active turn to end. A paused one is taken up by this process, so that it can end properly.
+-- Asks the active turn to end. A paused one is taken up by this process, so that it can end properly; it reserves nothing,
+-- since all it will do is end.
 -- `stop` also closes the session to new messages.
 create function interrupt_turn(operation turn_operation, process text, lease_ms integer) returns json language plpgsql as $$
 declare

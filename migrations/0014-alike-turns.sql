@@ -3,6 +3,10 @@
 -- one, as before. Measured with 32 clients, the database's share of a turn falls by more than half.
 --
 -- None of these functions is `language sql` where it reads or writes a table: PostgreSQL plans such a body anew at every call.
+--
+-- What 0003-turns.sql says of locks, seq, leases and reservations holds here too. Alike means that nothing else has to be
+-- looked at or written, so that the outcome of each is what admit_turn or advance_turn would have answered: a session that
+-- occurs once in the batch (its operations have no order to keep), in an org without limits (nothing is reserved or refused).
 
 create or replace function add_events(s sessions, for_turn text, new_events json) returns void language plpgsql as $$
 begin
@@ -17,7 +21,9 @@ begin
     select credits_micros is not null or total_tokens_cap is not null or instance_spend_cap_micros is not null from budgets where org_id = for_org);
 end $$;
 
--- Messages to sessions that are free: their turns begin.
+-- Messages to sessions that are free: their turns begin. Not those with an idempotency key, with a participant who may be
+-- new to the session, or with staged files. All parts of the statement see the tables as they were before it, and the
+-- sessions are locked: `message` is the same for each.
 create function admit_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text, lease_ms integer)
 returns table (place bigint, result json) language plpgsql as $$
 begin
@@ -49,7 +55,8 @@ begin
     from message m;
 end $$;
 
--- Ends of turns that reserved nothing and behind which nobody waits.
+-- Ends of turns that reserved nothing and behind which nobody waits. An end changes no files and hands over to nobody: that
+-- was committed before.
 create function end_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text)
 returns table (place bigint, result json) language plpgsql as $$
 begin
@@ -102,6 +109,7 @@ begin
       where exists (select 1 from webhook_endpoints p where p.org_id = e.org_id)
     )
     select e.place, json_build_object('status', 'done', 'seq', e.last_seq + 1) from ending e
+    -- Always true: a select whose rows nobody asks for is not carried out, and this one sends the webhooks.
     where (select count(*) from told) >= 0;
 end $$;
 
@@ -144,7 +152,9 @@ begin
   return json_build_object('status', 'done', 'seq', s.last_seq + 1);
 end $$;
 
--- Plans are kept for the life of a connection, and must stay right when tables that were empty have grown.
+-- Carries out a batch: each session's operations in their order, and the alike ones of others together, ahead of the rest.
+-- Plans are kept for the life of a connection, and must stay right when tables that were empty have grown: hence only plans
+-- that go by an index.
 create or replace function apply_turn_operations(operations json, process text, lease_ms integer, notify boolean) returns json language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
@@ -163,7 +173,7 @@ declare
 begin
   batch := array(select o from json_populate_recordset(null::turn_operation, operations) o);
   foreach operation in array batch loop
-    -- What a session does more than once in a batch has an order.
+    -- What a session does more than once in a batch has an order, and goes one by one.
     if operation.session <> all (sessions_all) then
       sessions_all := sessions_all || operation.session;
       sessions_once := sessions_once || operation.session;
@@ -206,7 +216,7 @@ begin
     end;
   end loop;
   if notify then
-    -- Forty ids fit in a notice.
+    -- Forty ids fit in a notice: PostgreSQL takes less than 8,000 bytes, and an id has at most 128.
     for page in 0 .. (cardinality(sessions_all) - 1) / 40 loop
       perform pg_notify('parley', process || ' sessions ' || string_agg(id || ':' || last_seq, ' '))
       from sessions where id = any (sessions_all[page * 40 + 1 : page * 40 + 40]) having count(*) > 0;

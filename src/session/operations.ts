@@ -1,13 +1,20 @@
+import type { PendingInput } from '../database/schema.ts';
 import type { ApprovalDecision, ApprovalRequested, MessageReceived, NewEvent } from './events.ts';
 
-/** What can be written to a conversation; the SQL function `apply_turn_operations` carries each out in its session's order. */
+/**
+ * What can be written to a conversation. The SQL function `apply_turn_operations` carries each out, in its session's order:
+ * all of it or, when it answers with a refusal, nothing. Its type `turn_operation` has these names.
+ */
 export type Operation =
   | AdmitOperation
   | AdvanceOperation
   | ResolveOperation
+  /** Asks the active turn to end; `stop` also closes the session to new messages. */
   | { kind: 'interrupt' | 'stop'; org: number; session: string; reason: 'user' | 'stop' }
+  /** Adds entries that no turn answers. */
   | { kind: 'note'; org: number; session: string; turn: string; events: NewEvent[] };
 
+/** What a turn holds of its budgets from its beginning to its end or pause, where any are set. */
 export interface Reservation {
   reserveTokens: number;
   /** What the turn may cost in all, and what of it comes from prepaid credits. */
@@ -15,35 +22,46 @@ export interface Reservation {
   reserveCreditMicros: number;
 }
 
-export interface AdmitOperation extends Reservation {
+/** A message: gets its turn where the session is free, else its place in line. */
+interface AdmitOperation extends Reservation {
   kind: 'admit';
   org: number;
   session: string;
+  /** The id that its turn will have. */
   turn: string;
   input: MessageReceived;
+  /** Whom the turn's usage is counted for. */
   endUserId: string | undefined;
+  /** By which a client library's own retry finds the turn. */
   fingerprint: string | undefined;
   idempotencyKey: string | undefined;
+  /** What makes a repetition under the key the same request. */
   idempotencyFingerprint: string | undefined;
   /** Queue behind a pending approval instead of being refused. */
   waitsForApproval: boolean;
 }
 
+/** A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` lets the next message begin. */
 export interface AdvanceOperation {
   kind: 'append' | 'pause' | 'end';
   org: number;
   session: string;
   turn: string;
   events: NewEvent[];
+  /** Of the workspace. Base64; null deletes. */
   files?: { path: string; content: string | null; size: number }[];
+  /** The sub-agent that the conversation was handed to. */
   currentAgent?: string;
   webhooks?: { type: string; data: unknown }[];
+  /** On `pause` and `end`: what was used since the turn was last settled. */
   used?: { model: string; turns: number; input: number; output: number; cached: number; cost_micros: number; credit_micros: number };
+  /** On `pause`: what is asked, and what of it the session's head shows. */
   request?: ApprovalRequested;
-  pendingInput?: unknown;
+  pendingInput?: PendingInput;
 }
 
-export interface ResolveOperation extends Reservation {
+/** The answer to an approval; the process that gives it goes on with the turn. */
+interface ResolveOperation extends Reservation {
   kind: 'resolve';
   org: number;
   session: string;
@@ -65,6 +83,7 @@ export interface StartedTurn {
 export interface OperationResult {
   status: OperationStatus;
   turn?: string;
+  /** Of the first event that was written; where an approval was answered before, of that answer. */
   seq?: number;
   /** Of a queued turn: its message comes somewhere after this. */
   after?: number;
@@ -79,6 +98,9 @@ export interface OperationResult {
 
 type OperationStatus =
   | 'not-found'
+  // An admission: taken, taken before under the same key, or refused.
+  | 'started'
+  | 'queued'
   | 'replayed'
   | 'key-reused'
   | 'subscription_past_due'
@@ -88,13 +110,14 @@ type OperationStatus =
   | 'stopped'
   | 'input-pending'
   | 'queue-full'
-  | 'started'
-  | 'queued'
+  // A commit point or a note: written, or the turn is another process's by now.
   | 'done'
   | 'lost'
+  // An answer to an approval: the first, the same again, another one, or to something that is not asked.
   | 'resumed'
   | 'same'
   | 'different'
   | 'mismatch'
+  // An interrupt: the turn is told, a paused one is `resumed` to end, or nothing runs.
   | 'interrupting'
   | 'idle';
