@@ -1,7 +1,10 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-/** Makes a response not found from now on. True when its session holds no other turn, and none that runs: then it can go too. */
+/**
+ * Makes a response not found from now on. True when its session came with its responses, holds no other, and none that
+ * runs: then it can go too. A turn has one response more than approvals that were answered in it.
+ */
 export async function deleteResponse(db: Db, orgId: number, sessionId: string, turnId: string, responseId: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     await transaction
@@ -10,10 +13,11 @@ export async function deleteResponse(db: Db, orgId: number, sessionId: string, t
       .onConflict((conflict) => conflict.column('id').doNothing())
       .execute();
     const { rows } = await sql<{ kept: boolean }>`
-      select exists (
-        select 1 from turns t where t.session_id = ${sessionId} and (t.state <> 'ended'
-          or not exists (select 1 from deleted_responses d where d.session_id = ${sessionId} and d.turn_id = t.id))
-      ) as kept`.execute(transaction);
+      select exists (select 1 from sessions where id = ${sessionId} and surface <> 'responses')
+        or exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
+        or (select count(*) from deleted_responses where session_id = ${sessionId})
+          < (select count(*) from turns where session_id = ${sessionId})
+            + (select count(*) from events where session_id = ${sessionId} and type = 'approval-resolved') as kept`.execute(transaction);
     return rows[0]?.kept === false;
   });
 }

@@ -62,6 +62,19 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.');
 });
 
+test('deleting the response that asked leaves the one that went on, and its conversation', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const done = await tenant.post(pathOf(tenant), { input: [answerTo(paused.body.output[0], true)], previous_response_id: paused.body.id });
+  await tenant.delete(`${pathOf(tenant)}/${paused.body.id}`);
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${paused.body.id}`)).status, 404);
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${done.body.id}`)).body.output_text, 'bash answered: hi');
+  const next = await tenant.post(pathOf(tenant), { input: '/say on', previous_response_id: done.body.id });
+  assert.equal(next.body.output_text, 'on');
+  for (const { body } of [done, next]) await tenant.delete(`${pathOf(tenant)}/${body.id}`);
+  assert.equal(await sessionCount(tenant), 0, 'nothing is left of it');
+});
+
 test('an answer under an Idempotency-Key says when it is a repetition, and its key is nobody else’s', async () => {
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask });

@@ -294,6 +294,15 @@ test('a turn that is stopped is incomplete and says so', async () => {
   assert.deepEqual([last?.data.response.status, last?.data.response.incomplete_details], ['incomplete', { reason: 'interrupted' }]);
 });
 
+test('a session that another surface made outlives its responses', async () => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+  const only = await tenant.post(pathOf(tenant), { input: 'Hello', conversation: session });
+  assert.equal((await tenant.delete(`${pathOf(tenant)}/${only.body.id}`)).status, 200);
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${only.body.id}`)).status, 404);
+  assert.equal((await tenant.get(`/v1/sessions/${session}`)).body.status, 'active');
+});
+
 test('only those who may see a response may fetch or delete it', async () => {
   const tenant = await createTenant(url);
   const minted = async (endUserId: string) =>
