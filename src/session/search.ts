@@ -14,6 +14,14 @@ export interface SessionSearch {
   limit: number;
   /** The last session of the page before. */
   after?: { updatedAt: string; id: string };
+  /** How many sessions are looked through for a surface or a release, which have no index. */
+  lookThrough?: number;
+}
+
+export interface FoundPage {
+  sessions: FoundSession[];
+  /** Older sessions than this one were not looked at: the next page begins after it. Undefined: there are none. */
+  horizon: { position: string; id: string } | undefined;
 }
 
 export interface FoundSession {
@@ -32,27 +40,56 @@ export interface FoundSession {
   position: string;
 }
 
+/** What is rare and old is found in pieces of this many sessions: about 5 ms each, where a million at once took 0.2 s. */
+const lookedThroughAtMost = 25_000;
+
 /**
  * Sessions of all of an org's agents, newest activity first. Each agent's newest are read by its index and merged: the cost
  * grows with the page and the number of agents, not with what is stored. A text is looked up as an id or an end user.
  */
-export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundSession[]> {
+export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
+  const { surface, release, limit } = search;
+  const isFiltered = surface !== undefined || release !== undefined;
+  const horizon = isFiltered ? await findHorizon(db, orgId, search) : undefined;
   const conditions = [
-    sql`s.org_id = a.org_id`,
-    sql`s.agent_id = a.id`,
-    ...(search.state === undefined ? [] : [stateCondition(orgId, search.state)]),
-    ...(search.surface === undefined ? [] : [sql`s.surface = ${search.surface}`]),
-    ...(search.release === undefined ? [] : [sql`s.release_version = ${search.release}`]),
-    ...(search.text === undefined ? [] : [sql`(s.id = ${search.text} or s.end_user_id = ${search.text})`]),
-    ...(search.after === undefined ? [] : [sql`(s.updated_at, s.id) < (${search.after.updatedAt}::timestamptz, ${search.after.id})`]),
+    ...indexedConditions(orgId, search),
+    ...(surface === undefined ? [] : [sql`s.surface = ${surface}`]),
+    ...(release === undefined ? [] : [sql`s.release_version = ${release}`]),
+    ...(horizon === undefined ? [] : [sql`(s.updated_at, s.id) >= (${horizon.position}::timestamptz, ${horizon.id})`]),
   ];
-  const ofAgent = search.agentId === undefined ? sql`true` : sql`a.id = ${search.agentId}`;
   const { rows } = await sql<FoundSession>`
     select ${columns} from agents a cross join lateral (
-      select * from sessions s where ${sql.join(conditions, sql` and `)} order by s.updated_at desc, s.id desc limit ${search.limit}
-    ) s where a.org_id = ${orgId} and ${ofAgent}
-    order by s.updated_at desc, s.id desc limit ${search.limit}`.execute(db);
-  return rows;
+      select * from sessions s where ${sql.join(conditions, sql` and `)} order by s.updated_at desc, s.id desc limit ${limit}
+    ) s where ${ofAgents(orgId, search)}
+    order by s.updated_at desc, s.id desc limit ${limit}`.execute(db);
+  return { sessions: rows, horizon };
+}
+
+/** Where the agent whose sessions lie closest together has had its share of the looking; the others are not looked through further. */
+async function findHorizon(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage['horizon']> {
+  const agents = await sql<{ count: number }>`select count(*)::integer as count from agents a where ${ofAgents(orgId, search)}`.execute(db);
+  const share = Math.ceil((search.lookThrough ?? lookedThroughAtMost) / Math.max(1, agents.rows[0]?.count ?? 1));
+  const { rows } = await sql<{ position: string; id: string }>`
+    select s.updated_at::text as position, s.id from agents a cross join lateral (
+      select s.updated_at, s.id from sessions s where ${sql.join(indexedConditions(orgId, search), sql` and `)}
+      order by s.updated_at desc, s.id desc offset ${share - 1} limit 1
+    ) s where ${ofAgents(orgId, search)}
+    order by s.updated_at desc, s.id desc limit 1`.execute(db);
+  return rows[0];
+}
+
+function indexedConditions(orgId: number, { state, text, after }: SessionSearch) {
+  return [
+    sql`s.org_id = a.org_id`,
+    sql`s.agent_id = a.id`,
+    ...(state === undefined ? [] : [stateCondition(orgId, state)]),
+    ...(text === undefined ? [] : [sql`(s.id = ${text} or s.end_user_id = ${text})`]),
+    ...(after === undefined ? [] : [sql`(s.updated_at, s.id) < (${after.updatedAt}::timestamptz, ${after.id})`]),
+  ];
+}
+
+function ofAgents(orgId: number, { agentId }: SessionSearch) {
+  return agentId === undefined ? sql`a.org_id = ${orgId}` : sql`a.org_id = ${orgId} and a.id = ${agentId}`;
 }
 
 /** One session as the search shows it. */
@@ -63,16 +100,20 @@ export async function findSessionRow(db: Db, orgId: number, sessionId: string): 
   return rows[0];
 }
 
-/** Counting stops here: the cost of the answer must not grow with what is stored. */
-const countedAtMost = 100_000;
-
-/** How many sessions of an agent are pinned to each release. */
-export async function sessionsPerRelease(db: Db, orgId: number, agentId: number): Promise<Map<number, number>> {
+/** How many of an agent's sessions are pinned to each release: of the newest ones, since the cost must not grow with what is stored. */
+export async function sessionsPerRelease(
+  db: Db,
+  orgId: number,
+  agentId: number,
+  countedAtMost = 10_000,
+): Promise<{ pins: { version: number; sessions: number }[]; isPartial: boolean }> {
   const { rows } = await sql<{ version: number; sessions: number }>`
     select release_version as version, count(*)::integer as sessions from (
-      select release_version from sessions where org_id = ${orgId} and agent_id = ${agentId} limit ${countedAtMost}
+      select release_version from sessions where org_id = ${orgId} and agent_id = ${agentId}
+      order by updated_at desc, id desc limit ${countedAtMost}
     ) pinned group by release_version`.execute(db);
-  return new Map(rows.map(({ version, sessions }) => [version, sessions]));
+  const counted = rows.reduce((sum, { sessions }) => sum + sessions, 0);
+  return { pins: rows, isPartial: counted === countedAtMost };
 }
 
 const activity = sql`case when s.status = 'stopped' then 'stopped' when s.pending_input is not null then 'waiting'

@@ -129,6 +129,18 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   await page.waitForURL(/q=ses_demo_0000007/);
 });
 
+test('what is rare is looked for through short pages, without being asked to', async () => {
+  const { json } = await app.request('GET', '/dashboard/api/sessions?surface=chat&limit=1');
+  await page.route('**/dashboard/api/sessions?surface=gateway*', (route) => {
+    const isFirst = !route.request().url().includes('cursor=');
+    return route.fulfill({ json: isFirst ? { data: [], next_cursor: 'further' } : { ...Object(json), next_cursor: null } });
+  });
+  await page.goto('/dashboard/sessions?surface=gateway');
+  await page.locator('tbody tr').first().waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.unroute('**/dashboard/api/sessions?surface=gateway*');
+});
+
 async function furnish(): Promise<string> {
   const make = async (path: string, body: unknown, method: 'POST' | 'PUT' = 'POST'): Promise<unknown> => {
     const { status, json } = await app.request(method, path, body);

@@ -1,7 +1,9 @@
 import { type InfiniteData, type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
+import { useRef } from 'react';
 import { get } from '../server/request.ts';
 import type { List } from '../server/types.ts';
 import { Button } from './button.tsx';
+import { noLook, noteLook, untilNextLook } from './next-look.ts';
 
 type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
 
@@ -13,15 +15,22 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
   path: string,
   refetchInterval: number | false = false,
 ): Pages<Page> & { items: Item[] } {
+  const looks = useRef(noLook);
   const pages = useInfiniteQuery<Page, Error, InfiniteData<Page>, readonly string[], string>({
     queryKey: [path],
-    queryFn: ({ pageParam, signal }) => {
+    queryFn: async ({ pageParam, signal }) => {
       const separator = path.includes('?') ? '&' : '?';
-      return get<Page>(pageParam === '' ? path : `${path}${separator}cursor=${encodeURIComponent(pageParam)}`, signal);
+      const begun = performance.now();
+      const page = await get<Page>(pageParam === '' ? path : `${path}${separator}cursor=${encodeURIComponent(pageParam)}`, signal);
+      looks.current = noteLook(looks.current, JSON.stringify(page.data), performance.now() - begun);
+      return page;
     },
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor ?? undefined,
-    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > 1 ? false : refetchInterval),
+    refetchInterval: ({ state }) => {
+      if (refetchInterval === false || (state.data?.pages.length ?? 0) > 1) return false;
+      return untilNextLook(refetchInterval, looks.current);
+    },
   });
   return { ...pages, items: pages.data?.pages.flatMap((page) => page.data) ?? [] };
 }

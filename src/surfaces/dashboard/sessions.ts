@@ -9,7 +9,7 @@ import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiti
 import { openSession } from '../../turn/open-session.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { badCursor, decodeCursor, limitOf, readPage } from '../shared/list.ts';
+import { badCursor, decodeCursor, encodeCursor, limitOf } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
@@ -25,13 +25,13 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     const { agent: slug } = request.query;
     const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
     if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
-    const search = searchOf(request.query);
-    return readPage(
-      limitOf(request.query),
-      (limit) => searchSessions(db, orgId, { ...search, limit, ...(agent === undefined ? {} : { agentId: agent.id }) }),
-      (session) => [session.position, session.id],
-      showSession,
-    );
+    const limit = limitOf(request.query);
+    const search = { ...searchOf(request.query), limit: limit + 1, ...(agent === undefined ? {} : { agentId: agent.id }) };
+    const { sessions, horizon } = await searchSessions(db, orgId, search);
+    const page = sessions.slice(0, limit);
+    const last = sessions.length > limit ? page.at(-1) : horizon;
+    // A page may be short, or empty, and yet have a next one: its sessions have not been looked at.
+    return { data: page.map(showSession), next_cursor: last === undefined ? null : encodeCursor([last.position, last.id]) };
   });
 
   server.get('/dashboard/api/sessions/:session_id', { config, onRequest, schema: { hide: true } }, async (request) => {
@@ -69,8 +69,8 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/agents/:slug/pins', { config, onRequest, schema: { hide: true } }, async (request) => {
     const agent = await findAgent(request, pathParameter(request, 'slug'));
-    const pins = await sessionsPerRelease(db, agent.orgId, agent.id);
-    return { data: Array.from(pins, ([version, sessions]) => ({ version, sessions })) };
+    const { pins, isPartial } = await sessionsPerRelease(db, agent.orgId, agent.id);
+    return { data: pins, is_partial: isPartial };
   });
 
   /** A session on a release that is not the active one, to try it before it is. */

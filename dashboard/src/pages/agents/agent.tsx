@@ -33,8 +33,8 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const tab = query.read('tab') || 'releases';
   const unfinished = (release: Release) => release.state === 'pending' || release.state === 'materializing';
   const pages = usePages<Release>(`/api/agents/${agent.slug}/releases?limit=50`, 5_000);
-  const pins = useRead<{ data: { version: number; sessions: number }[] }>(`/dashboard/api/agents/${agent.slug}/pins`, {
-    refetchInterval: 10_000,
+  const pins = useRead<{ data: { version: number; sessions: number }[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
+    refetchInterval: 30_000,
   });
   const releases = pages.items;
   const active = releases.find((release) => release.active);
@@ -79,6 +79,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
       ) : (
         <>
           <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
+          {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 with the newest activity.</p>}
           {releases.some(unfinished) && (
             <p className="mt-2 text-dim">Materializing: connecting to its MCP servers and pinning their tools.</p>
           )}

@@ -25,6 +25,12 @@ export default function SessionsPage() {
   };
   const pages = usePages<SessionRow>(withQuery('/dashboard/api/sessions', { ...filters, limit: 50 }), live ? 2_000 : false);
   const paused = (pages.data?.pages.length ?? 0) > 1;
+  // What is rare is looked for page by page: short ones are no reason to stop.
+  const { hasNextPage, isFetching, fetchNextPage } = pages;
+  const looking = pages.items.length < 50 && hasNextPage && pages.error === null;
+  useEffect(() => {
+    if (looking && !isFetching) void fetchNextPage();
+  }, [looking, isFetching, fetchNextPage]);
   const filtered = Object.values(filters).some((value) => value !== '');
   return (
     <Page
@@ -68,8 +74,10 @@ export default function SessionsPage() {
       ) : pages.items.length > 0 ? (
         <>
           <SessionTable sessions={pages.items} />
-          <More pages={pages} />
+          {looking ? <Waiting what="Looking through older sessions" /> : <More pages={pages} />}
         </>
+      ) : looking ? (
+        <Waiting what="Looking through older sessions" />
       ) : filtered ? (
         <Empty title="No session matches." text="The search takes a whole session id or end user id." />
       ) : (

@@ -1,0 +1,92 @@
+// What the dashboard's list finds among many sessions: all of it, in order, looking through a bounded number at a time.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import { seedDemo } from '../../../scripts/seed-demo.ts';
+import { type SessionSearch, searchSessions, sessionsPerRelease } from '../../../src/session/search.ts';
+import { startApp } from '../../support/app.ts';
+
+const app = await startApp({ after });
+const { db } = app.context.database;
+await app.request('POST', '/api/agents', { slug: 'other', name: 'Other' });
+const agents = await db.selectFrom('agents').select(['id', 'org_id']).orderBy('id').execute();
+const [main = 0, other = 0] = agents.map(({ id }) => id);
+const orgId = agents[0]?.org_id ?? 0;
+await seedDemo(app.context.database, 'demo', { sessions: 300, turns: 1, longEvents: 0 });
+// The second agent's sessions are all among the oldest; a few of both are rare.
+await sql`update sessions set agent_id = ${other} where id > 'ses_demo_0000250'`.execute(db);
+await sql`update sessions set surface = 'gateway', release_version = 7 where right(id, 2) = '90'`.execute(db);
+
+/** Every page, and how many there were. */
+async function search(filter: Omit<SessionSearch, 'limit'>, limit: number): Promise<{ ids: string[]; pages: number }> {
+  const ids: string[] = [];
+  let after: SessionSearch['after'];
+  for (let pages = 1; ; pages += 1) {
+    const { sessions, horizon } = await searchSessions(db, orgId, {
+      ...filter,
+      limit: limit + 1,
+      ...(after === undefined ? {} : { after }),
+    });
+    const page = sessions.slice(0, limit);
+    ids.push(...page.map(({ id }) => id));
+    const last = sessions.length > limit ? page.at(-1) : horizon;
+    if (last === undefined) return { ids, pages };
+    after = { updatedAt: last.position, id: last.id };
+  }
+}
+
+test('whatever is looked for and however little is looked through at a time, everything that matches is found once and in order', async () => {
+  const filters: Omit<SessionSearch, 'limit'>[] = [
+    { surface: 'gateway' },
+    { release: 7 },
+    { surface: 'chat' },
+    { surface: 'gateway', agentId: main },
+    { release: 1, agentId: other },
+    { surface: 'managed', state: 'stopped' },
+    { surface: 'native', state: 'idle' },
+    { surface: 'nothing' },
+  ];
+  for (const filter of filters) {
+    const whole = await search(filter, 1_000);
+    assert.equal(whole.pages, 1);
+    assert.equal(whole.ids.length > 0, filter.surface !== 'nothing', JSON.stringify(filter));
+    for (const lookThrough of [25, 299])
+      for (const limit of [3, 50]) {
+        const { ids } = await search({ ...filter, lookThrough }, limit);
+        assert.deepEqual(ids, whole.ids, JSON.stringify({ ...filter, lookThrough, limit }));
+      }
+  }
+});
+
+test('what is rare and old takes several looks, none of which goes further than it may', async () => {
+  const { sessions, horizon } = await searchSessions(db, orgId, { surface: 'gateway', agentId: main, limit: 50, lookThrough: 80 });
+  assert.deepEqual([sessions, horizon?.id], [[], 'ses_demo_0000080']);
+  const { pages } = await search({ surface: 'gateway', agentId: main, lookThrough: 80 }, 50);
+  assert.equal(pages, 4);
+});
+
+test('sessions of each release are counted, and the answer says when not all of them were', async () => {
+  const sorted = (pins: { version: number; sessions: number }[]) => pins.map(({ version, sessions }) => [version, sessions]).sort();
+  const all = await sessionsPerRelease(db, orgId, main);
+  assert.deepEqual(
+    [sorted(all.pins), all.isPartial],
+    [
+      [
+        [1, 248],
+        [7, 2],
+      ],
+      false,
+    ],
+  );
+  const newest = await sessionsPerRelease(db, orgId, main, 100);
+  assert.deepEqual(
+    [sorted(newest.pins), newest.isPartial],
+    [
+      [
+        [1, 99],
+        [7, 1],
+      ],
+      true,
+    ],
+  );
+});
