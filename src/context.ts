@@ -183,7 +183,7 @@ async function assemble(
       for (const sessionId of doubtful) feed.lookAgain(sessionId);
       if (doubtful.size > 0) log.onWritten(doubtful);
     },
-    (reason) => feed.strandAll(reason, (sessionId) => runner.isRunning(sessionId) !== undefined),
+    (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
   );
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);

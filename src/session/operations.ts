@@ -69,11 +69,16 @@ interface ResolveOperation extends Reservation {
   decision: ApprovalDecision;
 }
 
-/** A turn that has just been given to this process. */
-export interface StartedTurn {
+/** Which turn, and whose it is. */
+export interface TurnIds {
   turn: string;
   session: string;
   org: number;
+}
+
+/** A turn that has just been given to this process. */
+export interface StartedTurn extends TurnIds {
+  /** Of its message. */
   seq: number;
   input: MessageReceived;
   agent: string;

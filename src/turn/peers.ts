@@ -1,16 +1,14 @@
 import type { Directory } from '../accounts/directory.ts';
-import { type Bus, maxNoticeBytes } from '../database/bus.ts';
+import type { Bus } from '../database/bus.ts';
 import type { Db } from '../database/database.ts';
 import type { LiveFragment } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
+import { LiveRelay, parseLive } from './live-relay.ts';
 import type { Runner } from './runner.ts';
 
 const watchEveryMs = 5_000;
-const watchLastsMs = 12_000;
 const aliveEveryMs = 1_000;
 const aliveLastsMs = 3_500;
-/** Text of a turn that someone watches from another process is gathered for this long before it is sent. */
-const gatherMs = 30;
 
 export interface Peers {
   /** Text that a turn of this process shows, for watchers elsewhere. */
@@ -24,9 +22,9 @@ export interface Peers {
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `alive` (there is another process), `watch
- * <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One lost while a connection
- * was down costs nothing but the look after it.
+ * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `alive` (there is
+ * another process), `watch <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One
+ * lost while a connection was down costs nothing but the look after it.
  */
 export async function joinPeers(
   bus: Bus,
@@ -41,20 +39,17 @@ export async function joinPeers(
   },
 ): Promise<Peers> {
   const { db, feed, runner, directory, courier, rateLimit } = parts;
-  /** Sessions that other processes watch live, and until when their word holds. */
-  const watchedElsewhere = new Map<string, number>();
+  const relay = new LiveRelay(bus, processId);
   /** Other processes, and until when they count as alive. */
   const others = new Map<string, number>();
-  const gathered = new Map<string, { fragments: LiveFragment[]; timer: NodeJS.Timeout }>();
 
   feed.onWatched = (sessionId) => {
-    if (runner.isRunning(sessionId) === undefined) bus.send(`${processId} watch ${sessionId}`);
+    if (runner.turnOf(sessionId) === undefined) bus.send(`${processId} watch ${sessionId}`);
   };
   const refresh = setInterval(() => {
-    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => runner.isRunning(sessionId) === undefined)))
+    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => runner.turnOf(sessionId) === undefined)))
       bus.send(`${processId} watch ${notice}`);
-    const now = Date.now();
-    for (const [sessionId, until] of watchedElsewhere) if (until < now) watchedElsewhere.delete(sessionId);
+    relay.forgetWatchers();
   }, watchEveryMs).unref();
 
   const presence = setInterval(() => {
@@ -97,7 +92,7 @@ export async function joinPeers(
   function wake(entry: string): void {
     const [sessionId = '', lastSeq] = entry.split(':');
     feed.lookAgain(sessionId, lastSeq === undefined ? undefined : Number(lastSeq));
-    const turnId = runner.isRunning(sessionId);
+    const turnId = runner.turnOf(sessionId);
     if (turnId === undefined) return;
     db.selectFrom('turns')
       .select('interrupted')
@@ -110,38 +105,19 @@ export async function joinPeers(
       );
   }
 
-  /** The first to watch from elsewhere is shown what was written before. */
   function watched(sessionId: string): void {
-    const isNew = !watchedElsewhere.has(sessionId);
-    watchedElsewhere.set(sessionId, Date.now() + watchLastsMs);
-    if (isNew && runner.isRunning(sessionId) !== undefined) for (const draft of feed.draftsOf(sessionId)) showLive(sessionId, draft);
+    if (!relay.watch(sessionId) || runner.turnOf(sessionId) === undefined) return;
+    for (const draft of feed.draftsOf(sessionId)) relay.show(sessionId, draft);
   }
 
   function receiveLive(text: string): void {
-    const { session, fragments } = JSON.parse(text) as { session: string; fragments: LiveFragment[] };
+    const { session, fragments } = parseLive(text);
     feed.publish(session, fragments);
   }
 
-  function sendGathered(sessionId: string): Promise<void> | undefined {
-    const waiting = gathered.get(sessionId);
-    if (waiting === undefined) return undefined;
-    gathered.delete(sessionId);
-    clearTimeout(waiting.timer);
-    const text = JSON.stringify({ session: sessionId, fragments: merged(waiting.fragments) });
-    // Text too long for a notice is not previewed: the stored message brings it whole.
-    return Buffer.byteLength(text) <= maxNoticeBytes ? bus.send(`${processId} live ${text}`) : undefined;
-  }
-
-  function showLive(sessionId: string, fragment: LiveFragment): void {
-    if (!watchedElsewhere.has(sessionId)) return;
-    const waiting = gathered.get(sessionId);
-    if (waiting !== undefined) waiting.fragments.push(fragment);
-    else gathered.set(sessionId, { fragments: [fragment], timer: setTimeout(sendGathered, gatherMs, sessionId) });
-  }
-
   return {
-    showLive,
-    flushLive: sendGathered,
+    showLive: (sessionId, fragment) => relay.show(sessionId, fragment),
+    flushLive: (sessionId) => relay.flush(sessionId),
     announce(sessionIds) {
       for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
     },
@@ -150,18 +126,6 @@ export async function joinPeers(
       clearInterval(presence);
     },
   };
-}
-
-/** Neighbouring pieces of one message become one. */
-function merged(fragments: LiveFragment[]): LiveFragment[] {
-  const result: LiveFragment[] = [];
-  for (const fragment of fragments) {
-    const last = result.at(-1);
-    if (last?.type === fragment.type && last.messageId === fragment.messageId)
-      result[result.length - 1] = { ...last, text: last.text + fragment.text };
-    else result.push(fragment);
-  }
-  return result;
 }
 
 /** Ids are at most 128 characters: forty of them fit in a notice. */

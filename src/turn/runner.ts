@@ -1,14 +1,14 @@
 import { LRUCache } from 'lru-cache';
-import { isDatabaseFailure, refusesWrites } from '../database/database.ts';
+import { refusesWrites } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
 import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
 import type { LiveFragment, NewEvent, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
-import type { OperationResult, StartedTurn } from '../session/operations.ts';
+import type { OperationResult, StartedTurn, TurnIds } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
-import { noUsage } from '../session/usage.ts';
+import { nextStep } from './next-step.ts';
 import { RecentStates } from './recent-states.ts';
 import { type Accounting, advanceOperation } from './settle.ts';
 
@@ -40,6 +40,14 @@ interface RunningTurn {
   done: Promise<void>;
 }
 
+/** A turn to run, with its newest events; `recovered` from another run that may have died in the middle. */
+interface Run {
+  turn: TurnIds;
+  events: StoredEvent[];
+  recovered: boolean;
+  controller: AbortController;
+}
+
 /**
  * Runs turns: one per session at a time, since the log hands out the next only when one has ended. Whoever admitted,
  * resolved or claimed a turn gives it to `begin`; who watches it is none of the runner's business.
@@ -50,6 +58,7 @@ export class Runner {
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   /** Called before something is stored: what was shown must come first there too. */
   onStoring: (sessionId: string) => Promise<void> | undefined = () => undefined;
+  /** The running turn of each session. */
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
   /** Turns that were stopped after the log gave them to this process and before it had taken them up. */
@@ -61,10 +70,10 @@ export class Runner {
   }
 
   /** Takes up a turn whose newest events are these, and goes on with what waits behind it. */
-  begin(turn: { turn: string; session: string; org: number }, events: StoredEvent[], recovered: boolean): void {
+  begin(turn: TurnIds, events: StoredEvent[], recovered: boolean): void {
     this.parts.feed.publish(turn.session, events);
     const controller = new AbortController();
-    const done = this.runAll(turn, events, recovered, controller).catch((error: unknown) => {
+    const done = this.runAll({ turn, events, recovered, controller }).catch((error: unknown) => {
       if (error instanceof InterruptReason && error.reason === 'released') return;
       this.states.drop(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
@@ -83,7 +92,7 @@ export class Runner {
   }
 
   /** The turn of this session that runs here. */
-  isRunning(sessionId: string): string | undefined {
+  turnOf(sessionId: string): string | undefined {
     return this.sessions.get(sessionId);
   }
 
@@ -119,44 +128,36 @@ export class Runner {
     while (this.running.size > 0) await Promise.allSettled([...this.running.values()].map((turn) => turn.done));
   }
 
-  private hold(turn: { turn: string; session: string }, controller: AbortController, done: Promise<void>): void {
+  private hold(turn: TurnIds, controller: AbortController, done: Promise<void>): void {
     this.running.set(turn.turn, { sessionId: turn.session, controller, done });
     this.sessions.set(turn.session, turn.turn);
     if (this.interruptedEarly.delete(turn.turn)) this.interrupt(turn.turn);
   }
 
-  private async runAll(
-    first: { turn: string; session: string; org: number },
-    events: StoredEvent[],
-    recovered: boolean,
-    controller: AbortController,
-  ): Promise<void> {
-    let turn: { turn: string; session: string; org: number } | undefined = first;
-    let fresh = events;
-    let isRecovered = recovered;
-    let signal = controller;
-    while (turn !== undefined) {
-      const current: { turn: string; session: string; org: number } = turn;
-      try {
-        const ended: { next: StartedTurn | undefined; at: Date } | undefined = await this.runOne(current, fresh, isRecovered, signal);
-        const next: StartedTurn | undefined = ended?.next;
-        if (next === undefined || ended === undefined) return;
-        signal = new AbortController();
-        this.hold(next, signal, this.running.get(current.turn)?.done ?? Promise.resolve());
-        fresh = startedEvents(next, ended.at);
-        isRecovered = false;
-        this.parts.feed.publish(next.session, fresh);
-        turn = next;
-      } finally {
-        this.running.delete(current.turn);
-        if (this.sessions.get(current.session) === current.turn) this.sessions.delete(current.session);
-      }
+  private async runAll(first: Run): Promise<void> {
+    let run: Run | undefined = first;
+    while (run !== undefined) run = await this.runAndTakeNext(run);
+  }
+
+  /** What waited behind the turn is held before the turn is let go: in between, the session would look as if nothing ran. */
+  private async runAndTakeNext({ turn, events, recovered, controller }: Run): Promise<Run | undefined> {
+    try {
+      const ended = await this.runOne(turn, events, recovered, controller);
+      if (ended?.next === undefined) return undefined;
+      const started = startedEvents(ended.next, ended.at);
+      const next: Run = { turn: ended.next, events: started, recovered: false, controller: new AbortController() };
+      this.hold(next.turn, next.controller, this.running.get(turn.turn)?.done ?? Promise.resolve());
+      this.parts.feed.publish(next.turn.session, started);
+      return next;
+    } finally {
+      this.running.delete(turn.turn);
+      if (this.sessions.get(turn.session) === turn.turn) this.sessions.delete(turn.session);
     }
   }
 
   /** Runs one turn to its end or pause. Undefined when nothing follows: it paused, or it is no longer ours. */
   private async runOne(
-    turn: { turn: string; session: string; org: number },
+    turn: TurnIds,
     events: StoredEvent[],
     recovered: boolean,
     controller: AbortController,
@@ -202,13 +203,7 @@ export class Runner {
   }
 
   /** Publishes what was written and folds it in; what another process wrote in between is read first. */
-  private async take(
-    turn: { turn: string; session: string },
-    state: SessionState,
-    events: NewEvent[],
-    result: OperationResult,
-    at: Date,
-  ): Promise<boolean> {
+  private async take(turn: TurnIds, state: SessionState, events: NewEvent[], result: OperationResult, at: Date): Promise<boolean> {
     if (result.seq === undefined) return false;
     const stored = numberEvents(events, turn.turn, result.seq, at);
     if (result.seq > state.seq + 1) {
@@ -234,29 +229,6 @@ export class Runner {
     else for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
     this.states.keep(sessionId, state);
     return state;
-  }
-}
-
-/** The generator's next yield. What it throws becomes the turn's failure, unless the turn is to be gone on with later. */
-async function nextStep(
-  steps: ReturnType<typeof runTurn>,
-  state: SessionState,
-  signal: AbortSignal,
-  logger: Logger,
-  turn: { turn: string; session: string },
-) {
-  try {
-    const { value, done } = await steps.next();
-    return done ? undefined : value;
-  } catch (error) {
-    const cause: unknown = signal.aborted ? signal.reason : error;
-    if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
-    const isTimeout = cause instanceof InterruptReason && cause.reason === 'timeout';
-    if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
-    const code = isTimeout ? 'turn_timeout' : 'internal_error';
-    const message = isTimeout ? 'The turn took longer than its release allows.' : 'The turn failed unexpectedly.';
-    const events: NewEvent[] = [{ type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } }];
-    return { type: 'end' as const, events };
   }
 }
 

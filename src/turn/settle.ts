@@ -1,6 +1,6 @@
 import type { TurnYield } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
-import type { AdvanceOperation } from '../session/operations.ts';
+import type { AdvanceOperation, TurnIds } from '../session/operations.ts';
 import { pendingInputOf } from '../session/pending-input.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.ts';
@@ -15,7 +15,7 @@ export interface Accounting {
 /** The write that a commit point of the loop stands for: what must be true together is in one operation. */
 export function advanceOperation(
   step: Exclude<TurnYield, { type: 'live' }>,
-  turn: { turn: string; session: string; org: number },
+  turn: TurnIds,
   state: SessionState,
   accounting: Accounting,
 ): AdvanceOperation {
@@ -71,11 +71,7 @@ function usedSince(
   };
 }
 
-function endHooks(
-  last: NewEvent | undefined,
-  turn: { turn: string; session: string },
-  accounting: Accounting,
-): { type: string; data: unknown }[] {
+function endHooks(last: NewEvent | undefined, turn: TurnIds, accounting: Accounting): { type: string; data: unknown }[] {
   const about = { session_id: turn.session, turn_id: turn.turn, agent: accounting.agentSlug };
   if (last?.type === 'turn-ended') {
     return [{ type: 'turn.completed', data: { ...about, usage: wireUsage(last.data.usage), stop_reason: last.data.stopReason } }];

@@ -1,0 +1,33 @@
+import { isDatabaseFailure } from '../database/database.ts';
+import { InterruptReason, type TurnYield } from '../harness/turn-world.ts';
+import type { Logger } from '../logger.ts';
+import type { NewEvent } from '../session/events.ts';
+import type { TurnIds } from '../session/operations.ts';
+import type { SessionState } from '../session/state.ts';
+import { noUsage } from '../session/usage.ts';
+
+/**
+ * What a turn does next; undefined when it is over. What its generator throws becomes the turn's failure, unless the turn is
+ * to be gone on with later: then it is thrown.
+ */
+export async function nextStep(
+  steps: AsyncGenerator<TurnYield, void, void>,
+  state: SessionState,
+  signal: AbortSignal,
+  logger: Logger,
+  turn: TurnIds,
+): Promise<TurnYield | undefined> {
+  try {
+    const { value, done } = await steps.next();
+    return done ? undefined : value;
+  } catch (error) {
+    const cause: unknown = signal.aborted ? signal.reason : error;
+    if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
+    const isTimeout = cause instanceof InterruptReason && cause.reason === 'timeout';
+    if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
+    const code = isTimeout ? 'turn_timeout' : 'internal_error';
+    const message = isTimeout ? 'The turn took longer than its release allows.' : 'The turn failed unexpectedly.';
+    const events: NewEvent[] = [{ type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } }];
+    return { type: 'end', events };
+  }
+}
