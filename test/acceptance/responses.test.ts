@@ -3,7 +3,6 @@ import { after, test } from 'node:test';
 import { notFoundText, pinned, sessionCount, transcript } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import { connect, EventStream } from '../support/wire.ts';
 
 const app = await startApp({ after });
 const url = await app.listen();
@@ -181,98 +180,6 @@ test('in a new session the items before the last user message, and the instructi
   assert.equal((await transcript(tenant, answer.headers.get('x-svc-session') ?? '')).length, 2);
 });
 
-test('a fetched response is the response that was given, also with what the request said', async () => {
-  const tenant = await createTenant(url);
-  const first = await tenant.post(pathOf(tenant), { input: 'one', model: 'm', metadata: { colour: 'red' } });
-  const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
-  for (const given of [first, second]) {
-    const fetched = await tenant.get(`${pathOf(tenant)}/${given.body.id}`);
-    assert.equal(fetched.text, given.text);
-    assert.equal(fetched.headers.get('x-svc-session'), given.headers.get('x-svc-session'));
-  }
-});
-
-test('a stream is read again from any number on, with the same events', async () => {
-  const tenant = await createTenant(url);
-  const text = 'Two  words,\nthen 日本語, an emoji 🙂 and something_very_long_without_any_space_in_it_that_goes_on_and_on_and_on.';
-  const answer = await tenant.post(pathOf(tenant), { stream: true, input: `/say ${text.replaceAll('\n', ' ')}` });
-  const whole = answer.text.split('\n\n').filter((frame) => frame !== '');
-  const numbers = whole.map((frame) => JSON.parse(frame.split('data: ')[1] ?? '').sequence_number);
-  assert.deepEqual(
-    numbers,
-    numbers.map((_, index) => index),
-  );
-  const id = /resp_[0-9A-Z]+/.exec(answer.text)?.[0];
-  const replay = await tenant.get(`${pathOf(tenant)}/${id}?stream=true`);
-  assert.equal(replay.text, answer.text);
-  for (const after of [0, 3, 7, numbers.length - 2, numbers.length + 5]) {
-    const rest = await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=${after}`);
-    assert.equal(
-      rest.text,
-      whole
-        .slice(after + 1)
-        .map((frame) => `${frame}\n\n`)
-        .join(''),
-    );
-  }
-  assert.equal((await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=x`)).status, 422);
-});
-
-test('a broken stream is resumed while the turn runs, without a gap and without a repetition', async () => {
-  const tenant = await createTenant(url);
-  const stream = await tenant.stream(pathOf(tenant), { stream: true, input: '/delay 15\n/words 30' });
-  const seen = await stream.until('response.content_part.added');
-  for (let count = 0; count < 5; count += 1) seen.push(await stream.next());
-  await stream.leave();
-  const id = seen[0]?.data.response.id;
-  const running = await tenant.get(`${pathOf(tenant)}/${id}`);
-  assert.deepEqual([running.body.status, running.body.usage], ['in_progress', null]);
-  const cursor = seen.at(-1)?.data.sequence_number;
-  const resumed = await fetch(`${url}${pathOf(tenant)}/${id}?stream=true&starting_after=${cursor}`, {
-    headers: { authorization: `Bearer ${tenant.key}` },
-  });
-  const frames = [...seen, ...(await new EventStream(resumed).rest())];
-  assert.deepEqual(
-    frames.map((frame) => frame.data.sequence_number),
-    frames.map((_, index) => index),
-  );
-  const said = frames.filter((frame) => frame.event === 'response.output_text.delta').map((frame) => frame.data.delta);
-  assert.equal(said.join(''), frames.at(-1)?.data.response.output_text);
-  assert.equal(frames.at(-1)?.event, 'response.completed');
-});
-
-test('a deleted response is not there any more; the conversation goes on, until nothing else is left of it', async () => {
-  const tenant = await createTenant(url);
-  const first = await tenant.post(pathOf(tenant), { input: 'one' });
-  const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
-  const gone = await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
-  assert.deepEqual([gone.status, gone.text], [200, `{"id":"${first.body.id}","object":"response","deleted":true}`]);
-  for (const answer of [
-    await tenant.get(`${pathOf(tenant)}/${first.body.id}`),
-    await tenant.delete(`${pathOf(tenant)}/${first.body.id}`),
-    await tenant.post(pathOf(tenant), { input: 'x', previous_response_id: first.body.id }),
-  ])
-    assert.deepEqual([answer.status, answer.text], [404, notFoundText]);
-  assert.equal((await tenant.get(`${pathOf(tenant)}/${second.body.id}`)).status, 200);
-  assert.equal(await sessionCount(tenant), 1);
-  await tenant.delete(`${pathOf(tenant)}/${second.body.id}`);
-  assert.equal(await sessionCount(tenant), 0, 'nothing of it is kept');
-});
-
-test('store: false drops the session after the turn, unary and streamed', async () => {
-  const tenant = await createTenant(url);
-  for (const stream of [false, true]) {
-    const answer = await tenant.post(pathOf(tenant), { input: '/say gone', store: false, stream });
-    const id = /resp_[0-9A-Z]+/.exec(answer.text)?.[0];
-    for (const missing of [
-      await tenant.get(`${pathOf(tenant)}/${id}`),
-      await tenant.post(pathOf(tenant), { input: 'again', previous_response_id: id }),
-    ])
-      assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
-  }
-  assert.equal(await sessionCount(tenant), 0);
-});
-
 test('what tools did is not shown, and the usage is that of every step', async () => {
   const tenant = await createTenant(url, { tools: ['bash'], permissions: { mode: 'autonomous' } });
   const answer = await tenant.post(pathOf(tenant), { input: '/tool bash {"command":"echo one"}', stream: true });
@@ -292,29 +199,4 @@ test('a turn that is stopped is incomplete and says so', async () => {
   const last = (await stream.rest()).at(-1);
   assert.equal(last?.event, 'response.incomplete');
   assert.deepEqual([last?.data.response.status, last?.data.response.incomplete_details], ['incomplete', { reason: 'interrupted' }]);
-});
-
-test('a session that another surface made outlives its responses', async () => {
-  const tenant = await createTenant(url);
-  const session = await tenant.session();
-  const only = await tenant.post(pathOf(tenant), { input: 'Hello', conversation: session });
-  assert.equal((await tenant.delete(`${pathOf(tenant)}/${only.body.id}`)).status, 200);
-  assert.equal((await tenant.get(`${pathOf(tenant)}/${only.body.id}`)).status, 404);
-  assert.equal((await tenant.get(`/v1/sessions/${session}`)).body.status, 'active');
-});
-
-test('only those who may see a response may fetch or delete it', async () => {
-  const tenant = await createTenant(url);
-  const minted = async (endUserId: string) =>
-    connect(url, (await tenant.post('/api/agents/helper/session_tokens', { end_user_id: endUserId })).body.token);
-  const ann = await minted('ann');
-  const bob = await minted('bob');
-  const { id } = (await ann.post(pathOf(tenant), { input: 'hi' })).body;
-  for (const answer of [
-    await bob.get(`${pathOf(tenant)}/${id}`),
-    await bob.get(`${pathOf(tenant)}/${id}?stream=true`),
-    await bob.delete(`${pathOf(tenant)}/${id}`),
-  ])
-    assert.deepEqual([answer.status, answer.text], [404, notFoundText]);
-  assert.equal((await ann.get(`${pathOf(tenant)}/${id}`)).status, 200);
 });
