@@ -5,7 +5,15 @@ import { countSessions, listSessions } from '../../session/list-sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
-import { assertSessionVisible, principalOf, requireAgent, requireKey, requireScope, visibleSession } from '../shared/authenticate.ts';
+import {
+  assertSessionVisible,
+  hideFromOtherAgents,
+  principalOf,
+  requireAgent,
+  requireKey,
+  requireScope,
+  visibleSession,
+} from '../shared/authenticate.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
@@ -76,7 +84,11 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
 
   server.get(
     `${prefix}/sessions/:session_id`,
-    { config, onRequest: [guard], schema: { tags, summary: 'Fetch a session', response: answered(200, schemas.sessionObject) } },
+    {
+      config,
+      onRequest: perAgent ? [hideFromOtherAgents(context), guard] : [guard],
+      schema: { tags, summary: 'Fetch a session', response: answered(200, schemas.sessionObject) },
+    },
     async (request) => {
       const session = await visibleSession(context, request, sessionIdOf(request));
       return sessionBodyOf(session, request.agent, principalOf(request).organization.slug);

@@ -32,6 +32,16 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
   });
 }
 
+/** Spec 4.3: to a session token of another agent the session is not there. One of this agent is nobody, as wherever only keys are let in. */
+export function hideFromOtherAgents(context: Context): onRequestAsyncHookHandler {
+  return async (request) => {
+    const secret = bearerOf(request);
+    const token = secret === undefined || secret.startsWith('svc_') ? undefined : await context.tokens.verify(secret);
+    if (token === undefined) return;
+    if (pathParameter(request, 'org') !== token.organization.slug || pathParameter(request, 'agent') !== token.agentSlug) throw notFound();
+  };
+}
+
 /** For routes whose scope is checked after something else was found. */
 export function requireScope(scope: Scope): ScopedHook {
   return withScopes([scope], async (request) => {

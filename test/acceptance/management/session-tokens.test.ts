@@ -75,6 +75,18 @@ test('a token is nobody on the flat, the native and the management routes', asyn
   }
 });
 
+test('a session fetched with a token of another agent is not there; with one of its own the token is nobody', async () => {
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'shop' } });
+  const session = await parley.call('POST', '/acme/desk/v1/sessions', { key: acme.key, body: {} });
+  const fetched = async (agent: string) => {
+    const { body } = await mint({ end_user_id: 'user_42' }, acme.key, agent);
+    const { status, text } = await parley.call('GET', `/acme/desk/v1/sessions/${session.body.id}`, { key: body.token });
+    return [status, text];
+  };
+  assert.deepEqual(await fetched('shop'), [404, '{"detail":"Not Found"}']);
+  assert.deepEqual(await fetched('desk'), [401, '{"detail":"Unauthorized"}']);
+});
+
 test('after a rotation of the signing keys both are published, and the older token holds', async () => {
   const { body } = await mint({ end_user_id: 'user_42' });
   const before = (await parley.call('GET', '/.well-known/jwks.json')).body.keys;
