@@ -21,7 +21,7 @@ import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
 import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
-import { refuseNulPath, refuseNulQuery, requireOneHost } from './surfaces/shared/storable-url.ts';
+import { refuseNulPath, refuseNulQuery, refuseUnknownPath, requireOneHost } from './surfaces/shared/storable-url.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
@@ -76,6 +76,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('onRequest', splitHosts(config));
   server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);
+  server.addHook('onRequest', refuseUnknownPath);
   server.addHook('preValidation', refuseNulQuery);
   const documentedRoutes = collectRoutes(server);
   healthRoutes(server, context);

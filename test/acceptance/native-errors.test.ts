@@ -238,6 +238,32 @@ test('a body of more than 1 MiB is 413, and another content type is 415', async 
   assert.equal(charset.status, 200);
 });
 
+test('a path or a method that there is none of is 404, whatever is sent along', async () => {
+  const tenant = await createTenant(url);
+  for (const send of [
+    tenant.post('/v1/nothing', '{"broken'),
+    tenant.post('/v1/nothing', 'x'.repeat(2 * 1024 * 1024)),
+    tenant.post('/v1/nothing', 'a=b', { 'content-type': 'text/plain' }),
+    tenant.patch('/v1/sessions', '{"broken'),
+    tenant.post(`${tenant.agentPath}/v1/managed-agents/nothing`, '{"broken'),
+  ]) {
+    const answer = await send;
+    assert.deepEqual([answer.status, answer.text], notFound);
+  }
+  const adapter = await tenant.post(`${tenant.agentPath}/v1/responses/resp_1/nothing`, '{"broken');
+  assert.deepEqual([adapter.status, adapter.body.error.code], [404, 'not_found']);
+});
+
+test('no body is none, of whatever type it is said to be', async () => {
+  const tenant = await createTenant(url);
+  for (const type of ['application/json', 'application/x-www-form-urlencoded', 'text/plain']) {
+    const made = await tenant.post('/v1/sessions', '', { 'content-type': type });
+    assert.equal(made.status, 200, `${type}: ${made.text}`);
+    const stopped = await tenant.delete(`${tenant.agentPath}/v1/sessions/${made.body.id}`, { 'content-type': type });
+    assert.equal(stopped.status, 204, `${type}: ${stopped.text}`);
+  }
+});
+
 test('a sender that writes all of a body before it reads gets its 413, and can go on with the connection', async () => {
   const tenant = await createTenant(url);
   const head = (method: string, length: number) =>

@@ -32,7 +32,9 @@ export function adapterErrorBody(wire: WireError): { detail: WireError['detail']
 
 /** Client libraries know calls that there are none of here: they are told in the same words as of anything else not found. */
 export function refuseUnknown(scope: Server): void {
-  scope.setNotFoundHandler((_request, reply) => sendError(reply, notFound(), adapterErrorBody));
+  // The config is what every error of the path is shaped by; the types of Fastify know hooks only.
+  const options = { config: { errorBody: adapterErrorBody }, preHandler: [] };
+  scope.setNotFoundHandler(options, (_request, reply) => sendError(reply, notFound()));
 }
 
 /** What stands in the body when the status has already been sent. */

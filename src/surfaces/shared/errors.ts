@@ -78,12 +78,13 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
     if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
-    if (known?.kind === 'too-large') return void refuseRest(request, reply, known);
+    if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void refuseRest(request, reply, known);
+    // Fastify asks for the connection to be closed after a bad body; once that was read there is no need to.
+    if (request.raw.readableEnded) reply.removeHeader('connection');
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
 }
 
-/** Fastify has asked for the connection to be closed after the answer; once the body was read there is no need to. */
 async function refuseRest(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {
   if (await dropRest(request.raw)) reply.removeHeader('connection');
   sendError(reply, error);

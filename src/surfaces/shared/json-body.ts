@@ -10,6 +10,11 @@ const maxDepth = 64;
  */
 export function acceptJsonOnly(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
+  server.addContentTypeParser('*', ({ headers }, _body, done) => {
+    // Some clients name a type of nothing, as `curl -d ''` does.
+    if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') return done(null, undefined);
+    done(new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.'));
+  });
   server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
     const kind = request.routeOptions.config.badBody ?? 'invalid';
     const { 'content-encoding': encoding = 'identity' } = request.headers;

@@ -7,6 +7,11 @@ export const refuseNulPath: onRequestAsyncHookHandler = async (request) => {
   if (path.includes('%00') || path.includes('\0')) throw notFound();
 };
 
+/** A path or a method that there is none of says so, whatever is sent along: its body is not looked at. */
+export const refuseUnknownPath: onRequestAsyncHookHandler = async (request) => {
+  if (request.is404) throw notFound();
+};
+
 /** RFC 9112: without exactly one Host it is not clear whom the request is for. */
 export const requireOneHost: onRequestAsyncHookHandler = async ({ raw }) => {
   let hosts = 0;
