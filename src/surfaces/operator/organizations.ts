@@ -20,6 +20,7 @@ import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
+import { findAnswer, makeOnce } from './once.ts';
 
 const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
 
@@ -73,11 +74,15 @@ export function operatorRoutes(server: Server, context: Context): void {
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
     const actor = requestActor(context, request);
+    const earlier = await findAnswer(context, slug, request, reply);
+    if (earlier !== undefined) return reply.code(201).send(earlier);
     const answer = await db.transaction().execute(async (transaction) => {
       const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
-      const key = { name: 'First key', scopes: allScopes };
-      const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
-      return { organization: await showOrganization(transaction, orgId), api_key: secret };
+      return makeOnce(context, transaction, orgId, request, reply, async () => {
+        const key = { name: 'First key', scopes: allScopes };
+        const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
+        return { organization: await showOrganization(transaction, orgId), api_key: secret };
+      });
     });
     return reply.code(201).send(answer);
   });
@@ -119,11 +124,13 @@ export function operatorRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const organization = await organizationOfPath(request);
       const { amount_cents: amountCents, status } = request.body;
-      const invoice = await changeAs(request, organization, (transaction, actor) =>
-        addInvoice(transaction, actor, { amountCents, status }),
+      const answer = await changeAs(request, organization, (transaction, actor) =>
+        makeOnce(context, transaction, organization.id, request, reply, async () => {
+          const { id, createdAt } = await addInvoice(transaction, actor, { amountCents, status });
+          return { invoice: { id, amount_cents: amountCents, status, created_at: timestamp(createdAt) } };
+        }),
       );
-      const shown = { id: invoice.id, amount_cents: invoice.amountCents, status: invoice.status, created_at: timestamp(invoice.createdAt) };
-      return reply.code(201).send({ invoice: shown });
+      return reply.code(201).send(answer);
     },
   );
 
@@ -134,16 +141,14 @@ export function operatorRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const organization = await organizationOfPath(request);
       const { role = 'owner', email } = request.body;
-      const { invitation, token } = await changeAs(request, organization, (transaction, actor) =>
-        invite(transaction, actor, { email, role }),
+      const answer = await changeAs(request, organization, (transaction, actor) =>
+        makeOnce(context, transaction, organization.id, request, reply, async () => {
+          const { invitation, token } = await invite(transaction, actor, { email, role });
+          const { id, expiresAt } = invitation;
+          return { invitation: { id, email: invitation.email ?? null, role: invitation.role, expires_at: timestamp(expiresAt) }, token };
+        }),
       );
-      const shown = {
-        id: invitation.id,
-        email: invitation.email ?? null,
-        role: invitation.role,
-        expires_at: timestamp(invitation.expiresAt),
-      };
-      return reply.code(201).send({ invitation: shown, token });
+      return reply.code(201).send(answer);
     },
   );
 

@@ -121,6 +121,11 @@ export function retryFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, credentialOf(principalOf(request)));
 }
 
+/** The same for the operator, who acts for no org of its own. */
+export function operatorFingerprintOf(request: FastifyRequest): string {
+  return fingerprintOf(request, 'operator');
+}
+
 /** Some routes name the session in a header: the same words in another session are another request. */
 function fingerprintOf(request: FastifyRequest, caller: string): string {
   const named = request.headers['x-svc-session'];

@@ -106,6 +106,28 @@ test('an invoice fires invoice.paid or invoice.payment_failed', async () => {
   assert.equal((await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: -1, status: 'paid' })).status, 422);
 });
 
+test('what the operator sends again under its Idempotency-Key is made once, and answered as before', async () => {
+  const send = (path: string, body: unknown, key = 'op-1') =>
+    parley.call('POST', path, { key: parley.operatorKey, body, headers: { 'idempotency-key': key } });
+  const made = await send('/operator/organizations', { slug: 'twice' });
+  const again = await send('/operator/organizations', { slug: 'twice' });
+  assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, made.text, 'true']);
+  assert.equal((await send('/operator/organizations', { slug: 'twice', name: 'Other' })).body.detail.error, 'idempotency_key_reused');
+  assert.equal((await send('/operator/organizations', { slug: 'twice' }, 'op-2')).status, 409);
+  const bill = (key: string, amount_cents = 100) => send('/operator/organizations/twice/invoices', { amount_cents, status: 'paid' }, key);
+  const paid = await bill('op-3');
+  assert.equal((await bill('op-3')).text, paid.text);
+  assert.equal((await bill('op-3', 200)).status, 422);
+  assert.notEqual((await bill('op-4')).body.invoice.id, paid.body.invoice.id);
+  // The org may use the same key for something of its own.
+  const own = await parley.call('POST', '/api/agents', {
+    key: made.body.api_key,
+    body: { slug: 'a' },
+    headers: { 'idempotency-key': 'op-3' },
+  });
+  assert.equal(own.status, 201, own.text);
+});
+
 test('keys report themselves to webhooks without their secret', async () => {
   const { id, key } = await withEndpoint('keyed');
   const { body } = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Short-lived', scopes: [] } });
