@@ -1,5 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { loadClientSettings } from '../config.ts';
+import { errorCode } from '../errors.ts';
 
 type Body = Record<string, unknown>;
 
@@ -15,7 +16,11 @@ export async function call<Answer = Body>(
 ): Promise<Answer> {
   const response = await request(method, path, body, caller);
   const text = await response.text();
-  return (text === '' ? {} : JSON.parse(text)) as Answer;
+  try {
+    return (text === '' ? {} : JSON.parse(text)) as Answer;
+  } catch (error) {
+    throw new Error(`what answers at ${loadClientSettings().url} is no Parley server (set PARLEY_URL)`, { cause: error });
+  }
 }
 
 /** The events of a stream, as they come. */
@@ -43,21 +48,28 @@ export async function organizationSlug(): Promise<string> {
 
 async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {
   const { url, apiKey, operatorKey } = loadClientSettings();
+  if (!/^https?:/.test(url) || !URL.canParse(url)) throw new Error(`PARLEY_URL: must be a URL such as http://127.0.0.1:8080, not ${url}`);
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
   if (secret === undefined) throw new Error(`set ${caller}; the first \`npm start\` printed it`);
   const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
   const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
-    throw new Error(`no Parley server answers at ${url} (set PARLEY_URL, or start one with npm start)`, { cause: error });
+    const why = error instanceof Error ? errorCode(error.cause) : undefined;
+    throw new Error(
+      `no Parley server answers at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`,
+      {
+        cause: error,
+      },
+    );
   });
   if (response.ok) return response;
-  throw new Error(await describeRefusal(response, caller));
+  throw new Error(await describeRefusal(response, caller, path));
 }
 
-async function describeRefusal(response: Response, caller: Caller): Promise<string> {
+async function describeRefusal(response: Response, caller: Caller, path: string): Promise<string> {
   const text = await response.text();
   if (response.status === 401) return `the server does not know this ${caller}`;
-  if (response.status === 404) return 'not found';
+  if (response.status === 404) return `not found: the server has nothing at ${path.split('?')[0]}`;
   try {
     const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };
     return (typeof detail === 'string' ? detail : detail?.message) ?? message ?? `HTTP ${response.status}`;

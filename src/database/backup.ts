@@ -10,6 +10,9 @@ import { type Config, environmentWith } from '../config.ts';
  * database is one process's own, so that the server must be stopped; PostgreSQL is dumped while it serves.
  */
 export async function backup(config: Config, folder: string): Promise<void> {
+  const embedded = join(config.PARLEY_DATA_DIR, 'db');
+  if (config.DATABASE_URL === undefined && !(await isThere(embedded)))
+    throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (config.DATABASE_URL !== undefined) {
     const { url, environment } = withoutPassword(config.DATABASE_URL);
@@ -19,7 +22,7 @@ export async function backup(config: Config, folder: string): Promise<void> {
     const { PGlite } = await import('@electric-sql/pglite');
     const release = await lockDirectory(config.PARLEY_DATA_DIR);
     try {
-      const pglite = await PGlite.create({ dataDir: join(config.PARLEY_DATA_DIR, 'db') });
+      const pglite = await PGlite.create({ dataDir: embedded });
       const dump = await pglite.dumpDataDir('gzip');
       await writeFile(join(folder, 'database.tar.gz'), Buffer.from(await dump.arrayBuffer()), { mode: 0o600 });
       await pglite.close();

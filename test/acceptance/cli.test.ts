@@ -92,12 +92,40 @@ test('agents, releases, keys and organizations are managed from the terminal', a
 test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const app = await startApp(t);
   const cli = await parley(app);
-  assert.deepEqual(await cli(['releases', 'activate', 'nobody', '1']), { code: 1, stdout: '', stderr: 'parley: not found\n' });
+  const absent = 'parley: not found: the server has nothing at /api/agents/nobody/releases/1/activate\n';
+  assert.deepEqual(await cli(['releases', 'activate', 'nobody', '1']), { code: 1, stdout: '', stderr: absent });
   const unknown = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: 'svc_live_0000000000000000' }, ['agents', 'list']);
   assert.match(unknown.stderr, /does not know this PARLEY_API_KEY/);
   const nowhere = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(nowhere.stderr, /no Parley server answers/);
+  const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must be a URL such as/);
   const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['doctor']);
   assert.match(doctor.stdout, /MEND {2}server: nothing answers/);
   assert.equal(doctor.code, 1);
+});
+
+test('what was mistyped is said in a line, and nothing is changed by it', async (t) => {
+  const app = await startApp(t);
+  const cli = await parley(app);
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'list.json'), '[]');
+  await app.request('PUT', '/api/budget', { total_tokens_cap: 500_000 });
+  const mistakes: [args: string[], says: RegExp][] = [
+    [['budget', 'set', '--total-tokens-cap', '1e3x'], /^parley: --total-tokens-cap: must be a whole number or none, not 1e3x\n$/],
+    [['releases', 'create', 'assistant', join(folder, 'list.json')], /list\.json must hold a JSON object\n$/],
+    [['audit', 'export', '--out', join(folder, 'no', 'where.csv')], /^parley: ENOENT/],
+    [['agents', 'create'], /^parley: missing required argument 'slug'\nAdd --help to see what it takes\.\n$/],
+  ];
+  const ran = await Promise.all(mistakes.map(([args]) => cli(args)));
+  ran.forEach(({ code, stdout, stderr }, index) => {
+    const [args = [], says = /^$/] = mistakes[index] ?? [];
+    assert.match(stderr, says, args.join(' '));
+    assert.deepEqual([code, stdout], [1, ''], args.join(' '));
+  });
+  const { json } = await app.request('GET', '/api/budget');
+  assert.equal(Object(json).budget.total_tokens_cap, 500_000);
+  const releases = await app.request('GET', '/api/agents/assistant/releases');
+  assert.equal(Object(releases.json).data.length, 1);
 });

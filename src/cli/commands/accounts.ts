@@ -1,6 +1,7 @@
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
+import { wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
@@ -13,38 +14,49 @@ export function accountCommands(program: Command): void {
 }
 
 function organizations(orgs: Command): void {
-  orgs.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'PARLEY_OPERATOR_KEY');
-    print(command, answer, () =>
-      table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Make one with: parley orgs create <slug>'),
-    );
-  });
+  orgs
+    .command('list')
+    .description('all of them, with their state')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'PARLEY_OPERATOR_KEY');
+      print(command, answer, () =>
+        table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Make one with: parley orgs create <slug>'),
+      );
+    });
   orgs
     .command('create <slug>')
-    .option('--name <name>')
+    .description('make one, with a first API key')
+    .option('--name <name>', 'shown to people; the slug when left out')
     .action(async (slug: string, options: { name?: string }, command: Command) => {
       const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'PARLEY_OPERATOR_KEY');
       print(command, answer, () => `Created ${slug}. Its API key, shown once: ${answer.api_key}`);
     });
-  for (const [name, status] of [
-    ['suspend', 'suspended'],
-    ['resume', 'active'],
+  for (const [name, status, description] of [
+    ['suspend', 'suspended', 'refuse every request of it from now on'],
+    ['resume', 'active', 'take its requests again'],
   ] as const) {
-    orgs.command(`${name} <slug>`).action(async (slug: string, _options, command: Command) => {
-      const answer = await call('PATCH', `/operator/organizations/${encodeURIComponent(slug)}`, { status }, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () => `${slug} is ${status}.`);
-    });
+    orgs
+      .command(`${name} <slug>`)
+      .description(description)
+      .action(async (slug: string, _options, command: Command) => {
+        const answer = await call('PATCH', `/operator/organizations/${encodeURIComponent(slug)}`, { status }, 'PARLEY_OPERATOR_KEY');
+        print(command, answer, () => `${slug} is ${status}.`);
+      });
   }
 }
 
 function keys(group: Command): void {
-  group.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ data: Row[] }>('GET', '/api/api_keys?limit=200');
-    print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'scopes', 'last_used_at'], 'No keys.'));
-  });
+  group
+    .command('list')
+    .description('all of them, without their secrets')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ data: Row[] }>('GET', '/api/api_keys?limit=200');
+      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'scopes', 'last_used_at'], 'No keys.'));
+    });
   group
     .command('create <name>')
-    .requiredOption('--scopes <scopes>', 'separated by commas')
+    .description('make one; its secret is shown once')
+    .requiredOption('--scopes <scopes>', 'separated by commas, such as sessions:read,session_tokens:mint')
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,
@@ -52,32 +64,42 @@ function keys(group: Command): void {
       });
       print(command, answer, () => `Shown once: ${answer.secret}`);
     });
-  group.command('revoke <id>').action(async (id: string, _options, command: Command) => {
-    const answer = await call('DELETE', `/api/api_keys/${encodeURIComponent(id)}`);
-    print(command, answer, () => `Key ${id} is revoked.`);
-  });
+  group
+    .command('revoke <id>')
+    .description('refuse it from the next request on')
+    .action(async (id: string, _options, command: Command) => {
+      const answer = await call('DELETE', `/api/api_keys/${encodeURIComponent(id)}`);
+      print(command, answer, () => `Key ${id} is revoked.`);
+    });
 }
 
 function agents(group: Command): void {
-  group.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ data: Row[] }>('GET', '/api/agents?limit=200');
-    print(command, answer, () =>
-      table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents. Make one with: parley agents create <slug>'),
-    );
-  });
+  group
+    .command('list')
+    .description('all of them, with their active release')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ data: Row[] }>('GET', '/api/agents?limit=200');
+      print(command, answer, () =>
+        table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents. Make one with: parley agents create <slug>'),
+      );
+    });
   group
     .command('create <slug>')
-    .option('--name <name>')
-    .option('--description <text>')
+    .description('make one; it answers once it has a release')
+    .option('--name <name>', 'shown to people; the slug when left out')
+    .option('--description <text>', 'what it is for')
     .option('--default', 'make it the one that flat routes talk to')
     .action(async (slug: string, options: { name?: string; description?: string; default?: boolean }, command: Command) => {
       const answer = await call('POST', '/api/agents', { slug, name: options.name ?? slug, ...options });
       print(command, answer, () => `Created ${slug}. Give it a release: parley releases create ${slug} <file>`);
     });
-  group.command('delete <slug>').action(async (slug: string, _options, command: Command) => {
-    const answer = await call('DELETE', `/api/agents/${encodeURIComponent(slug)}`);
-    print(command, answer, () => `Deleted ${slug}.`);
-  });
+  group
+    .command('delete <slug>')
+    .description('take it away; its sessions can no longer be reached')
+    .action(async (slug: string, _options, command: Command) => {
+      const answer = await call('DELETE', `/api/agents/${encodeURIComponent(slug)}`);
+      print(command, answer, () => `Deleted ${slug}.`);
+    });
 }
 
 function budget(group: Command): void {
@@ -85,46 +107,58 @@ function budget(group: Command): void {
     Object.entries(answer.budget)
       .map(([name, value]) => `${name}: ${value ?? 'none'}`)
       .join('\n');
-  group.command('show', { isDefault: true }).action(async (_options, command: Command) => {
-    const answer = await call<{ budget: Row }>('GET', '/api/budget');
-    print(command, answer, () => show(answer));
-  });
+  group
+    .command('show', { isDefault: true })
+    .description('the caps, and what was used')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ budget: Row }>('GET', '/api/budget');
+      print(command, answer, () => show(answer));
+    });
   group
     .command('set')
+    .description('change the caps that are given')
     .option('--total-tokens-cap <n>', 'a number, or none')
     .option('--instance-spend-cap-micros <n>', 'a number, or none')
     .action(async (options: { totalTokensCap?: string; instanceSpendCapMicros?: string }, command: Command) => {
       const body = {
-        ...(options.totalTokensCap === undefined ? {} : { total_tokens_cap: cap(options.totalTokensCap) }),
-        ...(options.instanceSpendCapMicros === undefined ? {} : { instance_spend_cap_micros: cap(options.instanceSpendCapMicros) }),
+        ...(options.totalTokensCap === undefined
+          ? {}
+          : { total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap) }),
+        ...(options.instanceSpendCapMicros === undefined
+          ? {}
+          : { instance_spend_cap_micros: wholeNumberOrNone('--instance-spend-cap-micros', options.instanceSpendCapMicros) }),
       };
+      if (Object.keys(body).length === 0) throw new Error('nothing to change: give --total-tokens-cap or --instance-spend-cap-micros');
       const answer = await call<{ budget: Row }>('PUT', '/api/budget', body);
       print(command, answer, () => show(answer));
     });
 }
 
-function cap(given: string): number | null {
-  return given === 'none' ? null : Number(given);
-}
-
 function credentials(group: Command): void {
-  group.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ data: Row[] }>('GET', '/api/model_credentials');
-    print(command, answer, () =>
-      table(answer.data, ['provider', 'last_four', 'updated_at'], 'None stored. Store one with: parley credentials set <provider>'),
-    );
-  });
+  group
+    .command('list')
+    .description('which are stored, with their last four characters')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ data: Row[] }>('GET', '/api/model_credentials');
+      print(command, answer, () =>
+        table(answer.data, ['provider', 'last_four', 'updated_at'], 'None stored. Store one with: parley credentials set <provider>'),
+      );
+    });
   group
     .command('set <name>')
-    .description('reads the key from standard input, so that it stays out of the shell history')
+    .description('store one, for a provider or an MCP server; it is read from standard input, to stay out of the shell history')
     .action(async (name: string, _options, command: Command) => {
       if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
-      const key = await text(process.stdin);
-      const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: key.trim() });
+      const key = (await text(process.stdin)).trim();
+      if (key === '') throw new Error(`no key came on standard input; try: parley credentials set ${name} < file-with-the-key`);
+      const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: key });
       print(command, answer, () => `Stored the credential for ${name}.`);
     });
-  group.command('delete <name>').action(async (name: string, _options, command: Command) => {
-    const answer = await call('DELETE', `/api/model_credentials/${encodeURIComponent(name)}`);
-    print(command, answer, () => `Deleted the credential for ${name}.`);
-  });
+  group
+    .command('delete <name>')
+    .description('forget it; turns that need it then fail')
+    .action(async (name: string, _options, command: Command) => {
+      const answer = await call('DELETE', `/api/model_credentials/${encodeURIComponent(name)}`);
+      print(command, answer, () => `Deleted the credential for ${name}.`);
+    });
 }

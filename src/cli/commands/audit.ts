@@ -1,7 +1,8 @@
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { call, download } from '../api.ts';
+import { day } from '../given.ts';
 import { print } from '../print.ts';
 
 export function auditCommands(program: Command): void {
@@ -10,15 +11,16 @@ export function auditCommands(program: Command): void {
     .command('export')
     .description('all of it, as CSV')
     .option('--out <file>', 'write there instead of to the terminal')
-    .option('--action <action>')
-    .option('--from <date>', 'YYYY-MM-DD')
-    .option('--to <date>', 'YYYY-MM-DD')
+    .option('--action <action>', 'only these, such as api_key.created')
+    .option('--from <date>', 'the first day, YYYY-MM-DD in UTC')
+    .option('--to <date>', 'the last day, YYYY-MM-DD in UTC')
     .action(async (options: { out?: string; action?: string; from?: string; to?: string }) => {
       const query = new URLSearchParams();
       if (options.action !== undefined) query.set('event_action', options.action);
-      if (options.from !== undefined) query.set('from', options.from);
-      if (options.to !== undefined) query.set('to', options.to);
-      const target = options.out === undefined ? process.stdout : createWriteStream(options.out);
+      if (options.from !== undefined) query.set('from', day('--from', options.from));
+      if (options.to !== undefined) query.set('to', day('--to', options.to));
+      // Opened first: an export is itself on record, and should not be made for nothing.
+      const target = options.out === undefined ? process.stdout : (await open(options.out, 'w')).createWriteStream();
       await pipeline(await download(`/api/audit_events.csv?${query}`), target);
     });
   audit

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { loadClientSettings, loadConfig } from '../../config.ts';
-import { errorMessage } from '../../errors.ts';
+import { errorCode, errorMessage } from '../../errors.ts';
 import { print } from '../print.ts';
 
 interface Finding {
@@ -53,7 +53,8 @@ function settings(): string {
 async function dataDirectory(): Promise<string> {
   const { PARLEY_DATA_DIR: directory } = loadConfig();
   await access(directory, constants.R_OK | constants.W_OK).catch((error: unknown) => {
-    throw new Error(`${directory} cannot be written; it is made by the first start, or set PARLEY_DATA_DIR`, { cause: error });
+    const problem = errorCode(error) === 'ENOENT' ? 'is not there yet: the first start makes it' : 'cannot be written';
+    throw new Error(`${directory} ${problem}; PARLEY_DATA_DIR chooses another`, { cause: error });
   });
   const { bavail, bsize } = await statfs(directory);
   const freeMiB = Math.round((bavail * bsize) / 2 ** 20);

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
+import { jsonObject } from '../given.ts';
 import { print, table } from '../print.ts';
 
 interface Release {
@@ -13,26 +13,29 @@ interface Release {
 
 export function releaseCommands(program: Command): void {
   const releases = program.command('releases').description('versions of an agent');
-  releases.command('list <agent>').action(async (agent: string, _options, command: Command) => {
-    const answer = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
-    const rows = answer.data.map((release) => ({ ...release }));
-    print(command, answer, () =>
-      table(rows, ['version', 'state', 'created_at', 'error'], `No releases. Make one with: parley releases create ${agent} <file>`),
-    );
-  });
+  releases
+    .command('list <agent>')
+    .description('all of them, with their state')
+    .action(async (agent: string, _options, command: Command) => {
+      const answer = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
+      const rows = answer.data.map((release) => ({ ...release }));
+      print(command, answer, () =>
+        table(rows, ['version', 'state', 'created_at', 'error'], `No releases. Make one with: parley releases create ${agent} <file>`),
+      );
+    });
   releases
     .command('create <agent> <file>')
-    .description('from a JSON file with the release config')
+    .description('make one from a JSON file with its config')
     .option('--activate', 'make it the active one at once')
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
-      const config = JSON.parse(await readFile(file, 'utf8'));
+      const config = await jsonObject(file);
       const answer = await call<{ release: Release }>('POST', pathOf(agent), {
         ...config,
         ...(options.activate ? { activate: true } : {}),
       });
       print(command, answer, () => describe(agent, answer.release));
     });
-  releases.command('activate <agent> <version>').action(activate);
+  releases.command('activate <agent> <version>').description('new sessions get it from now on').action(activate);
   releases
     .command('rollback <agent>')
     .description('activate the newest materialized release before the active one')

@@ -6,6 +6,7 @@ export function sessionCommands(program: Command): void {
   const sessions = program.command('sessions').description('conversations of an agent');
   sessions
     .command('list <agent>')
+    .description('the newest first, 50 to a page')
     .option('--active', 'only those active in the last 15 minutes')
     .option('--page <n>', 'which page', '1')
     .action(async (agent: string, options: { active?: boolean; page: string }, command: Command) => {
@@ -14,13 +15,16 @@ export function sessionCommands(program: Command): void {
       const columns = ['id', 'status', 'message_count', 'last_message_at', 'end_user_id'];
       print(command, answer, () => table(answer.sessions, columns, 'No sessions yet. Start one with: parley chat'));
     });
-  sessions.command('show <agent> <id>').action(async (agent: string, id: string, _options, command: Command) => {
-    const path = `${await base(agent)}/sessions/${encodeURIComponent(id)}`;
-    const session = await call<Row>('GET', path);
-    const { messages } = await call<{ messages: { role: string; text: string }[] }>('GET', `${path}/messages`);
-    const words = () => [`${session.id} (${session.status})`, ...messages.map(({ role, text }) => `\n${role}: ${text}`)].join('\n');
-    print(command, { session, messages }, words);
-  });
+  sessions
+    .command('show <agent> <id>')
+    .description('its state, and what was said')
+    .action(async (agent: string, id: string, _options, command: Command) => {
+      const path = `${await base(agent)}/sessions/${encodeURIComponent(id)}`;
+      const session = await call<Row>('GET', path);
+      const { messages } = await call<{ messages: { role: string; text: string }[] }>('GET', `${path}/messages`);
+      const words = () => [`${session.id} (${session.status})`, ...messages.map(({ role, text }) => `\n${role}: ${text}`)].join('\n');
+      print(command, { session, messages }, words);
+    });
   sessions
     .command('tail <agent> <id>')
     .description('follow the log of a session')
@@ -32,10 +36,13 @@ export function sessionCommands(program: Command): void {
         print(command, entry, () => `${String(entry.seq ?? '').padStart(5)}  ${entry.type}  ${summary(entry)}`);
       }
     });
-  sessions.command('stop <agent> <id>').action(async (agent: string, id: string, _options, command: Command) => {
-    const answer = await call('DELETE', `${await base(agent)}/sessions/${encodeURIComponent(id)}`);
-    print(command, answer, () => `Stopped ${id}.`);
-  });
+  sessions
+    .command('stop <agent> <id>')
+    .description('interrupt its turn and take no more messages')
+    .action(async (agent: string, id: string, _options, command: Command) => {
+      const answer = await call('DELETE', `${await base(agent)}/sessions/${encodeURIComponent(id)}`);
+      print(command, answer, () => `Stopped ${id}.`);
+    });
 }
 
 async function base(agent: string): Promise<string> {

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { arrayBuffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
+import { url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 interface Endpoint {
@@ -13,45 +14,65 @@ interface Endpoint {
 
 export function webhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('endpoints that are told of events');
-  webhooks.command('list').action(async (_options, command: Command) => {
-    const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
-    const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
-    print(command, answer, () => table(answer.webhook_endpoints, columns, 'No endpoints. Make one with: parley webhooks create <url>'));
-  });
+  webhooks
+    .command('list')
+    .description('all of them, with their failures in a row')
+    .action(async (_options, command: Command) => {
+      const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
+      const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
+      print(command, answer, () => table(answer.webhook_endpoints, columns, 'No endpoints. Make one with: parley webhooks create <url>'));
+    });
   webhooks
     .command('create <url>')
-    .option('--name <name>')
+    .description('make one; its signing secret is shown once')
+    .option('--name <name>', 'shown to people; the host when left out')
     .option('--events <types>', 'separated by commas; all when left out')
     .action(async (url: string, options: { name?: string; events?: string }, command: Command) => {
-      const answer = await createEndpoint(url, options.name ?? new URL(url).host, options.events?.split(',') ?? []);
+      const answer = await createEndpoint(url, options.name ?? urlOf(url).host, options.events?.split(',') ?? []);
       print(command, answer, () => `Endpoint ${answer.webhook_endpoint.id}. Its signing secret, shown once: ${answer.secret}`);
     });
-  for (const verb of ['enable', 'disable', 'test'] as const) {
-    webhooks.command(`${verb} <endpoint-id>`).action(async (id: string, _options, command: Command) => {
-      const answer = await call('POST', `/api/webhook_endpoints/${encodeURIComponent(id)}/${verb}`);
-      print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'a test event is on its way' : `${verb}d`}.`);
-    });
+  for (const [verb, description] of [
+    ['enable', 'send to it again'],
+    ['disable', 'send nothing to it for now'],
+    ['test', 'send it a test event'],
+  ] as const) {
+    webhooks
+      .command(`${verb} <endpoint-id>`)
+      .description(description)
+      .action(async (id: string, _options, command: Command) => {
+        const answer = await call('POST', `/api/webhook_endpoints/${encodeURIComponent(id)}/${verb}`);
+        print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'a test event is on its way' : `${verb}d`}.`);
+      });
   }
-  webhooks.command('delete <endpoint-id>').action(async (id: string, _options, command: Command) => {
-    const answer = await call('DELETE', `/api/webhook_endpoints/${encodeURIComponent(id)}`);
-    print(command, answer, () => `Deleted endpoint ${id}.`);
-  });
-  webhooks.command('deliveries <endpoint-id>').action(async (id: string, _options, command: Command) => {
-    const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
-    print(command, answer, () =>
-      table(answer.data, ['id', 'event_type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
-    );
-  });
-  webhooks.command('resend <delivery-id>').action(async (id: string, _options, command: Command) => {
-    const answer = await call('POST', `/api/webhook_deliveries/${encodeURIComponent(id)}/resend`);
-    print(command, answer, () => `Delivery ${id} is on its way again.`);
-  });
+  webhooks
+    .command('delete <endpoint-id>')
+    .description('take it away')
+    .action(async (id: string, _options, command: Command) => {
+      const answer = await call('DELETE', `/api/webhook_endpoints/${encodeURIComponent(id)}`);
+      print(command, answer, () => `Deleted endpoint ${id}.`);
+    });
+  webhooks
+    .command('deliveries <endpoint-id>')
+    .description('what was sent to it lately')
+    .action(async (id: string, _options, command: Command) => {
+      const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
+      print(command, answer, () =>
+        table(answer.data, ['id', 'event_type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
+      );
+    });
+  webhooks
+    .command('resend <delivery-id>')
+    .description('send one once more')
+    .action(async (id: string, _options, command: Command) => {
+      const answer = await call('POST', `/api/webhook_deliveries/${encodeURIComponent(id)}/resend`);
+      print(command, answer, () => `Delivery ${id} is on its way again.`);
+    });
   webhooks
     .command('listen')
     .description('receive events on this machine and pass them on to a local port (the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1)')
     .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
     .option('--events <types>', 'separated by commas; all when left out')
-    .action(async (options: { forward: string; events?: string }) => listen(options.forward, options.events?.split(',') ?? []));
+    .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, options.events?.split(',') ?? []));
 }
 
 /** An endpoint that lives as long as this command: removed when it ends. */

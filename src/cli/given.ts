@@ -1,0 +1,38 @@
+import { readFile } from 'node:fs/promises';
+import { errorMessage } from '../errors.ts';
+
+/** What a person gave on the command line, checked before anything is sent: each throws a line that says what was expected. */
+export function wholeNumberOrNone(option: string, given: string): number | null {
+  if (given === 'none') return null;
+  const number = given.trim() === '' ? Number.NaN : Number(given);
+  if (!Number.isSafeInteger(number) || number < 0) throw new Error(`${option}: must be a whole number or none, not ${given}`);
+  return number;
+}
+
+export function day(option: string, given: string): string {
+  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(given) && !Number.isNaN(Date.parse(given));
+  if (!isDay) throw new Error(`${option}: must be a day such as 2026-01-31, not ${given}`);
+  return given;
+}
+
+export function url(given: string): URL {
+  if (!URL.canParse(given)) throw new Error(`${given} is not a URL; one begins with https://`);
+  return new URL(given);
+}
+
+export async function jsonObject(file: string): Promise<object> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new Error(`${file} cannot be read: ${errorMessage(error)}`, { cause: error });
+  });
+  const value = parse(file, text);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${file} must hold a JSON object`);
+  return value;
+}
+
+function parse(file: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`${file} is not JSON: ${errorMessage(error)}`, { cause: error });
+  }
+}

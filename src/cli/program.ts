@@ -1,0 +1,38 @@
+import { createRequire } from 'node:module';
+import { Command } from 'commander';
+import { accountCommands } from './commands/accounts.ts';
+import { auditCommands } from './commands/audit.ts';
+import { chatCommand } from './commands/chat.ts';
+import { completionCommand } from './commands/completion.ts';
+import { dataCommands } from './commands/data.ts';
+import { doctorCommand } from './commands/doctor.ts';
+import { releaseCommands } from './commands/releases.ts';
+import { serveCommand } from './commands/serve.ts';
+import { sessionCommands } from './commands/sessions.ts';
+import { webhookCommands } from './commands/webhooks.ts';
+
+const { version } = createRequire(import.meta.url)('../../package.json');
+
+export const program = new Command('parley')
+  .description('Talk to a Parley server and manage it. PARLEY_URL and PARLEY_API_KEY say which one and as whom.')
+  .version(version, '-V, --version', 'print the version')
+  .option('--json', 'print JSON instead of words')
+  // The mistake is the last thing on the screen, not above a page of help.
+  .showHelpAfterError('Add --help to see what it takes.')
+  .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'parley: ')) })
+  .exitOverride();
+
+for (const add of [
+  serveCommand,
+  chatCommand,
+  accountCommands,
+  releaseCommands,
+  sessionCommands,
+  webhookCommands,
+  auditCommands,
+  dataCommands,
+  doctorCommand,
+  completionCommand,
+]) {
+  add(program);
+}

@@ -1,0 +1,49 @@
+// The command line itself: what its help says, and what it takes from a person.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { Command } from 'commander';
+import { day, jsonObject, url, wholeNumberOrNone } from '../../../src/cli/given.ts';
+import { program } from '../../../src/cli/program.ts';
+
+test('every command says what it is for, and every option what it means', () => {
+  const silent: string[] = [];
+  const look = (command: Command, path: string) => {
+    if (command.description() === '') silent.push(path);
+    for (const option of command.options) if (option.description === '') silent.push(`${path} ${option.flags}`);
+    for (const next of command.commands) look(next, `${path} ${next.name()}`);
+  };
+  look(program, 'parley');
+  assert.deepEqual(silent, []);
+  assert.match(program.version() ?? '', /^\d+\.\d+\.\d+$/);
+});
+
+test('a cap is a whole number or none, and nothing else is taken for none', () => {
+  assert.equal(wholeNumberOrNone('--cap', '500'), 500);
+  assert.equal(wholeNumberOrNone('--cap', 'none'), null);
+  for (const given of ['', ' ', 'abc', '1.5', '-1', 'NaN', '1e400', 'null'])
+    assert.throws(() => wholeNumberOrNone('--cap', given), /^Error: --cap: must be a whole number or none/, given);
+});
+
+test('days, URLs and files are checked before anything is sent', async (t) => {
+  assert.equal(day('--from', '2026-02-28'), '2026-02-28');
+  for (const given of ['monday', '2026-13-01', '28.2.2026']) assert.throws(() => day('--from', given), /--from: must be a day/, given);
+  assert.equal(url('https://example.com/x').host, 'example.com');
+  assert.throws(() => url('example'), /example is not a URL/);
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'release.json');
+  await assert.rejects(jsonObject(file), /release\.json cannot be read: ENOENT/);
+  for (const [text, says] of [
+    ['{x', /release\.json is not JSON/],
+    ['[]', /must hold a JSON object/],
+    ['null', /must hold a JSON object/],
+  ] as const) {
+    writeFileSync(file, text);
+    await assert.rejects(jsonObject(file), says);
+  }
+  writeFileSync(file, '{"instructions":"Be brief."}');
+  assert.deepEqual(await jsonObject(file), { instructions: 'Be brief.' });
+});
