@@ -156,10 +156,13 @@ export class Gateway {
   }
 
   private async open(agent: Agent, event: GatewayEvent, sessionId: string): Promise<Session> {
-    const { database, directory } = this.parts;
+    const { database, directory, turns } = this.parts;
     const { metadata = {} } = event;
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceOf(metadata), sameAgent: false };
-    if (event.message !== undefined) await checkBudgetOfNew(database.db, directory, agent, wanted);
+    if (event.message !== undefined) {
+      await checkBudgetOfNew(database.db, directory, agent, wanted);
+      turns.assertRoom();
+    }
     return openSession(database.db, directory, agent, wanted);
   }
 

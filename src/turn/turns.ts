@@ -68,9 +68,7 @@ export class Turns {
     if (setting === undefined) throw notFound();
     const release = await this.releaseOf(setting);
     assertSubAgent(release, admission.message.agent);
-    if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-    if (this.runner.running.size >= this.limits.maxTurns)
-      throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
+    this.assertRoom();
     const subscription = this.feed.subscribe(sessionId, admission.live);
     try {
       const turnId = newId('turn_');
@@ -102,6 +100,13 @@ export class Turns {
       subscription.close();
       throw error;
     }
+  }
+
+  /** Throws while this process takes no more turns: asked before a session is opened for one, which others would hear of. */
+  assertRoom(): void {
+    if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
+    if (this.runner.running.size >= this.limits.maxTurns)
+      throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
   }
 
   /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */

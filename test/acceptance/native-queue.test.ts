@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { deadUrl } from '../support/accounts.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { untilAccepted } from '../support/turns.ts';
@@ -123,7 +124,7 @@ test('a failed turn lets the next one begin', async () => {
 });
 
 test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) => {
-  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '2' } });
+  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '2', PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
   const tenant = await createTenant(await small.listen());
   const busy = [await tenant.session(), await tenant.session()];
   const streams = await Promise.all(busy.map((id) => occupy(tenant, id)));
@@ -131,6 +132,18 @@ test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) =
   assert.equal(refused.status, 503);
   assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
   assert.equal(typeof refused.body.detail, 'string');
+  const endpoint = { name: 'Hook', url: deadUrl, event_types: ['session.started'] };
+  assert.equal((await tenant.post('/api/webhook_endpoints', endpoint)).status, 201);
+  const started = () => small.context.database.db.selectFrom('webhook_events').select(['type', 'data']).execute();
+  const before = await started();
+  const submitted = { sender_id: 'ada', sender_type: 'human', event_type: 'message', message: 'hi' };
+  for (const [path, body] of [
+    [`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: 'hi' }] }],
+    [`${tenant.agentPath}/v1/responses`, { input: 'hi' }],
+    ['/v1/gateway/events', submitted],
+  ] as const)
+    assert.equal((await tenant.post(path, body)).status, 503, path);
+  assert.deepEqual(await started(), before, 'no webhook tells of a session that was opened for nothing');
   for (const id of busy) await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
   for (const stream of streams) await stream.rest();
   assert.equal((await tenant.say(await tenant.session(), '/say room again')).text, 'room again');

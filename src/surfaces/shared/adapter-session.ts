@@ -92,5 +92,6 @@ async function openNew(
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
   await checkBudgetOfNew(database.db, directory, agent, identity);
+  context.turns.assertRoom();
   return openSession(database.db, directory, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
 }
