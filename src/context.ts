@@ -88,7 +88,8 @@ export async function createContext(config: Config, options: ContextOptions = {}
     await migrate(database);
     await checkSecretKey(database, secrets);
     const seeded = await seedInstallation(database, config, clock);
-    return await assemble(config, clock, logger, database, secrets, seeded, warning === undefined ? [] : [warning]);
+    const warnings = [warning, seeded.warning].filter((text) => text !== undefined);
+    return await assemble(config, clock, logger, database, secrets, seeded, warnings);
   } catch (error) {
     await database.close();
     throw error;

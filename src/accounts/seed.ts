@@ -7,7 +7,7 @@ import type { Config } from '../config.ts';
 import type { Database, Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { createAgent } from './agents.ts';
-import { createApiKey, newApiKeySecret } from './api-keys.ts';
+import { createApiKey, hashOfSecret, newApiKeySecret } from './api-keys.ts';
 import { invite } from './invitations.ts';
 import { storeOperatorKey } from './operator-key.ts';
 import { createOrganization } from './organizations.ts';
@@ -23,6 +23,8 @@ export interface SeedResult {
   operatorKey?: string;
   /** Of the link with which the first owner joins: `/dashboard/join?token=...` works once. */
   ownerToken?: string;
+  /** What a person who set a key after the first start should know. */
+  warning?: string;
 }
 
 const instructions =
@@ -35,7 +37,7 @@ export async function seedInstallation(database: Database, config: Config, clock
     const existing = await transaction.selectFrom('organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) {
       if (config.PARLEY_OPERATOR_KEY !== undefined) await storeOperatorKey(transaction, config.PARLEY_OPERATOR_KEY);
-      return { created: false };
+      return (await isStrange(transaction, config.PARLEY_API_KEY)) ? { created: false, warning: strangeKey } : { created: false };
     }
     const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
@@ -45,6 +47,14 @@ export async function seedInstallation(database: Database, config: Config, clock
     keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
     return { created: true, apiKey, operatorKey, ownerToken };
   });
+}
+
+const strangeKey =
+  'PARLEY_API_KEY is no key of this database. It fixes the value of the first key of an empty one; later ones are made in the dashboard or with POST /api/api_keys.';
+
+async function isStrange(transaction: Db, secret: string | undefined): Promise<boolean> {
+  if (secret === undefined) return false;
+  return (await transaction.selectFrom('api_keys').select('id').where('hash', '=', hashOfSecret(secret)).executeTakeFirst()) === undefined;
 }
 
 async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<string> {

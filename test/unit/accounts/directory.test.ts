@@ -32,6 +32,10 @@ test('the first start makes an org, an agent that answers and keys that are kept
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: first.apiKey, operator_key: first.operatorKey });
   assert.equal(statSync(file).mode & 0o777, 0o600);
   assert.deepEqual(await seedInstallation(database, config, systemClock), { created: false });
+  const later = async (key = '') =>
+    seedInstallation(database, loadConfig({ PARLEY_DATA_DIR: directoryPath, PARLEY_API_KEY: key }), systemClock);
+  assert.deepEqual(await later(first.apiKey), { created: false });
+  assert.match((await later('svc_live_set_after_the_first_start')).warning ?? '', /^PARLEY_API_KEY is no key of this database\./);
 
   const directory = new Directory(database, 'proc_1');
   const principal = await directory.keyBySecret(first.apiKey ?? '');
