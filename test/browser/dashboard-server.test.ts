@@ -25,6 +25,15 @@ test('every address below /dashboard is the app, under a policy without inline s
   assert.equal((await parley.call('GET', '/dashboard')).headers.location, '/dashboard/');
 });
 
+test('a person who opens the address of the server is led to the dashboard; a program is told that nothing is there', async () => {
+  const person = await parley.server.inject({ url: '/', headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } });
+  assert.deepEqual([person.statusCode, person.headers.location], [302, '/dashboard/']);
+  for (const accept of ['*/*', 'application/json']) {
+    const program = await parley.server.inject({ url: '/', headers: { accept } });
+    assert.deepEqual([program.statusCode, program.payload], [404, '{"detail":"Not Found"}']);
+  }
+});
+
 test('hashed files are cached for good and compressed; unknown ones are 404', async () => {
   const script = assets.find((name) => name.endsWith('.js')) ?? '';
   const { status, headers } = await parley.call('GET', `/dashboard/assets/${script}`, { headers: { 'accept-encoding': 'gzip' } });

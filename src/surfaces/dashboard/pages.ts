@@ -28,6 +28,11 @@ export function dashboardPages(server: Server, context: Context): void {
   const onRequest = [requireOwnAddress(context.config)];
   const findBuilt = builtFiles();
 
+  // The address that the start prints: a person who opens it in a browser is shown something.
+  server.get('/', { config, schema }, (request, reply) =>
+    request.headers.accept?.includes('text/html') ? reply.redirect('/dashboard/', 302) : reply.callNotFound(),
+  );
+
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
 
   server.get('/dashboard/assets/*', { config, schema, onRequest }, async (request, reply) => {
