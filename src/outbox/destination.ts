@@ -73,7 +73,7 @@ export async function checkDestination(input: string | URL, policy: DestinationP
 /** With the first request: a server that has sent none goes without the 8 MiB of what sends them. */
 async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; exempt: Agent }> {
   const undici = await import('undici');
-  return { guarded: createDispatcher(policy, undici), exempt: new undici.Agent(connections) };
+  return { guarded: createDispatcher(policy, undici), exempt: new undici.Agent({ ...connections, connect: sockets }) };
 }
 
 function createDispatcher(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
@@ -93,7 +93,7 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
     );
   };
 
-  const open = undici.buildConnector({ lookup: checkedLookup, autoSelectFamily: true, allowH2: false, timeout: connectTimeoutMs });
+  const open = undici.buildConnector({ ...sockets, lookup: checkedLookup, autoSelectFamily: true });
   const connect: buildConnector.connector = (options, callback) => {
     const literal = hostOf(options.hostname);
     const reason = isIP(literal) === 0 ? undefined : refusedAddress(literal, policy);
@@ -138,5 +138,7 @@ function resolveHost(hostname: string): Promise<{ address: string; family: numbe
 }
 
 const connectTimeoutMs = 10_000;
+/** Nothing is read ahead of the answer's reader, so that one who gathers words finds them together, at the cost of one read. */
+const sockets = { highWaterMark: 0, allowH2: false, timeout: connectTimeoutMs };
 const connections = { allowH2: false, keepAliveTimeout: 10_000, keepAliveMaxTimeout: 60_000 };
 const resolveTimeoutMs = 3_000;

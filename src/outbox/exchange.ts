@@ -127,10 +127,12 @@ class AnswerBody {
 
   private sendGathered(): void {
     if (this.isOver) return;
-    // What has come in the meantime is taken at once.
     if (!this.isFull) this.request.resume();
-    if (this.pieces.length > 0) this.send();
-    else this.isGathering = false;
+    // What has come in the meantime is read before the immediate, all at once.
+    setImmediate(() => {
+      if (this.pieces.length > 0) this.send();
+      else this.isGathering = false;
+    });
   }
 
   private flush(): number {
@@ -182,7 +184,7 @@ function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readab
   return contentType === null ? { body: stream } : { body: stream, contentType };
 }
 
-const maxGatherMs = 24;
+const maxGatherMs = 40;
 /** More than words: a download, which nothing should hold up. */
 const bulkBytes = 8 * 1024;
 const bodilessStatuses = new Set([204, 205, 304]);

@@ -24,7 +24,7 @@ const maxBatch = 256;
  * Where writes come together, they wait this long for more: a statement costs about as much as six of the operations in it.
  * One that comes alone never waits, nor does that of an organization for another's.
  */
-const gatherMs = 6;
+const gatherMs = 10;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
 const maxWaiting = 4_096;
 
