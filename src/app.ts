@@ -15,13 +15,14 @@ import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { responsesRoutes } from './surfaces/responses/routes.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/compile-late.ts';
-import { handleError, refuseExpectation, refuseUnreadable, sendError } from './surfaces/shared/errors.ts';
+import { handleError, sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
 import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
 import { refuseNulPath, refuseNulQuery, refuseUnknownPath, requireOneHost } from './surfaces/shared/storable-url.ts';
+import { refuseExpectation, refuseUnreadable, rememberAnswers } from './surfaces/shared/unreadable.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
@@ -54,6 +55,7 @@ export async function createApp(context: Context): Promise<Server> {
     schemaController: lateCompilers,
   });
   server.server.on('checkExpectation', refuseExpectation);
+  rememberAnswers(server.server);
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);

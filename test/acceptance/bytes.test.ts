@@ -1,5 +1,6 @@
 // What no client library sends, byte for byte over bare sockets: each is answered or cut, none with a 5xx, and the server goes on.
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { startApp } from '../support/app.ts';
@@ -199,6 +200,45 @@ test(`${vectors.length} requests that no client library sends`, async () => {
 function saysWhy({ body: answer }: RawAnswer): boolean {
   const { detail } = JSON.parse(answer);
   return typeof detail === 'string' && detail.length > 5;
+}
+
+test('what cannot be read behind a request is refused after the answer to that, never inside of it', async () => {
+  const said = JSON.stringify({ text: '/delay 10\n/say one two three' });
+  for (const [behind, status] of [
+    ['garbage\r\n\r\n', 400],
+    [`GET / HTTP/1.1\r\nX-Long: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
+    ['GET /healthz HTTP/1.1\r\nHo', 408],
+  ] as const) {
+    const unary = splitAnswers(await exchange(Buffer.concat([body(said), Buffer.from(behind)])));
+    assert.deepEqual(
+      unary.map((answer) => answer.status),
+      [200, status],
+    );
+    assert.equal(JSON.parse(unary[0]?.body ?? '').text, 'one two three');
+    assert.equal(typeof JSON.parse(unary[1]?.body ?? '').detail, 'string');
+    const streamed = splitAnswers(await exchange(Buffer.concat([body(said.replace('{', '{"stream":true,')), Buffer.from(behind)])));
+    assert.deepEqual(
+      streamed.map((answer) => answer.status),
+      [200, status],
+    );
+    assert.match(streamed[0]?.body ?? '', /event: done\ndata: .*\n\n\r\n0\r\n\r\n$/, 'to its last chunk');
+  }
+});
+
+/** Sends the bytes and reads until the server closes. */
+async function exchange(sent: Buffer): Promise<string> {
+  const socket = connect(port, '127.0.0.1').setEncoding('latin1');
+  socket.write(sent);
+  let received = '';
+  for await (const chunk of socket) received += chunk;
+  return received;
+}
+
+function splitAnswers(received: string): { status: number; body: string }[] {
+  return received.split(/(?=HTTP\/1\.1 )/).map((answer) => ({
+    status: Number(answer.slice(9, 12)),
+    body: answer.slice(answer.indexOf('\r\n\r\n') + 4),
+  }));
 }
 
 test('after all of it the server is well, and nothing was polluted', async () => {

@@ -1,9 +1,6 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseFailure } from '../../database/database.ts';
 import { type ErrorKind, ServiceError } from '../../errors.ts';
-import { newRequestId } from '../../ids.ts';
 import type { Logger } from '../../logger.ts';
 import { dropRest } from './unread-body.ts';
 
@@ -89,30 +86,6 @@ async function refuseRest(request: FastifyRequest, reply: FastifyReply, error: S
   if (await dropRest(request.raw)) reply.removeHeader('connection');
   sendError(reply, error);
 }
-
-/** What cannot be read as HTTP never becomes a request: it is refused on the bare connection, in the same shape. */
-export function refuseUnreadable(error: Error & { code?: string }, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-  const [status, detail] = unreadable[error.code ?? ''] ?? ['400 Bad Request', 'This is not a request that can be read.'];
-  const body = JSON.stringify({ detail });
-  const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newRequestId()}`;
-  socket.end(
-    `HTTP/1.1 ${status}\r\n${head}\r\n${status.startsWith('408') ? 'x-should-retry: true\r\n' : ''}connection: close\r\n\r\n${body}`,
-    () => socket.destroy(),
-  );
-}
-
-/** What a client expects beyond `100-continue`, nobody here can give. */
-export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const body = JSON.stringify({ detail: 'Expect: only 100-continue is known here' });
-  const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newRequestId() };
-  response.writeHead(417, headers).end(body);
-}
-
-const unreadable: Record<string, [status: string, detail: string]> = {
-  HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The headers are larger than 16 KiB.'],
-  ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
-};
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
   if (error instanceof ServiceError) return error;
