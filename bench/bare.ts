@@ -41,4 +41,4 @@ const server = createServer((request, response) => {
     }
   });
 });
-await listen(server);
+listen(server);

@@ -1,20 +1,17 @@
 // `node bench/fan-out.ts`: one session followed by 500 readers, and a log replayed again and again.
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { fileURLToPath } from 'node:url';
-import { call, headers, type Parley, startParley } from './parley.ts';
+import { percentile } from '../test/support/flood.ts';
+import { createManagedSession, managedPath, openStream } from './managed-session.ts';
+import { call, type Engine, type Parley, startParley } from './parley.ts';
 import { cpuMs } from './processes.ts';
 
-const base = '/demo/assistant/v1/managed-agents/sessions';
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+if (import.meta.main) {
   const parley = await startParley(undefined);
   process.stdout.write(await measureFanOut([{ name: 'Parley on PGlite', parley, pids: [parley.pid] }]));
   await parley.stop();
 }
 
 /** Markdown for the results: what it costs to bring a session's log to many, and to bring a long one to one. */
-export async function measureFanOut(engines: { name: string; parley: Parley; pids: number[] }[]): Promise<string> {
+export async function measureFanOut(engines: Engine[]): Promise<string> {
   const fanOut = [
     '## One session followed by 500 readers',
     '',
@@ -31,12 +28,12 @@ export async function measureFanOut(engines: { name: string; parley: Parley; pid
 
 /** Each turn adds four entries; its latency is from the post to the last reader's terminal frame. */
 async function followTogether(parley: Parley, pids: number[], readers: number, turns: number): Promise<number[]> {
-  const id = await createSession(parley);
+  const id = await createManagedSession(parley.url);
   let ended = 0;
   let notify = () => {};
   const sockets = await Promise.all(
     Array.from({ length: readers }, () =>
-      openStream(parley, id, (text) => {
+      openStream(parley.url, id, (text) => {
         ended += text.split('event: session.status_idle').length - 1;
         if (ended % readers === 0) notify();
       }),
@@ -50,7 +47,7 @@ async function followTogether(parley: Parley, pids: number[], readers: number, t
     const all = new Promise<void>((resolve) => {
       notify = () => ended === turn * readers && resolve();
     });
-    await call(parley, `${base}/${id}/events`, { type: 'user.message', text: '/words 64' });
+    await call(parley, `${managedPath}/${id}/events`, { type: 'user.message', text: '/words 64' });
     await all;
     times.push(performance.now() - posted);
   }
@@ -58,47 +55,27 @@ async function followTogether(parley: Parley, pids: number[], readers: number, t
   const frames = readers * turns * 4;
   const used = cpuMs(pids) - cpu;
   for (const socket of sockets) socket.destroy();
-  times.sort((left, right) => left - right);
-  const at = (share: number) => Math.round((times[Math.floor(times.length * share)] ?? 0) * 10) / 10;
-  return [Math.round(frames / seconds), at(0.5), at(0.99), Math.round((used * 1000) / frames)];
+  return [Math.round(frames / seconds), percentile(times, 0.5), percentile(times, 0.99), Math.round((used * 1000) / frames)];
 }
 
 async function replayAgain(parley: Parley, pids: number[], turns: number, times: number): Promise<number[]> {
-  const id = await createSession(parley);
+  const id = await createManagedSession(parley.url);
   for (let turn = 0; turn < turns; turn += 1) await call(parley, `/v1/sessions/${id}/messages`, { text: '/words 64' });
   const cpu = cpuMs(pids);
   const begun = performance.now();
   let bytes = 0;
   for (let time = 0; time < times; time += 1) {
     let tail = '';
-    let socket: Socket | undefined;
-    await new Promise<void>((resolve, reject) => {
-      openStream(parley, id, (text) => {
-        bytes += text.length;
-        tail = tail.slice(-64) + text;
-        if (tail.includes(`id: ${turns * 4}\n`)) resolve();
-      }).then((opened) => {
-        socket = opened;
-      }, reject);
+    const replayed = Promise.withResolvers<void>();
+    const socket = await openStream(parley.url, id, (text) => {
+      bytes += text.length;
+      tail = tail.slice(-64) + text;
+      if (tail.includes(`id: ${turns * 4}\n`)) replayed.resolve();
     });
-    socket?.destroy();
+    await replayed.promise;
+    socket.destroy();
   }
   const seconds = (performance.now() - begun) / 1000;
   const events = turns * 4 * times;
   return [Math.round(events / seconds), Math.round(bytes / seconds / 1e5) / 10, Math.round(((cpuMs(pids) - cpu) * 1000) / events)];
-}
-
-async function createSession(parley: Parley): Promise<string> {
-  return (await call<{ id: string }>(parley, base, { prewarm: false })).id;
-}
-
-async function openStream(parley: Parley, id: string, onText: (text: string) => void): Promise<Socket> {
-  const { hostname, port } = new URL(parley.url);
-  const socket = connect(Number(port), hostname);
-  socket.setEncoding('latin1');
-  socket.write(`GET ${base}/${id}/events/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: ${headers.authorization}\r\n\r\n`);
-  const [first] = (await once(socket, 'data')) as [string];
-  socket.on('data', onText);
-  onText(first);
-  return socket;
 }

@@ -4,6 +4,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText } from 'ai';
 import fastify from 'fastify';
 import pg from 'pg';
+import { listen } from './listen.ts';
 
 const [databaseUrl = '', upstream = ''] = process.argv.slice(2);
 const pool = new pg.Pool({ connectionString: databaseUrl, max: 10 });
@@ -37,7 +38,5 @@ server.post<{ Params: { id: string }; Body: { text: string } }>('/sessions/:id/m
   reply.raw.end(`event: done\ndata: ${JSON.stringify({ type: 'done', data: { usage: await result.usage } })}\n\n`);
 });
 
-await server.listen({ host: '127.0.0.1', port: 0 });
-const address = server.server.address();
-process.stdout.write(`ready ${typeof address === 'object' ? address?.port : address}\n`);
-process.on('SIGTERM', () => process.exit(0));
+await server.ready();
+listen(server.server);

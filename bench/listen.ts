@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 
 /** Listens on a free port, says so to whoever started us, and ends when asked to. */
-export async function listen(server: Server): Promise<void> {
+export function listen(server: Server): void {
   server.listen(0, '127.0.0.1', () => {
     const address = server.address();
     process.stdout.write(`ready ${typeof address === 'object' ? address?.port : address}\n`);

@@ -1,5 +1,6 @@
 // Keeps `clients` requests in flight for `seconds` and reports what they saw, as one line of JSON.
 import { Agent, request } from 'node:http';
+import { percentile } from '../test/support/flood.ts';
 
 export interface LoadPlan {
   clients: number;
@@ -65,9 +66,4 @@ function send(path: string, body: string): Promise<void> {
     outgoing.on('error', reject);
     outgoing.end(body);
   });
-}
-
-function percentile(values: number[], share: number): number {
-  const sorted = values.toSorted((left, right) => left - right);
-  return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0) * 100) / 100;
 }

@@ -2,13 +2,14 @@
 import { writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { percentile } from '../test/support/flood.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
 import { measureFanOut } from './fan-out.ts';
 import { compare, measure, type Row, table } from './measure.ts';
 import { measureOverload } from './overload.ts';
-import { activateUpstream, createSessions, headers, type Parley, startParley } from './parley.ts';
+import { activateUpstream, call, createSessions, type Engine, headers, startParley } from './parley.ts';
 import { startPortkey } from './peers.ts';
 import { rssMiB, startProgram } from './processes.ts';
 import { measureStored } from './stored.ts';
@@ -28,7 +29,7 @@ const secret = { PARLEY_SECRET_KEY: Buffer.alloc(32, 'bench').toString('base64')
 await (await startParley(postgres.url, secret)).stop();
 const embedded = await startParley(undefined);
 const served = await startParley(postgres.url, secret);
-const engines: { name: string; parley: Parley; pids: number[] }[] = [
+const engines: Engine[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
   { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
 ];
@@ -87,16 +88,11 @@ async function longSession(): Promise<void> {
     const times: number[] = [];
     for (let turn = 1; turn <= 210; turn += 1) {
       const begun = performance.now();
-      const response = await fetch(`${parley.url}/v1/sessions/${session}/messages`, {
-        method: 'POST',
-        headers,
-        body: '{"text":"/words 64"}',
-      });
-      await response.arrayBuffer();
+      await call(parley, `/v1/sessions/${session}/messages`, { text: '/words 64' });
       times.push(performance.now() - begun);
     }
-    const early = median(times.slice(10, 30));
-    const late = median(times.slice(190, 210));
+    const early = percentile(times.slice(10, 30), 0.5);
+    const late = percentile(times.slice(190, 210), 0.5);
     lines.push(`| ${name} | ${early} | ${late} | ${Math.round((late / early) * 100) / 100} |`);
   }
   say(`${lines.join('\n')}\n`);
@@ -130,7 +126,7 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
   await upstream.stop();
 }
 
-async function measureTurns({ name, parley, pids }: (typeof engines)[number], body: string, count: number): Promise<Row> {
+async function measureTurns({ name, parley, pids }: Engine, body: string, count: number): Promise<Row> {
   const sessions = await createSessions(parley, count * sessionsPerClient);
   return measure(
     name,
@@ -146,10 +142,6 @@ async function measureTurns({ name, parley, pids }: (typeof engines)[number], bo
 
 function plan(url: string, count: number, paths: string[], body: string) {
   return { url, clients: count, paths, headers, body, seconds };
-}
-
-function median(values: number[]): number {
-  return Math.round((values.toSorted((left, right) => left - right)[values.length >> 1] ?? 0) * 100) / 100;
 }
 
 function say(text: string): void {

@@ -3,16 +3,23 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../test/support/postgres-server.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { type Program, stop } from './processes.ts';
 
-const key = 'svc_live_benchmarkbenchmark';
+export const key = 'svc_live_benchmarkbenchmark';
 export const operatorKey = 'svc_operator_benchmarkbenchmark';
 export const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
 
 export interface Parley extends Program {
   /** Milliseconds from the start of the process to its first 200 at /readyz. */
   startMs: number;
+}
+
+/** A server under measurement, and the processes whose CPU time counts as its own. */
+export interface Engine {
+  name: string;
+  parley: Parley;
+  pids: number[];
 }
 
 /** The real server, as `npm start` runs it, on the embedded database or on the given one. */
@@ -76,8 +83,9 @@ export async function createSessions(parley: Parley, count: number): Promise<str
   return ids;
 }
 
-export async function call<Answer>(parley: Parley, path: string, body: unknown): Promise<Answer> {
-  const response = await fetch(parley.url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+/** Fails on every refusal. The caller names the answer's type. */
+export async function call<Answer>({ url }: Pick<Parley, 'url'>, path: string, body: unknown, method = 'POST'): Promise<Answer> {
+  const response = await fetch(url + path, { method, headers, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
   return (await response.json()) as Answer;
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../test/support/postgres-server.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { type Program, stop } from './processes.ts';
 
 export interface Peer extends Program {

@@ -1,4 +1,5 @@
 // `node bench/stored.ts [sessions]`: what a million stored sessions cost those who list, search, fetch and talk, against a thousand.
+import { percentile } from '../test/support/flood.ts';
 import { type PostgresServer, startPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase, runStatements } from './databases.ts';
 import { headers, type Parley, startParley } from './parley.ts';
@@ -71,7 +72,7 @@ export async function measureStored(postgres: PostgresServer, many: number): Pro
         if (round >= 0) times[parley === small ? 0 : 1].push(time);
       }
     }
-    const [withFew, withMany] = [median(times[0]), median(times[1])];
+    const [withFew, withMany] = [percentile(times[0], 0.5), percentile(times[1], 0.5)];
     lines.push(`| ${request.name} | ${withFew.toFixed(2)} | ${withMany.toFixed(2)} | ${(withMany / withFew).toFixed(2)} |`);
   }
   await small.stop();
@@ -129,8 +130,4 @@ function seed(count: number): string[] {
 
 function idOf(number: number): string {
   return `ses_stored${String(number).padStart(10, '0')}`;
-}
-
-function median(values: number[]): number {
-  return values.toSorted((left, right) => left - right)[values.length >> 1] ?? 0;
 }

@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,9 +11,9 @@ import { loadConfig } from '../src/config.ts';
 import { createContext } from '../src/context.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase } from './databases.ts';
+import { createManagedSession, openStream } from './managed-session.ts';
+import { key } from './parley.ts';
 
-const key = 'svc_live_benchmarkbenchmark';
-const path = '/demo/assistant/v1/managed-agents/sessions';
 const streamsPerSession = 10;
 
 interface Memory {
@@ -24,7 +24,7 @@ interface Memory {
 }
 
 if (process.argv[2] === 'serve') await serve();
-else if (process.argv[1] === fileURLToPath(import.meta.url)) await measureAlone();
+else if (import.meta.main) await measureAlone();
 
 async function measureAlone(): Promise<void> {
   const postgres = await startPostgres();
@@ -32,7 +32,7 @@ async function measureAlone(): Promise<void> {
   await postgres.stop();
 }
 
-/** On PostgreSQL, where all the memory is the server's own. Opens `count` streams and follows how the server's memory grows with them; then lets a turn run on one session. */
+/** On PostgreSQL, where all the memory is the server's own. Opens `count` streams and follows how the server's memory grows with them. */
 export async function measureStreams(serverUrl: string, count: number): Promise<string> {
   const databaseUrl = await createDatabase(serverUrl, 'streams');
   const directory = mkdtempSync(join(tmpdir(), 'parley-streams-'));
@@ -59,10 +59,10 @@ export async function measureStreams(serverUrl: string, count: number): Promise<
   const sessions: string[] = [];
   try {
     // The first ones pay for what is loaded once, and for the young generation, which opening them in bursts brings to its full size (48 MiB).
-    await open(url, port, sessions, sockets, 4_000);
+    await open(url, sessions, sockets, 4_000);
     const base = await memoryOf(server);
     for (let step = 1; step <= 5; step += 1) {
-      await open(url, port, sessions, sockets, Math.round(count / 5));
+      await open(url, sessions, sockets, Math.round(count / 5));
       const memory = await memoryOf(server);
       const added = memory.streams - base.streams;
       const per = (bytes: number) => (bytes / added / 1024).toFixed(1);
@@ -79,34 +79,15 @@ export async function measureStreams(serverUrl: string, count: number): Promise<
   }
 }
 
-async function open(url: string, port: number, sessions: string[], sockets: Socket[], count: number): Promise<void> {
+async function open(url: string, sessions: string[], sockets: Socket[], count: number): Promise<void> {
   for (let opened = 0; opened < count; opened += 100) {
     await Promise.all(
       Array.from({ length: Math.min(100, count - opened) }, async () => {
-        if (sockets.length >= sessions.length * streamsPerSession) sessions.push(await createSession(url));
-        sockets.push(await openStream(port, sessions.at(-1) ?? ''));
+        if (sockets.length >= sessions.length * streamsPerSession) sessions.push(await createManagedSession(url));
+        sockets.push(await openStream(url, sessions.at(-1) ?? '', () => {}));
       }),
     );
   }
-}
-
-async function createSession(url: string): Promise<string> {
-  const response = await fetch(url + path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: '{"prewarm":false}',
-  });
-  return ((await response.json()) as { id: string }).id;
-}
-
-async function openStream(port: number, session: string): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1');
-  socket.write(
-    `GET ${path}/${session}/events/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\nAccept: text/event-stream\r\n\r\n`,
-  );
-  await once(socket, 'data');
-  socket.resume();
-  return socket;
 }
 
 async function memoryOf(server: ChildProcess): Promise<Memory> {

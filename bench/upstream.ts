@@ -34,4 +34,4 @@ const server = createServer((request, response) => {
     response.end(finish);
   });
 });
-await listen(server);
+listen(server);

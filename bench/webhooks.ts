@@ -1,7 +1,7 @@
 // What dead destinations cost the living: 200 webhook endpoints, with none and with one in ten dead.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { headers, type Parley, startParley } from './parley.ts';
+import { call, headers, startParley } from './parley.ts';
 
 export interface WebhookReport {
   endpoints: number;
@@ -42,13 +42,13 @@ async function measureRun(databaseUrl: string | undefined, events: number, withD
     for (let index = 0; index < endpoints; index += 1) {
       const isDead = withDead && index % deadEvery === 0;
       const body = { name: `Endpoint ${index}`, url: `${receiver.url}/${isDead ? 'dead' : 'alive'}`, event_types: ['api_key.created'] };
-      const created = await post(parley, '/api/webhook_endpoints', body);
+      const created = await call<{ webhook_endpoint: { id: number } }>(parley, '/api/webhook_endpoints', body);
       ids.push(created.webhook_endpoint.id);
     }
     const living = withDead ? endpoints - endpoints / deadEvery : endpoints;
     const begun = performance.now();
     const arrived = receiver.countTo(living * events);
-    for (let index = 0; index < events; index += 1) await post(parley, '/api/api_keys', { name: `Event ${index}`, scopes: [] });
+    for (let index = 0; index < events; index += 1) await call(parley, '/api/api_keys', { name: `Event ${index}`, scopes: [] });
     await arrived;
     const perSecond = Math.round((living * events * 1_000) / (performance.now() - begun));
     // The same database serves the next run.
@@ -61,12 +61,6 @@ async function measureRun(databaseUrl: string | undefined, events: number, withD
 }
 
 const bearer = { authorization: headers.authorization };
-
-async function post(parley: Parley, path: string, body: unknown): Promise<ReturnType<typeof JSON.parse>> {
-  const response = await fetch(`${parley.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-  return response.json();
-}
 
 /** Answers `/alive` at once and `/dead` never. */
 async function startReceiver() {
