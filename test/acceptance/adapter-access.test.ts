@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { notFoundText, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 import { connect, type Wire } from '../support/wire.ts';
 
 const app = await startApp({ after });

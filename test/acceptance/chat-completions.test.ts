@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { notFoundText, pinned, sessionCount, transcript } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 
 const app = await startApp({ after });
 const url = await app.listen();

@@ -15,7 +15,7 @@ import { startApp } from '../support/app.ts';
 import { startBreakingProxy } from '../support/breaking-proxy.ts';
 import { serveProvider } from '../support/provider-server.ts';
 import { startServer } from '../support/server-process.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 
 const app = await startApp({ after });
 const baseUrl = await app.listen();

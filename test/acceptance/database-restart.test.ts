@@ -5,7 +5,7 @@ import { startApp } from '../support/app.ts';
 import { engine } from '../support/engine.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { createTenant } from '../support/tenants.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 
 const skip = engine === 'postgres' ? false : 'the embedded database lives and dies with its process';
 

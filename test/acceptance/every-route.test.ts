@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { deadUrl } from '../support/accounts.ts';
+import { furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { type Operation, readOpenApi } from '../support/openapi.ts';
 import { type Answer, startParley } from '../support/parley.ts';
-import { createTenant, pathOf } from '../support/tenant.ts';
 
 // Generated from the published document: a route that is added is tested here without being named.
 const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '1000' } });
 const { operations, sample } = await readOpenApi(parley);
-const tenant = await createTenant(parley, 'tenant');
-const neighbour = await createTenant(parley, 'neighbour');
+const tenant = await furnishOrganization(parley, 'tenant');
+const neighbour = await furnishOrganization(parley, 'neighbour');
 
 /** The two adapters of decisions 5a add their `error`; minting is flat. */
 function assertNotFound(answer: Answer, name: string): void {
@@ -109,7 +109,7 @@ for (const operation of operations.filter((candidate) => !candidate.isPublic)) {
 
 test('a good request is answered as the document says', async () => {
   for (const operation of operations.filter((candidate) => candidate.path.startsWith('/api/'))) {
-    const fresh = operation.method === 'GET' ? neighbour : await createTenant(parley, `good-${operations.indexOf(operation)}`);
+    const fresh = operation.method === 'GET' ? neighbour : await furnishOrganization(parley, `good-${operations.indexOf(operation)}`);
     const body = await goodBody(operation, fresh.key);
     const key = operation.isPublic ? undefined : fresh.key;
     const answer = await parley.call(operation.method, pathOf(operation, fresh), {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { clientOf, type LogEntry, type TestClient } from '../support/client.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 
 describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded database takes one process' : false }, () => {
   let database: TestDatabase;

@@ -1,9 +1,9 @@
 // Every id of one org in the hands of another, wherever an id can stand: the answer is that of an id that never was, and nothing changes.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { readOpenApi } from '../support/openapi.ts';
 import { type Answer, type Call, startParley } from '../support/parley.ts';
-import { createTenant, pathOf, type Tenant } from '../support/tenant.ts';
 import { unchanged } from '../support/unchanged.ts';
 
 const parley = await startParley(
@@ -11,8 +11,8 @@ const parley = await startParley(
   { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_RATE_LIMIT_RPS: '0' } },
 );
 const { operations } = await readOpenApi(parley);
-const owner = await createTenant(parley, 'owner');
-const stranger = await createTenant(parley, 'stranger');
+const owner = await furnishOrganization(parley, 'owner');
+const stranger = await furnishOrganization(parley, 'stranger');
 
 const asOwner = (method: 'GET' | 'POST', path: string, body?: unknown, headers: Record<string, string> = {}) =>
   parley.call(method, path, { key: owner.key, headers, ...(body === undefined ? {} : { body }) });
@@ -39,7 +39,7 @@ function assertSame(foreign: Answer, unknown: Answer, status: number, name: stri
   assert.deepEqual(headersOf(foreign), headersOf(unknown), name);
 }
 
-const never: Tenant = {
+const never: FurnishedOrganization = {
   ...owner,
   slug: 'nobody',
   sessionId: 'ses_01ARZ3NDEKTSV4RRFFQ69G5FAV',
@@ -69,7 +69,7 @@ test('in the path', async () => {
       );
       count += 1;
       if (!/\{(session_id|response_id)\}/.test(operation.path)) continue;
-      const below = (tenant: Tenant) => pathOf(operation, { ...tenant, slug: stranger.slug });
+      const below = (tenant: FurnishedOrganization) => pathOf(operation, { ...tenant, slug: stranger.slug });
       assertSame(await asStranger(method, below(owner), call), await asStranger(method, below(never), call), 404, `${name}, own agent`);
     }
     assert.ok(count >= 20, `${count} routes`);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
+import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { type Operation, readOpenApi, type Schema } from '../support/openapi.ts';
 import { type Answer, startParley } from '../support/parley.ts';
-import { createTenant, pathOf, type Tenant } from '../support/tenant.ts';
 
 // Requests made from the published document, half right and half wrong: none may end in a 500 or hang.
 const parley = await startParley(
@@ -58,7 +58,7 @@ function fitting(schema: Schema): Arbitrary<unknown> {
 
 function requestFor(
   operation: Operation,
-  tenant: Tenant,
+  tenant: FurnishedOrganization,
 ): Arbitrary<{ path: string; body: string | undefined; headers: Record<string, string> }> {
   const segment = text.map((value) => encodeURIComponent(value.toWellFormed()) || 'x');
   const path = fc.oneof(
@@ -88,7 +88,7 @@ function requestFor(
   return fc.record({ path: fc.tuple(path, query).map(([where, which]) => (which === '' ? where : `${where}?${which}`)), body, headers });
 }
 
-const reader = await createTenant(parley, 'reader');
+const reader = await furnishOrganization(parley, 'reader');
 const url = await parley.listen();
 
 /** A stream that begins has answered: it goes on for as long as somebody reads. */
@@ -101,7 +101,7 @@ async function open(path: string, { key, headers }: { key: string; headers: Reco
 
 for (const [index, operation] of operations.entries()) {
   test(`${operation.name} answers whatever it is sent`, async () => {
-    const tenant = operation.method === 'GET' ? reader : await createTenant(parley, `fuzz-${index}`);
+    const tenant = operation.method === 'GET' ? reader : await furnishOrganization(parley, `fuzz-${index}`);
     await fc.assert(
       fc.asyncProperty(requestFor(operation, tenant), async ({ path, body, headers }) => {
         const call = { key: tenant.key, ...(body === undefined ? {} : { body }), headers };

@@ -3,7 +3,8 @@ import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { startMcpServer } from '../support/mcp-server.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import { until, untilAccepted } from '../support/turns.ts';
+import { untilAccepted } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 import { textOf } from '../support/wire.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant } from '../support/tenants.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 
 const app = await startApp({ after });
 const url = await app.listen();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, describe, type TestContext, test } from 'node:test';
 import { type KillPoint, type KillPoints, serveKillPoints } from '../support/kill-points.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { until } from '../support/turns.ts';
+import { until } from '../support/until.ts';
 import { connect, type Wire, type WireAnswer } from '../support/wire.ts';
 
 const points = await serveKillPoints();

@@ -1,9 +1,9 @@
 // Every documented route, asked with whatever is no credential for it: refused in one and the same way, and nothing changes.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { readOpenApi } from '../support/openapi.ts';
 import { startParley } from '../support/parley.ts';
-import { createTenant, pathOf, type Tenant } from '../support/tenant.ts';
 import { unchanged } from '../support/unchanged.ts';
 
 const parley = await startParley(
@@ -11,13 +11,13 @@ const parley = await startParley(
   { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_RATE_LIMIT_RPS: '0' } },
 );
 const { operations } = await readOpenApi(parley);
-const owner = await createTenant(parley, 'owner');
-const stranger = await createTenant(parley, 'stranger');
+const owner = await furnishOrganization(parley, 'owner');
+const stranger = await furnishOrganization(parley, 'stranger');
 // Nothing is delivered from here on: what changes is somebody's doing.
 await parley.context.courier.stop();
 
 test('every route with every wrong credential: the same 401, byte for byte, or the one 404 for a token of elsewhere', async () => {
-  const minted = async (tenant: Tenant, body: Record<string, unknown>) =>
+  const minted = async (tenant: FurnishedOrganization, body: Record<string, unknown>) =>
     (await parley.call('POST', '/api/agents/desk/session_tokens', { key: tenant.key, body })).body.token as string;
   const made = await parley.call('POST', '/api/api_keys', { key: owner.key, body: { name: 'Revoked', scopes: [] } });
   await parley.call('DELETE', `/api/api_keys/${made.body.api_key.id}`, { key: owner.key });

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';
 import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { assertAccessible, buildDashboardOnce, cutOff, joinAsOwner, keepPicture, openDashboard, overflow } from '../support/dashboard.ts';
+import { keepPicture, openBrowser } from '../support/browser.ts';
+import { assertAccessible, buildDashboardOnce, cutOff, joinAsOwner, openDashboard, overflow } from '../support/dashboard.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 buildDashboardOnce();

@@ -5,12 +5,12 @@ import AxeBuilder from '@axe-core/playwright';
 import type { Page } from 'playwright-core';
 import { keepPicture, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
+import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
-import { startShop } from '../support/shop.ts';
 
 buildWidget();
 const server = await startServer({ after }, { settings: { PARLEY_LEASE_MS: '1000' } });
-const shop = await startShop({ after }, server.url);
+const shop = await startExample({ after }, 'widget', server.url);
 const browser = await openBrowser({ after });
 
 async function visit(page?: Page): Promise<Page> {

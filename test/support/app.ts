@@ -68,7 +68,15 @@ export async function startApp(owner: Owner, options: AppOptions = {}): Promise<
     server,
     apiKey,
     operatorKey,
-    request: (method, path, body, headers) => request(server, method, path, body, headers),
+    async request(method, path, body, headers) {
+      const answer = await inject(server, method, path, body, { authorization: `Bearer ${apiKey}`, ...headers });
+      return {
+        ...answer,
+        get json() {
+          return JSON.parse(answer.text);
+        },
+      };
+    },
     async listen() {
       if (!server.server.listening) await server.listen({ host: config.HOST, port: 0 });
       const address = server.server.address();
@@ -79,25 +87,25 @@ export async function startApp(owner: Owner, options: AppOptions = {}): Promise<
   };
 }
 
-async function request(server: Server, method: InjectOptions['method'], path: string, body: unknown, headers = {}): Promise<Answer> {
-  const response = await server.inject({
+/** A request without a socket; a body that is no string goes out as JSON. */
+export async function inject(
+  server: Server,
+  method: InjectOptions['method'],
+  path: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Omit<Answer, 'json'>> {
+  const {
+    statusCode,
+    headers: answered,
+    payload,
+  } = await server.inject({
     method: method ?? 'GET',
     url: path,
-    headers: {
-      authorization: `Bearer ${apiKey}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
-  return {
-    status: response.statusCode,
-    headers: response.headers,
-    text: response.payload,
-    get json() {
-      return JSON.parse(response.payload);
-    },
-  };
+  return { status: statusCode, headers: answered, text: payload };
 }
 
 /** Fails when a turn still runs: a test that starts one waits for its end, pauses it or stops it. */

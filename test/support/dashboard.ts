@@ -1,13 +1,11 @@
 // The dashboard as a person uses it: built, served, opened in a real browser.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import AxeBuilder from '@axe-core/playwright';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 
 const root = join(import.meta.dirname, '../..');
-const images = join(root, 'docs/images');
 
 export const owner = { name: 'Ada Lovelace', email: 'ada@example.com', password: 'correct horse battery' };
 
@@ -65,14 +63,6 @@ export async function assertAccessible(page: Page, what: string): Promise<void> 
     serious.map(({ id, nodes }) => `${what}: ${id} ${nodes.map((node) => node.target.join(' ')).join(', ')}`),
     [],
   );
-}
-
-/** Pictures for the documentation: made when they are missing, or all of them with PARLEY_SCREENSHOTS=1. */
-export async function keepPicture(page: Page, name: string): Promise<void> {
-  const path = join(images, `${name}.png`);
-  if (existsSync(path) && process.env.PARLEY_SCREENSHOTS !== '1') return;
-  mkdirSync(images, { recursive: true });
-  await page.screenshot({ path, animations: 'disabled' });
 }
 
 /** What lies beyond the edge of its panel, where nobody sees it and nothing scrolls. */

@@ -2,10 +2,11 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import type { Owner } from './app.ts';
+import type { TestDatabase } from './engine.ts';
 
 export interface DatabaseProxy {
-  /** The same database, through the proxy. */
-  url(database: string): string;
+  /** The same database, through the proxy; removing it is left to its owner. */
+  database: TestDatabase;
   /** Decides for each request to the database whether its answer is lost: it is carried out, and the connection breaks before anyone hears. */
   loses: (request: string) => boolean;
   /** Decides for each request whether it is stranded: the client is cut off at once, and the request arrives so many milliseconds later. 0: not. */
@@ -22,17 +23,28 @@ export interface DatabaseProxy {
 /** PostgreSQL's ReadyForQuery outside of a transaction: what was asked for is committed. */
 const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
-export async function startDatabaseProxy(owner: Owner, server: string): Promise<DatabaseProxy> {
-  const target = new URL(server);
+export async function startDatabaseProxy(owner: Owner, database: TestDatabase): Promise<DatabaseProxy> {
+  const target = new URL(database.settings.DATABASE_URL ?? '');
   const open = new Set<Link>();
   let isHeld = false;
   let lost = 0;
+  const listener = createServer((client) => {
+    const link = new Link(client, connect(Number(target.port), target.hostname), proxy);
+    link.onLost = () => {
+      lost += 1;
+    };
+    link.onEnd = () => open.delete(link);
+    open.add(link);
+    if (isHeld) link.hold();
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const address = listener.address();
+  if (address === null || typeof address === 'string') throw new Error('The proxy has no port');
+  const through = new URL(target);
+  through.port = String(address.port);
   const proxy: DatabaseProxy = {
-    url(database) {
-      const url = new URL(database);
-      url.port = String(port);
-      return url.href;
-    },
+    database: { ...database, settings: { ...database.settings, DATABASE_URL: through.href } },
     loses: () => false,
     strands: () => 0,
     get lost() {
@@ -50,19 +62,6 @@ export async function startDatabaseProxy(owner: Owner, server: string): Promise<
       for (const link of open) link.release();
     },
   };
-  const listener = createServer((client) => {
-    const link = new Link(client, connect(Number(target.port), target.hostname), proxy);
-    link.onLost = () => {
-      lost += 1;
-    };
-    link.onEnd = () => open.delete(link);
-    open.add(link);
-    if (isHeld) link.hold();
-  });
-  listener.listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const address = listener.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
   owner.after(async () => {
     listener.close();
     proxy.cutAll();

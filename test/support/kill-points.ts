@@ -1,8 +1,8 @@
 // A model and a tool in the test's process: they know how far a turn of the server under test has come, and can end it there.
 import type { ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { answerWithFetch } from './answer-with-fetch.ts';
 import { serveLocally } from './local-server.ts';
 
 export type KillPoint =
@@ -24,9 +24,7 @@ export interface KillPoints {
   close(): void;
 }
 
-/**
- * A message `charge MARKER` makes the model call the tool, and then say `charged MARKER`; any other is answered `noted`.
- */
+/** A message `charge MARKER` makes the model call the tool, and then say `charged MARKER`; any other is answered `noted`. */
 export async function serveKillPoints(): Promise<KillPoints> {
   const runs = new Map<string, number>();
   const armed = new Map<string, () => Promise<void>>();
@@ -73,13 +71,7 @@ export async function serveKillPoints(): Promise<KillPoints> {
       if (incoming.url?.startsWith('/v1/')) return answerAsModel(body, outgoing);
       const marker = /"marker":"([^"]+)"/.exec(body)?.[1];
       if (marker !== undefined) outgoing.once('finish', () => void reach('the tool has answered', marker));
-      const headers = Object.entries(incoming.headers).map(([name, value]): [string, string] => [name, String(value)]);
-      const url = `http://${incoming.headers.host}${incoming.url}`;
-      const request = new Request(url, { method: incoming.method ?? 'GET', headers, ...(body === '' ? {} : { body }) });
-      const response = await mcp.fetch(request);
-      outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-      if (response.body === null) outgoing.end();
-      else Readable.fromWeb(response.body).pipe(outgoing);
+      return answerWithFetch(incoming, body, outgoing, (request) => mcp.fetch(request));
     };
     // The other side is killed on purpose, with requests of its own under way.
     answer().catch(() => outgoing.destroy());

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
 import { createMcpHandler, isInitializeRequest, McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { answerWithFetch } from './answer-with-fetch.ts';
 import { type LocalServer, serveLocally } from './local-server.ts';
 
 export interface TestMcpServer extends LocalServer {
@@ -31,15 +31,9 @@ export async function startMcpServer(token: string, kind: 'stateless' | 'session
       outgoing.writeHead(401).end(`no such credential: ${incoming.headers.authorization}`);
       return;
     }
-    const request = new Request(`http://${incoming.headers.host}${incoming.url}`, {
-      method: incoming.method ?? 'GET',
-      headers: Object.entries(incoming.headers).map(([name, value]): [string, string] => [name, String(value)]),
-      ...(body === '' ? {} : { body }),
-    });
-    const response = kind === 'stateless' ? await modern.fetch(request) : await statefully(request, parsed);
-    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-    if (response.body === null) outgoing.end();
-    else Readable.fromWeb(response.body).pipe(outgoing);
+    await answerWithFetch(incoming, body, outgoing, (request) =>
+      kind === 'stateless' ? modern.fetch(request) : statefully(request, parsed),
+    );
   }
 
   async function statefully(request: Request, body: unknown): Promise<Response> {

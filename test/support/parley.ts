@@ -1,5 +1,6 @@
 // The app as several callers see it: every call names its key, or has none.
-import { type AppOptions, type Owner, startApp, type TestApp } from './app.ts';
+import { type AppOptions, inject, type Owner, startApp, type TestApp } from './app.ts';
+import { type Json, parseJson } from './json.ts';
 
 export interface Call {
   key?: string | undefined;
@@ -12,7 +13,7 @@ export interface Answer {
   headers: Record<string, unknown>;
   text: string;
   /** Parsed where it is JSON: a test says what it expects by reading it. */
-  body: ReturnType<typeof JSON.parse>;
+  body: Json;
 }
 
 export interface Parley extends TestApp {
@@ -24,25 +25,9 @@ export async function startParley(owner: Owner, options: AppOptions = {}): Promi
   return {
     ...app,
     async call(method, path, { key, body, headers = {} } = {}) {
-      const answer = await app.server.inject({
-        method,
-        url: path,
-        headers: {
-          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...headers,
-        },
-        ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
-      });
-      return { status: answer.statusCode, headers: answer.headers, text: answer.payload, body: parse(answer.payload) };
+      const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
+      const answer = await inject(app.server, method, path, body, { ...authorization, ...headers });
+      return { ...answer, body: parseJson(answer.text) };
     },
   };
-}
-
-function parse(text: string): Answer['body'] {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

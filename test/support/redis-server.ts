@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Owner } from './app.ts';
 import { endWithUs } from './end-with-us.ts';
-import { freePort } from './postgres-server.ts';
+import { freePort } from './free-port.ts';
 import { findRedis } from './programs.ts';
 
 export interface RedisServer {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { apiKey, type Owner, operatorKey } from './app.ts';
 import { endWithUs } from './end-with-us.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
-import { freePort } from './postgres-server.ts';
+import { freePort } from './free-port.ts';
 
 const main = join(import.meta.dirname, '../../src/main.ts');
 

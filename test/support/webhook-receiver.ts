@@ -1,5 +1,6 @@
 // A customer's endpoint on this machine: keeps what it is sent and answers as it is told.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Owner } from './app.ts';
 import { serveLocally } from './local-server.ts';
 
 export interface Received {
@@ -17,10 +18,6 @@ export interface Receiver {
   answer: number | ((request: Received, response: ServerResponse) => void);
   /** Resolves with everything received once it satisfies the condition. */
   until(condition: (received: Received[]) => boolean, what?: string): Promise<Received[]>;
-}
-
-interface Owner {
-  after(work: () => Promise<void>): void;
 }
 
 export async function startReceiver(owner: Owner): Promise<Receiver> {

@@ -1,13 +1,12 @@
 // A client of the wire that hides nothing: statuses, headers, bytes and frames as they came.
 import assert from 'node:assert/strict';
-
-/** Parsed where it is JSON, undefined where it is not: a test says what it expects by reading it. */
-type Json = ReturnType<typeof JSON.parse>;
+import { type Json, parseJson } from './json.ts';
 
 export interface WireAnswer {
   status: number;
   headers: Headers;
   text: string;
+  /** Parsed where it is JSON, undefined where it is not. */
   body: Json;
 }
 
@@ -63,15 +62,7 @@ export function connect(url: string, key: string): Wire {
 
 async function read(response: Response): Promise<WireAnswer> {
   const text = await response.text();
-  return { status: response.status, headers: response.headers, text, body: parse(text) };
-}
-
-function parse(text: string): Json {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  return { status: response.status, headers: response.headers, text, body: parseJson(text) };
 }
 
 /** Server-Sent Events, read as slowly as the test likes. */
@@ -123,7 +114,7 @@ async function* readFrames(response: Response): AsyncGenerator<Frame> {
       if (raw.startsWith(':')) continue;
       const lines = raw.split('\n');
       const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? '';
-      yield { event: field('event'), data: parse(field('data')), raw };
+      yield { event: field('event'), data: parseJson(field('data')), raw };
     }
   }
   if (rest !== '') assert.fail(`the stream ended inside a frame: ${rest}`);

@@ -27,12 +27,11 @@ test('a database that loses answers, connections and itself costs a 503, and nei
   const postgres = await startPostgres({ synchronous_commit: 'on' });
   const database = await createDatabase(postgres.url);
   t.after(() => postgres.stop());
-  const proxy = await startDatabaseProxy(t, postgres.url);
-  const direct = database.settings.DATABASE_URL ?? '';
-  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
+  const proxy = await startDatabaseProxy(t, database);
   const settings = { ...mixedLoadSettings, PARLEY_LOG_LEVEL: 'fatal' };
   const receiver = await startReceiver(t);
-  const servers = [await startServer(t, { database: through, settings }), await startServer(t, { database: through, settings })] as const;
+  const start = () => startServer(t, { database: proxy.database, settings });
+  const servers = [await start(), await start()] as const;
   const load = await startMixedLoad({ wire: () => wireOf(chance() < 0.5 ? servers[0] : servers[1]), points, receiver });
   t.after(() => load.abandon());
   const goesOn = async (more: number) => {
@@ -53,7 +52,7 @@ test('a database that loses answers, connections and itself costs a 503, and nei
     for (let cut = 0; cut < 4; cut += 1) {
       await sleep(chance() * 150);
       if (cut % 2 === 0) proxy.cutAll();
-      else await terminateAll(direct);
+      else await terminateAll(database.settings.DATABASE_URL ?? '');
       await goesOn(5);
     }
     await postgres.restart(chance() * 1_500);
@@ -83,10 +82,8 @@ test('a write whose answer is lost is heard of all the same, and one that arrive
 }, async (t) => {
   const database = await createDatabase();
   t.after(() => database.remove());
-  const direct = database.settings.DATABASE_URL ?? '';
-  const proxy = await startDatabaseProxy(t, direct);
-  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
-  const server = await startServer(t, { database: through, settings: { ...mixedLoadSettings, PARLEY_LOG_LEVEL: 'fatal' } });
+  const proxy = await startDatabaseProxy(t, database);
+  const server = await startServer(t, { database: proxy.database, settings: { ...mixedLoadSettings, PARLEY_LOG_LEVEL: 'fatal' } });
   const wire = wireOf(server);
   const logOf = async (id: string): Promise<{ type: string; output?: string }[]> =>
     (await wire.get(`/demo/assistant/v1/managed-agents/sessions/${id}`)).body.events;

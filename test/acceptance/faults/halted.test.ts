@@ -10,9 +10,11 @@ import { createDatabase, engine, type TestDatabase } from '../../support/engine.
 import { serveKillPoints } from '../../support/kill-points.ts';
 import { mixedLoadSettings } from '../../support/mixed-load.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { until } from '../../support/until.ts';
 
 const haltMs = isLong ? 60_000 : 8_000;
 const leaseMs = 1_000;
+const patienceMs = 45_000;
 const settings = { ...mixedLoadSettings, PARLEY_LEASE_MS: String(leaseMs) };
 const points = await serveKillPoints();
 after(() => points.close());
@@ -22,7 +24,7 @@ test('an embedded server that was halted goes on where it was', { skip: engine =
   const client = clientOf(server);
   await client.send('POST', '/v1/sessions', { session_id: 'halted' });
   const answer = client.send('POST', '/v1/sessions/halted/messages', { text: '/delay 20\n/words 40' });
-  await until(async () => (await logOf(client, 'halted')).length >= 2);
+  await until(async () => (await logOf(client, 'halted')).length >= 2, patienceMs);
   await halt(server, haltMs / 4);
   assert.equal((await answer).status, 200);
   const log = await logOf(client, 'halted');
@@ -37,9 +39,9 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
     const { halted, other, one, two } = await startTwo(t);
     await one.send('POST', '/v1/sessions', { session_id: 'words' });
     const answer = one.send('POST', '/v1/sessions/words/messages', { text: '/delay 40\n/words 50' });
-    await until(async () => (await logOf(two, 'words')).length >= 2);
+    await until(async () => (await logOf(two, 'words')).length >= 2, patienceMs);
     const waking = halt(halted, haltMs);
-    await until(async () => (await logOf(two, 'words')).at(-1)?.type === 'session.status_idle');
+    await until(async () => (await logOf(two, 'words')).at(-1)?.type === 'session.status_idle', patienceMs);
     const log = await logOf(two, 'words');
     await waking;
     assert.equal((await answer).status, 200, 'whoever waited at the halted process gets the answer of the other');
@@ -69,7 +71,7 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
     });
     const marker = `halted${process.pid}`;
     const answer = one.send('POST', '/demo/shop/v1/sessions/tool/messages', { text: `charge ${marker}` });
-    await until(async () => (await logOf(two, 'tool', 'shop')).at(-1)?.type === 'session.status_idle');
+    await until(async () => (await logOf(two, 'tool', 'shop')).at(-1)?.type === 'session.status_idle', patienceMs);
     const log = await logOf(two, 'tool', 'shop');
     assert.match(String(log.find((entry) => entry.type === 'agent.tool_result')?.output), /outcome is unknown/);
     await waking;
@@ -94,7 +96,7 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
       };
     });
     const cut = one.send('POST', '/api/api_keys', { name: 'Halted', scopes: [] });
-    await until(async () => (await stateOf(halted)) === 'T');
+    await until(async () => (await stateOf(halted)) === 'T', patienceMs);
     const made = await two.send('POST', '/api/api_keys', { name: 'Other', scopes: [] });
     assert.equal(made.status, 201, 'another process is not held up for good');
     await waking;
@@ -121,18 +123,16 @@ interface Fleet {
 async function startTwo(t: TestContext): Promise<Fleet> {
   const database = await createDatabase();
   t.after(() => database.remove());
-  const direct = database.settings.DATABASE_URL ?? '';
-  const proxy = await startDatabaseProxy(t, direct);
-  const through = { ...database, settings: { ...database.settings, DATABASE_URL: proxy.url(direct) } };
+  const proxy = await startDatabaseProxy(t, database);
   const other = await startServer(t, { database, settings });
-  const halted = await startServer(t, { database: through, settings });
+  const halted = await startServer(t, { database: proxy.database, settings });
   const two = clientOf(other);
   await two.send('POST', '/api/agents', { slug: 'shop', name: 'Shop' });
   await two.send('POST', '/api/agents/shop/releases', { ...points.release, activate: true });
   await until(async () => {
     const { body } = await two.send('GET', '/api/agents/shop/releases/1');
     return (body.release as { state: string }).state === 'materialized';
-  });
+  }, patienceMs);
   return { database, halted, other, one: clientOf(halted), two, proxy };
 }
 
@@ -161,9 +161,4 @@ function assertSound(log: LogEntry[]): void {
   );
   const count = (type: string) => log.filter((entry) => entry.type === type).length;
   assert.equal(count('session.status_idle') + count('session.error'), count('user.message'));
-}
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  for (const end = Date.now() + 45_000; !(await isSo()); await sleep(20))
-    if (Date.now() > end) throw new Error('it did not come to be within 45 s');
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, startApp, type TestApp } from '../../support/app.ts';
 import { chances, isLong, seed } from '../../support/chance.ts';
 import { clientOf, type LogEntry } from '../../support/client.ts';
-import { until } from '../../support/turns.ts';
+import { until } from '../../support/until.ts';
 
 test('of a thousand concurrent turns exactly those are admitted that fit the cap, and no reservation is left', {
   timeout: 180_000,

@@ -7,7 +7,7 @@ import { clientOf, type LogEntry, type TestClient } from '../../support/client.t
 import { createDatabase, engine } from '../../support/engine.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { type ServerProcess, spawnServer, startServer } from '../../support/server-process.ts';
-import { until } from '../../support/turns.ts';
+import { until } from '../../support/until.ts';
 
 const skip = engine === 'pglite' ? 'the embedded database takes one process' : false;
 const outages = isLong ? 30 : 3;

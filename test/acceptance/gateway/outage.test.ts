@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { freePort } from '../../support/free-port.ts';
 import { startParley } from '../../support/parley.ts';
-import { freePort } from '../../support/postgres-server.ts';
 
 test('a reply is tried again over refused, reset and lost connections, by the schedule, and is in the log of the other once', async (t) => {
   const port = await freePort();

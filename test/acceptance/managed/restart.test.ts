@@ -3,19 +3,21 @@ import { test } from 'node:test';
 import { createParser } from 'eventsource-parser';
 import type { Entry } from '../../support/managed.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { connect, type Wire } from '../../support/wire.ts';
 
 const base = '/demo/assistant/v1/managed-agents/sessions';
 
 test('streams resume and approvals wait across a killed server, and a stopping one says so', async (t) => {
   const server = await startServer(t, { settings: { PARLEY_LEASE_MS: '500' } });
+  const wire = connect(server.url, server.apiKey);
   const isIdle = (entry: Entry) => entry.type === 'session.status_idle';
-  const running = await create(server);
-  const paused = await create(server);
-  await post(server, running, { type: 'user.message', text: '/tool files {"operation":"list"}' });
-  await post(server, paused, { type: 'user.message', text: '/tool bash {"command":"echo survived"}' });
+  const running = await create(wire);
+  const paused = await create(wire);
+  await post(wire, running, { type: 'user.message', text: '/tool files {"operation":"list"}' });
+  await post(wire, paused, { type: 'user.message', text: '/tool bash {"command":"echo survived"}' });
   const first = await read(server, running, 0, isIdle);
   const asked = (await read(server, paused, 0, isIdle)).at(-1);
-  await post(server, running, { type: 'user.message', text: '/delay 40\n/words 50' });
+  await post(wire, running, { type: 'user.message', text: '/delay 40\n/words 50' });
   const seen = await read(server, running, first.at(-1)?.seq ?? 0, (entry) => entry.type === 'session.status_running');
   await server.kill();
   await server.start();
@@ -30,7 +32,7 @@ test('streams resume and approvals wait across a killed server, and a stopping o
   assert.deepEqual(await read(server, running, 0, (entry) => entry.seq === log.length), log, 'a replay is the same log');
 
   assert.deepEqual((await read(server, paused, 0, isIdle)).at(-1), asked, 'whoever attaches now sees what is asked');
-  await post(server, paused, { type: 'user.tool_confirmation', request_id: asked?.request_id, result: 'approve_once' });
+  await post(wire, paused, { type: 'user.tool_confirmation', request_id: asked?.request_id, result: 'approve_once' });
   const continued = await read(server, paused, asked?.seq ?? 0, isIdle);
   assert.equal(continued.find((entry) => entry.type === 'agent.tool_result')?.output, 'survived');
 
@@ -45,23 +47,15 @@ test('streams resume and approvals wait across a killed server, and a stopping o
   assert.equal(await server.stop(), 0);
 });
 
-async function create(server: ServerProcess): Promise<string> {
-  const answer = await call(server, '', {});
-  assert.equal(answer.status, 201);
-  return ((await answer.json()) as { id: string }).id;
+async function create(wire: Wire): Promise<string> {
+  const answer = await wire.post(base, {});
+  assert.equal(answer.status, 201, answer.text);
+  return answer.body.id;
 }
 
-async function post(server: ServerProcess, id: string, event: unknown): Promise<void> {
-  const answer = await call(server, `/${id}/events`, event);
-  assert.equal(answer.status, 202, await answer.text());
-}
-
-function call(server: ServerProcess, path: string, body: unknown): Promise<Response> {
-  return fetch(`${server.url}${base}${path}`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
+async function post(wire: Wire, id: string, event: unknown): Promise<void> {
+  const answer = await wire.post(`${base}/${id}/events`, event);
+  assert.equal(answer.status, 202, answer.text);
 }
 
 /** The entries after `after`, up to the one that is wanted. */

@@ -3,23 +3,17 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
-import { afterEach, test } from 'node:test';
+import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import { ServiceError } from '../../../src/errors.ts';
 import { checkDestination, createGuardedFetch } from '../../../src/outbox/destination.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
 
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-});
-
 async function serve(listener: RequestListener): Promise<LocalServer> {
-  const server = await serveLocally(listener);
-  closers.push(() => server.close());
-  return server;
+  return closeAfterTest(await serveLocally(listener));
 }
 
 test('DNS that answers a public address at the check and a private one at the connect reaches nothing', async () => {
@@ -56,7 +50,7 @@ test('TLS verifies the name, not the address that the socket is pinned to', asyn
   );
   server.on('secureConnection', (socket) => names.push(socket.servername));
   server.listen(0, '127.0.0.1');
-  closers.push(() => server.close());
+  closeAfterTest(server);
   await once(server, 'listening');
   const address = server.address();
   assert(typeof address === 'object' && address !== null);

@@ -1,30 +1,25 @@
 import assert from 'node:assert/strict';
-import { afterEach, test } from 'node:test';
+import { test } from 'node:test';
 import { ServiceError } from '../../../src/errors.ts';
 import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
 import { createGuardedFetch } from '../../../src/outbox/destination.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
 const token = 'secret-token/with+signs"and quotes';
 const fetch = createGuardedFetch({ allowPrivate: true });
 const signal = new AbortController().signal;
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-});
 
 async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
-  const server = await startMcpServer(token, kind);
-  closers.push(() => server.close());
-  return server;
+  return closeAfterTest(await startMcpServer(token, kind));
 }
 
 function connect(options: { timeoutMs?: number; connections?: number } = {}): McpConnections {
   const connections = createMcpConnections({ fetch, ...options });
-  closers.push(() => connections.close());
+  closeAfterTest(connections);
   return connections;
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
-import { after, afterEach, test } from 'node:test';
+import { after, test } from 'node:test';
 import { maxToolOutputCharacters, recordedOutput, type Tool, type ToolOutcome, workspaceLimits } from '../../../src/harness/tool.ts';
 import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
 import { createTools } from '../../../src/harness/tools/create-tools.ts';
@@ -8,6 +8,7 @@ import { createFetchTool } from '../../../src/harness/tools/fetch.ts';
 import { filesTool } from '../../../src/harness/tools/files.ts';
 import { createGuardedFetch } from '../../../src/outbox/destination.ts';
 import { createDestinations } from '../../../src/outbox/destinations.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
@@ -15,15 +16,9 @@ const shell = createShellPool();
 after(() => shell.close());
 const signal = new AbortController().signal;
 const lenient = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-});
 
 async function serve(listener: RequestListener): Promise<LocalServer> {
-  const server = await serveLocally(listener);
-  closers.push(() => server.close());
-  return server;
+  return closeAfterTest(await serveLocally(listener));
 }
 
 /** With the output as the loop keeps it. */

@@ -4,7 +4,7 @@ import { createAgent, createEndpoint, createKey, createOrganization, type TestOr
 import type { Operation } from './openapi.ts';
 import type { Parley } from './parley.ts';
 
-export interface Tenant extends TestOrganization {
+export interface FurnishedOrganization extends TestOrganization {
   /** In the names of all that it owns: wherever this text is seen, something of this org is. */
   marker: string;
   /** May do nothing but converse. */
@@ -15,7 +15,7 @@ export interface Tenant extends TestOrganization {
 }
 
 /** Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
-export async function createTenant(parley: Parley, slug: string): Promise<Tenant> {
+export async function furnishOrganization(parley: Parley, slug: string): Promise<FurnishedOrganization> {
   const organization = await createOrganization(parley, slug);
   const { key } = organization;
   const marker = `MARK-${slug}`;
@@ -71,21 +71,21 @@ export async function createTenant(parley: Parley, slug: string): Promise<Tenant
 }
 
 /** The operation's path with this org's things in it. A parameter that it does not know fails the test: teach it here. */
-export function pathOf(operation: Operation, tenant: Tenant): string {
+export function pathOf(operation: Operation, organization: FurnishedOrganization): string {
   const values: Record<string, string> = {
     slug: 'desk',
     version: '1',
     provider: 'openai',
-    org: tenant.slug,
+    org: organization.slug,
     agent: 'desk',
-    session_id: tenant.sessionId,
+    session_id: organization.sessionId,
     request_id: 'req_unknown',
-    response_id: tenant.responseId,
+    response_id: organization.responseId,
     model: 'desk',
   };
   return operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = name === 'id' ? tenant.ids[operation.path.split('/')[2] ?? ''] : values[name];
-    assert.ok(value !== undefined, `${operation.name}: test/support/tenant.ts has no value for {${name}}`);
+    const value = name === 'id' ? organization.ids[operation.path.split('/')[2] ?? ''] : values[name];
+    assert.ok(value !== undefined, `${operation.name}: test/support/furnished-organization.ts has no value for {${name}}`);
     return value;
   });
 }
