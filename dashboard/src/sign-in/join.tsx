@@ -3,12 +3,12 @@ import type { FormEvent } from 'react';
 import { useSearchParams } from 'wouter';
 import { Button } from '../parts/button.tsx';
 import { Field } from '../parts/field.tsx';
+import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
 import { queryClient, useGo } from '../server/queries.ts';
 import { post, RequestError } from '../server/request.ts';
 import type { Member } from '../server/types.ts';
 import { Card } from './card.tsx';
-import { textOf } from './form.ts';
 
 /** Where an invitation's link leads, the first owner's included. */
 export function Join() {

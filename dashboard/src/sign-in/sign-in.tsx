@@ -3,11 +3,11 @@ import type { FormEvent } from 'react';
 import { useSearchParams } from 'wouter';
 import { Button } from '../parts/button.tsx';
 import { Field } from '../parts/field.tsx';
+import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
 import { queryClient, useGo } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 import { Card } from './card.tsx';
-import { textOf } from './form.ts';
 
 export function SignIn() {
   const go = useGo();

@@ -1,19 +1,20 @@
 import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import { Badge } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
-import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { textOf } from '../../parts/form-text.ts';
+import { Empty, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { forget, useAgents, useGo, useMay } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
-import { textOf } from '../../sign-in/form.ts';
 
 export default function AgentsPage() {
   const agents = useAgents();
@@ -95,13 +96,9 @@ function NewAgent({ onClose }: { onClose(): void }) {
       go(`/agents/${agent.slug}?tab=edit`);
     },
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    create.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Dialog title="New agent" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Create agent" work={create} onSubmit={(form) => create.mutate(form)} onClose={onClose}>
         <Field label="Slug" hint="Part of its address: a-z, 0-9, _ and -. It cannot be changed later.">
           {(props) => (
             <input
@@ -117,14 +114,7 @@ function NewAgent({ onClose }: { onClose(): void }) {
         </Field>
         <Field label="Name">{(props) => <input {...props} name="name" className="input" maxLength={200} placeholder={slug} />}</Field>
         <Field label="Description">{(props) => <input {...props} name="description" className="input" maxLength={2000} />}</Field>
-        {create.error !== null && <Failure error={create.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
-            Create agent
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

@@ -1,10 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
-import { Button } from '../../parts/button.tsx';
-import { CodeBlock } from '../../parts/copy.tsx';
+import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
-import { Failure } from '../../parts/page.tsx';
+import { ShownOnce } from '../../parts/shown-once.tsx';
 import { forget, useSignedIn } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { ApiKey } from '../../server/types.ts';
@@ -18,26 +17,21 @@ export function NewKey({ onClose }: { onClose(): void }) {
     mutationFn: () => post<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
     onSuccess: () => forget('/api/api_keys'),
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate();
-  };
   if (create.data !== undefined)
     return (
-      <Dialog title="Keep this key now" onClose={onClose}>
-        <p className="mb-3 text-dim">It is shown once. Parley keeps only a hash of it.</p>
-        <CodeBlock text={create.data.secret} label="Copy key" />
-        <div className="mt-4 flex justify-end">
-          <Button kind="primary" onClick={onClose}>
-            I have kept it
-          </Button>
-        </div>
-      </Dialog>
+      <ShownOnce
+        title="Keep this key now"
+        text="It is shown once. Parley keeps only a hash of it."
+        value={create.data.secret}
+        copyLabel="Copy key"
+        done="I have kept it"
+        onClose={onClose}
+      />
     );
   const all = scopes.length === own.length;
   return (
     <Dialog title="New API key" onClose={onClose} wide>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Create key" work={create} onSubmit={() => create.mutate()} onClose={onClose}>
         <Field label="Name" hint="What uses it: “Backend”, “CI”.">
           {(props) => (
             <input {...props} className="input" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} />
@@ -62,14 +56,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
             ))}
           </div>
         </fieldset>
-        {create.error !== null && <Failure error={create.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={create.isPending}>
-            Create key
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

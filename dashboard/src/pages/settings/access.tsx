@@ -2,12 +2,12 @@ import { useMutation } from '@tanstack/react-query';
 import type { FormEvent } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Field, Select, Toggle } from '../../parts/field.tsx';
+import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Failure, Section, Waiting } from '../../parts/page.tsx';
 import { forget, useAgents, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Organization } from '../../server/types.ts';
-import { textOf } from '../../sign-in/form.ts';
 
 export function Access() {
   const may = useMay('organization:write');

@@ -1,15 +1,16 @@
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
+import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Credential, List } from '../../server/types.ts';
-import { textOf } from '../../sign-in/form.ts';
 import { TryModel } from './try-model.tsx';
 
 const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];
@@ -111,13 +112,9 @@ function StoreCredential({ onClose }: { onClose(): void }) {
       onClose();
     },
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    store.mutate(new FormData(event.currentTarget));
-  };
   return (
     <Dialog title="Store a key" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Store key" work={store} onSubmit={(form) => store.mutate(form)} onClose={onClose}>
         <Field label="Provider, or name of an MCP credential" hint="A key that is there already is replaced.">
           {(props) => (
             <>
@@ -141,14 +138,7 @@ function StoreCredential({ onClose }: { onClose(): void }) {
         <Field label="Key">
           {(props) => <input {...props} name="key" type="password" className="input font-mono" required autoComplete="off" />}
         </Field>
-        {store.error !== null && <Failure error={store.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={store.isPending}>
-            Store key
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

@@ -1,13 +1,12 @@
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
-import { Button } from '../../parts/button.tsx';
-import { CodeBlock } from '../../parts/copy.tsx';
+import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Select } from '../../parts/field.tsx';
-import { Failure } from '../../parts/page.tsx';
+import { textOf } from '../../parts/form-text.ts';
+import { ShownOnce } from '../../parts/shown-once.tsx';
 import { forget } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
-import { textOf } from '../../sign-in/form.ts';
 import { roles } from './members.tsx';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
@@ -16,25 +15,20 @@ export function InviteMember({ onClose }: { onClose(): void }) {
     mutationFn: (form: FormData) => post<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role }),
     onSuccess: () => forget('/api/invitations'),
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    invite.mutate(new FormData(event.currentTarget));
-  };
   if (invite.data !== undefined)
     return (
-      <Dialog title="Pass this link on" onClose={onClose}>
-        <p className="mb-3 text-dim">It works once, for seven days. Nothing was mailed.</p>
-        <CodeBlock text={`${window.location.origin}/dashboard/join?token=${invite.data.token}`} label="Copy link" />
-        <div className="mt-4 flex justify-end">
-          <Button kind="primary" onClick={onClose}>
-            Done
-          </Button>
-        </div>
-      </Dialog>
+      <ShownOnce
+        title="Pass this link on"
+        text="It works once, for seven days. Nothing was mailed."
+        value={`${window.location.origin}/dashboard/join?token=${invite.data.token}`}
+        copyLabel="Copy link"
+        done="Done"
+        onClose={onClose}
+      />
     );
   return (
     <Dialog title="Invite someone" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Make invitation" work={invite} onSubmit={(form) => invite.mutate(form)} onClose={onClose}>
         <Field label="E-mail">{(props) => <input {...props} name="email" type="email" className="input" required />}</Field>
         <Field
           label="Role"
@@ -42,14 +36,7 @@ export function InviteMember({ onClose }: { onClose(): void }) {
         >
           {() => <Select label="Role" value={role} onChange={setRole} options={roles} />}
         </Field>
-        {invite.error !== null && <Failure error={invite.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={invite.isPending}>
-            Make invitation
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

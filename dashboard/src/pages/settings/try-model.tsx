@@ -1,12 +1,10 @@
 import { useMutation } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
-import { Button } from '../../parts/button.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
+import { textOf } from '../../parts/form-text.ts';
 import { duration } from '../../parts/format.ts';
-import { Failure } from '../../parts/page.tsx';
 import { post } from '../../server/request.ts';
-import { textOf } from '../../sign-in/form.ts';
 
 type Trial = { ok: true; milliseconds: number } | { ok: false; code: string; message: string; milliseconds: number };
 
@@ -22,14 +20,10 @@ export function TryModel({ provider, onClose }: { provider: string; onClose(): v
       });
     },
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    attempt.mutate(new FormData(event.currentTarget));
-  };
   const trial = attempt.data;
   return (
     <Dialog title={`Test the key for ${provider}`} onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Test" leave="Close" work={attempt} onSubmit={(form) => attempt.mutate(form)} onClose={onClose}>
         <Field label="Model" hint="As the provider names it. One word is asked for.">
           {(props) => <input {...props} name="name" className="input font-mono" required autoComplete="off" />}
         </Field>
@@ -38,19 +32,12 @@ export function TryModel({ provider, onClose }: { provider: string; onClose(): v
             {(props) => <input {...props} name="base_url" type="url" className="input font-mono" required placeholder="https://…/v1" />}
           </Field>
         )}
-        {attempt.error !== null && <Failure error={attempt.error} />}
         <p role="status" className={trial?.ok === false ? 'text-bad' : 'text-accent'}>
           {attempt.isPending && 'Asking…'}
           {!attempt.isPending && trial?.ok === true && `It works: answered in ${duration(trial.milliseconds)}.`}
           {!attempt.isPending && trial?.ok === false && `${trial.code}: ${trial.message}`}
         </p>
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Close</Button>
-          <Button type="submit" kind="primary" disabled={attempt.isPending}>
-            Test
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

@@ -1,16 +1,17 @@
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { Badge } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
+import { textOf } from '../../parts/form-text.ts';
 import { compact, count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
-import { Failure, Section } from '../../parts/page.tsx';
+import { Section } from '../../parts/page.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Budget as BudgetFacts } from '../../server/types.ts';
-import { textOf } from '../../sign-in/form.ts';
 import { Figure } from '../overview/figure.tsx';
 
 export function Budget() {
@@ -69,14 +70,10 @@ function EditBudget({ budget, onClose }: { budget: BudgetFacts; onClose(): void 
       onClose();
     },
   });
-  const submit = (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    save.mutate(new FormData(event.currentTarget));
-  };
   const dollars = budget.instance_spend_cap_micros === null ? '' : String(budget.instance_spend_cap_micros / 1_000_000);
   return (
     <Dialog title="Caps" onClose={onClose}>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action="Save caps" work={save} onSubmit={(form) => save.mutate(form)} onClose={onClose}>
         <Field label="Tokens in all" hint="Empty: no cap.">
           {(props) => (
             <input {...props} name="tokens" type="number" min={0} step={1} className="input" defaultValue={budget.total_tokens_cap ?? ''} />
@@ -85,14 +82,7 @@ function EditBudget({ budget, onClose }: { budget: BudgetFacts; onClose(): void 
         <Field label="Dollars for each instance" hint="Empty: no cap.">
           {(props) => <input {...props} name="dollars" type="number" min={0} step="any" className="input" defaultValue={dollars} />}
         </Field>
-        {save.error !== null && <Failure error={save.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
-            Save caps
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }

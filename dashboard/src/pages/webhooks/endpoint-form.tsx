@@ -1,10 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
-import { Button } from '../../parts/button.tsx';
-import { CodeBlock } from '../../parts/copy.tsx';
+import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
-import { Failure } from '../../parts/page.tsx';
+import { ShownOnce } from '../../parts/shown-once.tsx';
 import { forget } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
@@ -33,13 +32,9 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
     },
   });
   if (save.data?.secret !== undefined) return <ShowSecret secret={save.data.secret} onClose={onClose} />;
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    save.mutate();
-  };
   return (
     <Dialog title={endpoint === undefined ? 'New webhook endpoint' : 'Change endpoint'} onClose={onClose} wide>
-      <form onSubmit={submit} className="flex flex-col gap-4">
+      <DialogForm action={endpoint === undefined ? 'Create endpoint' : 'Save'} work={save} onSubmit={() => save.mutate()} onClose={onClose}>
         <Field label="Name">
           {(props) => (
             <input {...props} className="input" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} />
@@ -72,28 +67,20 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
             ))}
           </div>
         </fieldset>
-        {save.error !== null && <Failure error={save.error} />}
-        <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind="primary" disabled={save.isPending}>
-            {endpoint === undefined ? 'Create endpoint' : 'Save'}
-          </Button>
-        </div>
-      </form>
+      </DialogForm>
     </Dialog>
   );
 }
 
 export function ShowSecret({ secret, onClose }: { secret: string; onClose(): void }) {
   return (
-    <Dialog title="Keep this signing secret now" onClose={onClose}>
-      <p className="mb-3 text-dim">It is shown once. Your backend checks with it that a delivery came from here.</p>
-      <CodeBlock text={secret} label="Copy secret" />
-      <div className="mt-4 flex justify-end">
-        <Button kind="primary" onClick={onClose}>
-          I have kept it
-        </Button>
-      </div>
-    </Dialog>
+    <ShownOnce
+      title="Keep this signing secret now"
+      text="It is shown once. Your backend checks with it that a delivery came from here."
+      value={secret}
+      copyLabel="Copy secret"
+      done="I have kept it"
+      onClose={onClose}
+    />
   );
 }

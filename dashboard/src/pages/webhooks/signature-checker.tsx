@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Field } from '../../parts/field.tsx';
-import { textOf } from '../../sign-in/form.ts';
+import { textOf } from '../../parts/form-text.ts';
 import { checkSignature, type Verdict } from './check-signature.ts';
 
 /** For whoever's receiver says that a signature is wrong: tells which part is. */
