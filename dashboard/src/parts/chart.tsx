@@ -1,13 +1,7 @@
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import UPlot from 'uplot';
+import { type ChartSeries, chartOptions, stack } from './chart-options.ts';
 import { ChartTable } from './chart-table.tsx';
-
-export interface ChartSeries {
-  label: string;
-  values: readonly number[];
-  /** A colour of the theme, such as `--color-accent`. */
-  colour: string;
-}
 
 interface ChartProps {
   /** Said to people who do not see it. */
@@ -33,7 +27,8 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
   useEffect(() => {
     const element = place.current;
     if (element === null) return;
-    const chart = new UPlot(optionsOf(element, theme), stack(times, series), element);
+    const look = { series, format, step, height, theme };
+    const chart = new UPlot(chartOptions(element, look, setHovered), stack(times, series), element);
     plot.current = chart;
     const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
@@ -41,49 +36,6 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
       observer.disconnect();
       chart.destroy();
     };
-
-    function optionsOf(target: HTMLElement, _theme: number): UPlot.Options {
-      const style = getComputedStyle(target);
-      const colour = (name: string) => resolve(target, style.getPropertyValue(name));
-      const bars = UPlot.paths.bars?.({ size: [0.72, 40], align: 0 });
-      const axis = {
-        stroke: colour('--color-dim'),
-        font: `11px ${style.fontFamily}`,
-        ticks: { show: false },
-        grid: { stroke: colour('--color-line'), width: 1 },
-      };
-      return {
-        width: target.clientWidth,
-        height,
-        // The last label is half outside of the bars.
-        padding: [10, 14, 0, 0],
-        legend: { show: false },
-        cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-        scales: {
-          x: { range: (_chart, low, high) => [low - step / 2, high + step / 2] },
-          y: { range: (_chart, _low, high) => [0, Math.max(high * 1.1, 1)] },
-        },
-        axes: [
-          { ...axis, size: 30, grid: { show: false }, values: (_chart, ticks) => ticks.map((tick) => tickLabel(tick, step)) },
-          // What is counted comes in whole numbers.
-          { ...axis, size: 48, incrs: wholeSteps, values: (_chart, ticks) => ticks.map(format) },
-        ],
-        series: [
-          {},
-          ...series
-            .map((each) => ({
-              label: each.label,
-              fill: colour(each.colour),
-              stroke: colour(each.colour),
-              width: 0,
-              points: { show: false },
-              ...(bars === undefined ? {} : { paths: bars }),
-            }))
-            .reverse(),
-        ],
-        hooks: { setCursor: [(chart) => setHovered(chart.cursor.idx ?? undefined)] },
-      };
-    }
   }, [times, series, height, format, step, theme]);
   const index = hovered !== undefined && hovered < times.length ? hovered : undefined;
   const show = (next: number) => {
@@ -145,40 +97,11 @@ function sentence(
   return `${timeLabel(times[index] ?? 0, step)}: ${values.join(', ')}`;
 }
 
-const wholeSteps = [1, 2, 5].flatMap((digit) => Array.from({ length: 13 }, (_, power) => digit * 10 ** power)).sort((a, b) => a - b);
-
-/** Drawn from the tallest to the lowest: each bar shows what stands above the one in front of it. */
-function stack(times: readonly number[], series: readonly ChartSeries[]): UPlot.AlignedData {
-  const sums: number[][] = [];
-  for (const { values } of series) {
-    const below = sums.at(-1);
-    sums.push(values.map((value, index) => value + (below?.[index] ?? 0)));
-  }
-  return [[...times], ...sums.reverse()];
-}
-
-function tickLabel(seconds: number, step: number): string {
-  const date = new Date(seconds * 1000);
-  return step >= 86_400
-    ? date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
-    : date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
-}
-
 function timeLabel(seconds: number, step: number): string {
   const date = new Date(seconds * 1000);
   return step >= 86_400
     ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' })
     : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
-}
-
-/** A canvas knows no light-dark(): the browser works it out on an element. */
-function resolve(target: HTMLElement, colour: string): string {
-  const probe = document.createElement('span');
-  probe.style.color = colour;
-  target.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
 }
 
 /** Changes when the page turns light or dark. */
