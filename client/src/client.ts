@@ -1,5 +1,6 @@
+import { agentPath } from './agent-path.ts';
 import { Managed } from './managed.ts';
-import { agentPath, Inputs, Messages, Sessions } from './native.ts';
+import { Inputs, Messages, Sessions } from './native.ts';
 import type { Routes } from './openapi.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
 import { type RouteCall, routeRequest } from './route-request.ts';

@@ -2,7 +2,6 @@ import { sleep } from './backoff.ts';
 import { ApiError, type ConnectionError } from './errors.ts';
 import type { ManagedEvent, MessageDelta } from './managed-types.ts';
 import { readFrames } from './read-events.ts';
-import { bodyOf } from './stream-turn.ts';
 import { disconnected, isRetryable, type Transport, waitMs } from './transport.ts';
 
 export interface EventOptions {
@@ -36,7 +35,7 @@ export async function* followEvents(transport: Transport, path: string, options:
       if (lost) onConnection?.('open');
       lost = false;
       drafts.restart();
-      for await (const { data } of readFrames(bodyOf(response))) {
+      for await (const { data } of readFrames(response)) {
         attempt = 0;
         const event: ManagedEvent | StreamClosed = JSON.parse(data);
         // The server says why it hangs up; where that matters, the next attempt is told the same with its status.

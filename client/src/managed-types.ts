@@ -47,7 +47,8 @@ export type LoggedEvent = Logged &
         type: 'agent.message';
         message_id: string;
         agent: string;
-        text: string /** Cut off by an interrupt or a failure. */;
+        text: string;
+        /** Cut off by an interrupt or a failure. */
         partial?: boolean;
       }
     | { type: 'agent.thinking'; text: string }
@@ -65,7 +66,7 @@ export type LoggedEvent = Logged &
         type: 'session.status_idle';
         stop_reason: 'end_turn' | 'interrupted' | 'max_steps';
         usage: Usage;
-        /** Something was denied in this turn: the request. */
+        /** Something was denied in this turn: what `request_id` asked for. */
         denied?: boolean;
         request_id?: string;
       }
@@ -88,5 +89,3 @@ export type UserEvent =
   | { type: 'user.message'; text: string }
   | { type: 'user.tool_confirmation'; request_id: string; result: Decision | 'allow'; tool_use_id?: string }
   | { type: 'user.interrupt' };
-
-export type WarmStatus = 'warming' | 'ready' | 'error';

@@ -1,3 +1,4 @@
+import { agentPath } from './agent-path.ts';
 import type { RequestOptions } from './options.ts';
 import { streamTurn } from './stream-turn.ts';
 import type { Transport } from './transport.ts';
@@ -116,11 +117,4 @@ function bodyOf(message: string | SendMessage, stream: boolean): SendMessage & {
 
 function sessionsPath(agent: string | undefined): string {
   return agent === undefined ? '/v1/sessions' : `${agentPath(agent)}/v1/sessions`;
-}
-
-/** `/org/agent`, checked here so that a slip is an error with words and not a 404. */
-export function agentPath(agent: string): string {
-  const [org, slug, ...more] = agent.split('/');
-  if (!org || !slug || more.length > 0) throw new TypeError(`The agent must be written org/agent, not "${agent}"`);
-  return `/${encodeURIComponent(org)}/${encodeURIComponent(slug)}`;
 }

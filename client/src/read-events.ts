@@ -1,3 +1,4 @@
+import { ConnectionError } from './errors.ts';
 import { readPieces } from './read-body.ts';
 
 /** One Server-Sent Event, with its JSON still as text. */
@@ -7,7 +8,8 @@ export interface Frame {
 }
 
 /** Reads frames until the body ends. Throws `ConnectionError` on silence; leaving the loop closes the connection. */
-export async function* readFrames(body: ReadableStream<Uint8Array>): AsyncGenerator<Frame> {
+export async function* readFrames({ body }: Response): AsyncGenerator<Frame> {
+  if (body === null) throw new ConnectionError('The answer has no body');
   let text = '';
   let event = '';
   let data: string[] = [];

@@ -1,5 +1,4 @@
 import { sleep } from './backoff.ts';
-import { ConnectionError } from './errors.ts';
 import type { RequestOptions } from './options.ts';
 import { readFrames } from './read-events.ts';
 import { ToldAgain } from './told-again.ts';
@@ -27,7 +26,7 @@ export async function* streamTurn(
     turn.restart();
     let failure: unknown;
     try {
-      for await (const { data } of readFrames(bodyOf(response))) {
+      for await (const { data } of readFrames(response)) {
         const told: TurnEvent = JSON.parse(data);
         if (endsStreamOnly(told)) break;
         for (const event of turn.fresh(told)) {
@@ -43,11 +42,6 @@ export async function* streamTurn(
     if (broken >= mostBrokenAttempts) throw lost;
     await sleep(waitMs(lost, broken), options.signal);
   }
-}
-
-export function bodyOf(response: Response): ReadableStream<Uint8Array> {
-  if (response.body === null) throw new ConnectionError('The answer has no body');
-  return response.body;
 }
 
 function isLast(event: TurnEvent): boolean {

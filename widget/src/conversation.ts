@@ -6,7 +6,8 @@ export type Item =
   | { kind: 'agent'; id: string; text: string }
   | { kind: 'tool'; id: string; tool: string; input: unknown; output: string | undefined; failed: boolean }
   | { kind: 'approval'; id: string; question: PendingInput; input: unknown; decision: Decision | undefined }
-  | { kind: 'notice'; id: string; text: string };
+  | { kind: 'stopped'; id: string }
+  | { kind: 'failure'; id: string; text: string };
 
 export interface Conversation {
   items: Item[];
@@ -64,12 +65,12 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
           input: inputOf(items, event.tool_use_id),
           decision: undefined,
         });
-      else if (event.stop_reason === 'interrupted') items.push({ kind: 'notice', id: `${event.seq}`, text: 'Stopped' });
+      else if (event.stop_reason === 'interrupted') items.push({ kind: 'stopped', id: `${event.seq}` });
       break;
     case 'session.error':
       conversation.running = false;
       conversation.draft = undefined;
-      items.push({ kind: 'notice', id: `${event.seq}`, text: event.message });
+      items.push({ kind: 'failure', id: `${event.seq}`, text: event.message });
       break;
     case 'agent.thinking':
     case 'user.interrupt':

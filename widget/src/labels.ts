@@ -1,4 +1,4 @@
-/** Every word that the widget itself says; set `labels` on the element to say it in another language. */
+/** What the widget itself says; set `labels` on the element to say it in another language. */
 export const labels = {
   heading: 'Chat',
   placeholder: 'Write a message',
@@ -14,6 +14,7 @@ export const labels = {
   writing: 'Writing…',
   loading: 'Loading the conversation…',
   lost: 'The connection was lost. Trying again…',
+  stopped: 'Stopped',
   retry: 'Try again',
   approval: 'Approval needed',
   details: 'Details',

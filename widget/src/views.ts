@@ -18,8 +18,10 @@ export function itemView(item: Item, actions: ItemActions): TemplateResult | typ
       return userView(item.text, item.files, actions.labels, false);
     case 'agent':
       return agentView(item.text, actions.labels);
-    case 'notice':
-      return html`<p class="notice" part="notice">${item.text}</p>`;
+    case 'stopped':
+      return noticeView(actions.labels.stopped);
+    case 'failure':
+      return noticeView(item.text);
     case 'tool':
       return actions.showTools ? toolView(item) : nothing;
     case 'approval':
@@ -47,6 +49,10 @@ export function draftView(text: string, labels: Labels): TemplateResult {
       ${text === '' ? html`<span class="dots" role="img" aria-label=${labels.writing}><i></i><i></i><i></i></span>` : markdown(text)}
     </div>
   </div>`;
+}
+
+function noticeView(text: string): TemplateResult {
+  return html`<p class="notice" part="notice">${text}</p>`;
 }
 
 function toolView(item: Extract<Item, { kind: 'tool' }>): TemplateResult {

@@ -32,7 +32,7 @@ test('leaving the loop closes the connection', async () => {
       cancelled = true;
     },
   });
-  for await (const frame of readFrames(body)) {
+  for await (const frame of readFrames(new Response(body))) {
     assert.equal(frame.data, '1');
     break;
   }
@@ -41,6 +41,6 @@ test('leaving the loop closes the connection', async () => {
 
 async function framesOf(pieces: Uint8Array[]): Promise<Frame[]> {
   const frames: Frame[] = [];
-  for await (const frame of readFrames(new Blob(pieces.map((piece) => new Uint8Array(piece))).stream())) frames.push(frame);
+  for await (const frame of readFrames(new Response(new Blob(pieces.map((piece) => new Uint8Array(piece)))))) frames.push(frame);
   return frames;
 }

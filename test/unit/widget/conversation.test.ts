@@ -45,7 +45,7 @@ test('the log becomes messages, tools, answered questions and notices', () => {
     { kind: 'agent', id: 'msg_2', text: 'One moment' },
     { kind: 'tool', id: 'call_1', tool: 'bash', input: { command: 'ls' }, output: 'denied', failed: true },
     { kind: 'approval', id: 'req_1', question, input: { command: 'ls' }, decision: 'deny' },
-    { kind: 'notice', id: '10', text: 'Too busy' },
+    { kind: 'failure', id: '10', text: 'Too busy' },
   ]);
 });
 
