@@ -25,7 +25,8 @@ export interface ModelCall {
 }
 
 export type PromptMessage =
-  | { role: 'user'; text: string; name?: string; files?: string[] }
+  /** `told`: not the user's words but what a caller told the agent beside them. */
+  | { role: 'user'; text: string; name?: string; files?: string[]; told?: true }
   | { role: 'assistant'; parts: AssistantPart[] }
   | { role: 'tool'; results: ToolResultPart[] };
 

@@ -40,7 +40,8 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
     case 'user': {
       for (const earlier of entry.message.context ?? []) {
         if (earlier.role === 'assistant') messages.push({ role: 'assistant', parts: [{ type: 'text', text: earlier.text }] });
-        else messages.push({ role: 'user', text: earlier.role === 'system' ? `[system] ${earlier.text}` : earlier.text });
+        else if (earlier.role === 'system') messages.push({ role: 'user', text: `[system] ${earlier.text}`, told: true });
+        else messages.push({ role: 'user', text: earlier.text });
       }
       const { text, participantName, files } = entry.message;
       messages.push({

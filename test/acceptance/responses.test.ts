@@ -141,7 +141,11 @@ test('an echoed item of ours goes on with its session, and what the session has 
   assert.equal(echoed.headers.get('x-svc-session'), session);
   const referred = await tenant.post(pathOf(tenant), { input: [user('one'), { type: 'item_reference', id: item.id }, user('three')] });
   assert.equal(referred.headers.get('x-svc-session'), session);
-  assert.equal(referred.body.output_text, 'You said: "three". This is turn 4 of our conversation.', 'the system message and three turns');
+  assert.equal(referred.body.output_text, 'You said: "three". This is turn 3 of our conversation.');
+  const plain = [await tenant.post(pathOf(tenant), { input: [{ role: 'system', content: 'Be brief.' }, user('one')] })];
+  for (const input of ['two', 'three'])
+    plain.push(await tenant.post(pathOf(tenant), { input, previous_response_id: plain.at(-1)?.body.id }));
+  assert.deepEqual(referred.body.usage, plain.at(-1)?.body.usage, 'the model is shown the same, the system message once');
   assert.deepEqual(
     (await transcript(tenant, session)).filter(({ role }) => role === 'user').map(({ text }) => text),
     ['one', 'two', 'three'],
@@ -176,7 +180,18 @@ test('in a new session the items before the last user message, and the instructi
     user('What did I say?'),
   ];
   const answer = await tenant.post(pathOf(tenant), { instructions: 'Speak plainly.', input, temperature: 1, unknown: { x: 1 } });
-  assert.equal(answer.body.output_text, 'You said: "What did I say?". This is turn 4 of our conversation.');
+  assert.equal(
+    answer.body.output_text,
+    'You said: "What did I say?". This is turn 2 of our conversation.',
+    'what a system says is no turn',
+  );
+  const untold = [await tenant.post(pathOf(tenant), { input }), await tenant.post(pathOf(tenant), { input: input.slice(1) })];
+  const seen = [answer, ...untold].map(({ body }) => body.usage.input_tokens);
+  assert.deepEqual(
+    seen,
+    seen.toSorted((a, b) => b - a),
+  );
+  assert.equal(new Set(seen).size, 3, 'but the model saw it');
   assert.equal((await transcript(tenant, answer.headers.get('x-svc-session') ?? '')).length, 2);
 });
 

@@ -17,7 +17,7 @@ export function readTurn(messages: readonly PromptMessage[]): TurnSoFar {
     turn.text = asked.text;
     turn.files = asked.files ?? [];
   }
-  for (const message of messages) if (message.role === 'user') turn.number += 1;
+  for (const message of messages) if (message.role === 'user' && message.told !== true) turn.number += 1;
   const results = new Map<string, ToolResultPart>();
   for (let index = messages.length - 1; index > start; index -= 1) {
     const message = messages[index];
