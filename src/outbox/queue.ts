@@ -38,7 +38,8 @@ export interface Slots {
 
 /**
  * Takes due deliveries, every lane's first before any lane's second, so that a long queue of one destination delays no
- * other. Lanes are found by skipping through the index, which costs by the number of destinations, not of deliveries.
+ * other; what goes to another gateway one after another, so that it hears a message before its reply. Lanes are found by
+ * skipping through the index, which costs by the number of destinations, not of deliveries.
  */
 export async function claimDeliveries(
   db: Db,
@@ -57,18 +58,18 @@ export async function claimDeliveries(
     ), loads as (
       select * from json_to_recordset(${JSON.stringify(loads)}::json) as l (lane text, running integer, troubled boolean)
     ), waiting as (
-      select d.id, d.due_at,
-        coalesce(load.running, 0) + row_number() over (partition by l.lane order by d.due_at) as place,
+      select d.id, d.due_at, case when l.lane like 'gateway %' then 1 else ${slots.perLane} end as places,
+        coalesce(load.running, 0) + row_number() over (partition by l.lane order by d.due_at, d.position) as place,
         coalesce(load.troubled, false) or coalesce(e.consecutive_failures, 0) > 0 as troubled
       from lanes l
       left join loads load on load.lane = l.lane
       cross join lateral (
-        select id, due_at, endpoint_id from deliveries
-        where lane = l.lane and due_at <= ${now} order by due_at limit ${slots.perLane}
+        select id, due_at, position, endpoint_id from deliveries
+        where lane = l.lane and due_at <= ${now} order by due_at, position limit ${slots.perLane}
       ) d
       left join webhook_endpoints e on e.id = d.endpoint_id
     ), chosen as (
-      (select id from waiting where not troubled and place <= ${slots.perLane} order by place, due_at limit ${slots.healthy})
+      (select id from waiting where not troubled and place <= places order by place, due_at limit ${slots.healthy})
       union all
       (select id from waiting where troubled and place <= 1 order by place, due_at limit ${slots.troubled})
     ), locked as (

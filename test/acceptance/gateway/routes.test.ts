@@ -268,6 +268,27 @@ test('the message and the reply go to every participant at another gateway, but 
   assert.deepEqual([reply?.body.event.sender_gateway_url, reply?.body.event.session_id], [ownUrl, id]);
 });
 
+test('another gateway hears one thing at a time, and a message before its reply', async (t) => {
+  const org = await newOrganization();
+  const west = await startReceiver(t);
+  const open = { now: 0, most: 0 };
+  west.answer = (_request, response) => {
+    open.now += 1;
+    open.most = Math.max(open.most, open.now);
+    setTimeout(() => {
+      open.now -= 1;
+      response.end();
+    }, 30);
+  };
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const wes = { sender_id: 'wes', sender_type: 'ai', event_type: 'joined', session_id: id, sender_gateway_url: new URL(west.url).origin };
+  assert.equal((await submit(org, wes)).status, 200);
+  for (const text of ['one', 'two', 'three']) await submit(org, message(`/say ${text}!`, { session_id: id }));
+  const heard = (await west.until((received) => received.length === 6)).map(({ body }) => body.event.message);
+  for (const text of ['one', 'two', 'three']) assert.ok(heard.indexOf(`/say ${text}!`) < heard.indexOf(`${text}!`), heard.join());
+  assert.equal(open.most, 1);
+});
+
 test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {
   const org = await newOrganization();
   const other = await startReceiver(t);
