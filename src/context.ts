@@ -1,7 +1,7 @@
 import { type CredentialFor, credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
 import { sweepExpiredRows } from './accounts/expired-rows.ts';
-import { Materializer } from './accounts/materialize.ts';
+import type { Materializer } from './accounts/materialize.ts';
 import { RateLimit } from './accounts/rate-limit.ts';
 import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
 import { type SeedResult, seedInstallation } from './accounts/seed.ts';
@@ -11,29 +11,29 @@ import { SigningKeys } from './accounts/signing-keys.ts';
 import { WaitingRoom } from './accounts/waiting-room.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { Config } from './config.ts';
+import { createCourier, createGateway, createMaterializer, createRunner } from './context-parts.ts';
 import { openBus } from './database/bus.ts';
 import type { Database } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { openDatabase } from './database/open.ts';
-import { gatewayUrl } from './gateway/event.ts';
-import { Gateway } from './gateway/gateway.ts';
+import type { Gateway } from './gateway/gateway.ts';
 import { newId } from './ids.ts';
 import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import { createLogger, type Logger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { watchProcess } from './metrics-of-process.ts';
-import { Courier } from './outbox/courier.ts';
+import type { Courier } from './outbox/courier.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
 import { dropLeftovers } from './session/sessions.ts';
 import { createTracing } from './tracing.ts';
-import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
+import { holdLeases } from './turn/leases.ts';
 import { createMcpProxy, type McpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
-import { Runner, type RunnerParts } from './turn/runner.ts';
-import { createSettings, operatorKey } from './turn/setting-parts.ts';
+import type { Runner } from './turn/runner.ts';
+import { createSettings } from './turn/setting-parts.ts';
 import type { Settings } from './turn/settings.ts';
 import { Turns } from './turn/turns.ts';
 import { createWarming } from './turn/warming.ts';
@@ -121,80 +121,34 @@ async function assemble(
     warmTools,
     close: closeSettings,
   } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
-  const materializer = new Materializer(database, directory, {
-    checkUrl: (url) => destinations.upstreams.check(url),
-    credentialFor,
-    hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
-    async listServerTools(server, credential, signal) {
-      const { listServerTools } = await import('./instances/mcp-tools.ts');
-      return listServerTools(server, credential, destinations.upstreams.fetch, signal);
-    },
-  });
+  const materializer = createMaterializer(config, { database, directory, destinations, credentialFor });
   const metrics = createMetrics();
-  const onTurnEnded: RunnerParts['onTurnEnded'] = (setting, state, milliseconds) => {
-    metrics.turnEnded(state, milliseconds);
-    logger.info(
-      {
-        org_id: setting.orgId,
-        session_id: setting.sessionId,
-        turn_id: state.turn?.id,
-        outcome: state.turn?.ended,
-        ms: Math.round(milliseconds),
-      },
-      'turn ended',
-    );
-  };
-  const runner = new Runner({
-    log,
-    feed,
-    logger,
-    settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
-    isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
-    onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
-    onTurnLeft: tracing.turnEnded,
-    onTurnEnded,
-  });
+  const runner = createRunner({ database, log, feed, logger, settings, tracing, metrics });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
-  const courier = new Courier({
-    database,
-    processId,
-    clock,
-    logger,
-    secrets,
-    fetch: destinations.webhooks.fetch,
-    gatewayFetch: destinations.gateways.fetch,
-    peers: config.PARLEY_GATEWAY_PEERS,
-    maxFailures: config.PARLEY_WEBHOOK_MAX_FAILURES,
-    leaseMs: config.PARLEY_LEASE_MS,
-    retentionDays: config.PARLEY_WEBHOOK_RETENTION_DAYS,
-  });
+  const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
   const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier, rateLimit });
   runner.onLive = peers.showLive;
   runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
-  const leases: Leases = await holdLeases(
-    database,
-    runner,
-    () => log.holderName(),
-    config.PARLEY_LEASE_MS,
+  const leases = await holdLeases(database, runner, {
+    holderName: () => log.holderName(),
+    leaseMs: config.PARLEY_LEASE_MS,
     logger,
-    () => {
+    onBeat() {
       const doubtful = log.takeDoubtful();
       for (const sessionId of doubtful) feed.lookAgain(sessionId);
       if (doubtful.size > 0) log.onWritten(doubtful);
     },
-    (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
-  );
+    onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
+  });
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db);
   await courier.start();
-  const ownUrl = config.PARLEY_PUBLIC_URL === undefined ? undefined : gatewayUrl(config.PARLEY_PUBLIC_URL);
-  const identity = { name: ownUrl ?? `urn:parley:${secrets.keyId}`, url: ownUrl };
   const gateway = config.PARLEY_GATEWAY
-    ? new Gateway({ database, directory, log, turns, destination: destinations.gateways, clock, logger, identity })
+    ? createGateway(config, { database, directory, log, turns, destinations, clock, logger, secrets })
     : undefined;
   gateway?.replies.start();
   const signingKeys = new SigningKeys(database, secrets);

@@ -9,23 +9,25 @@ export interface Leases {
   release(): Promise<void>;
 }
 
+interface LeaseParts {
+  holderName(): Promise<string>;
+  leaseMs: number;
+  logger: Logger;
+  /** The database has answered. */
+  onBeat(): void;
+  /** It takes no writes, or has not answered for a while: turns that were left to be recovered are not, until it does. */
+  onStranded(reason: unknown): void;
+  /** How long a silence of the database nobody need be told of. In 10 s a restart, or a switch to another, is over, and turns go on. */
+  patienceMs?: number;
+}
+
 /**
  * Keeps this process's turns its own while it lives, lets go of those that another took over in a silence of ours, and takes
- * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so that a start takes up at
- * once what the last process left. `onBeat` is called whenever the database has answered, `onStranded` when it takes no
- * writes, or has not answered for a while: turns that were left to be recovered are not, until it does.
+ * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so a start takes up at once
+ * what the last process left.
  */
-export async function holdLeases(
-  database: Database,
-  runner: Runner,
-  holderName: () => Promise<string>,
-  leaseMs: number,
-  logger: Logger,
-  onBeat: () => void,
-  onStranded: (reason: unknown) => void,
-  // A restart of the database, or a switch to another, is over by then: turns go on, and nobody need be told.
-  patienceMs = 10_000,
-): Promise<Leases> {
+export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
+  const { holderName, leaseMs, logger, onBeat, onStranded, patienceMs = 10_000 } = parts;
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, true);
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;

@@ -42,7 +42,14 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     onTurnEnded: nothing,
   });
   const onStranded = (reason: unknown) => feed.strandAll(reason, (sessionId) => sessionId === 'running');
-  const leases = await holdLeases(database, runner, () => log.holderName(), 500, createLogger('silent'), nothing, onStranded, 1_000);
+  const leases = await holdLeases(database, runner, {
+    holderName: () => log.holderName(),
+    leaseMs: 500,
+    logger: createLogger('silent'),
+    onBeat: nothing,
+    onStranded,
+    patienceMs: 1_000,
+  });
   t.after(() => leases.release());
 
   /** How many writes were refused before the watcher was told, and how long that took. */

@@ -1,0 +1,71 @@
+// How the parts of the context that want more than their names are made from it and from the settings.
+import { Materializer } from './accounts/materialize.ts';
+import type { Config } from './config.ts';
+import type { Context } from './context.ts';
+import { gatewayUrl } from './gateway/event.ts';
+import { Gateway } from './gateway/gateway.ts';
+import { Courier } from './outbox/courier.ts';
+import type { Tracing } from './tracing.ts';
+import { isHeld } from './turn/leases.ts';
+import { Runner } from './turn/runner.ts';
+import { operatorKey } from './turn/setting-parts.ts';
+
+export function createRunner(
+  parts: Pick<Context, 'database' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
+): Runner {
+  const { database, log, feed, logger, settings, metrics, tracing } = parts;
+  return new Runner({
+    log,
+    feed,
+    logger,
+    settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
+    isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
+    onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
+    onTurnLeft: tracing.turnEnded,
+    onTurnEnded({ orgId, sessionId }, state, milliseconds) {
+      metrics.turnEnded(state, milliseconds);
+      const { id, ended } = state.turn ?? {};
+      logger.info({ org_id: orgId, session_id: sessionId, turn_id: id, outcome: ended, ms: Math.round(milliseconds) }, 'turn ended');
+    },
+  });
+}
+
+export function createMaterializer(
+  config: Config,
+  { database, directory, destinations, credentialFor }: Pick<Context, 'database' | 'directory' | 'destinations' | 'credentialFor'>,
+): Materializer {
+  return new Materializer(database, directory, {
+    checkUrl: (url) => destinations.upstreams.check(url),
+    credentialFor,
+    hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
+    async listServerTools(server, credential, signal) {
+      const { listServerTools } = await import('./instances/mcp-tools.ts');
+      return listServerTools(server, credential, destinations.upstreams.fetch, signal);
+    },
+  });
+}
+
+export function createCourier(
+  config: Config,
+  { destinations, ...parts }: Pick<Context, 'database' | 'processId' | 'clock' | 'logger' | 'secrets' | 'destinations'>,
+): Courier {
+  return new Courier({
+    ...parts,
+    fetch: destinations.webhooks.fetch,
+    gatewayFetch: destinations.gateways.fetch,
+    peers: config.PARLEY_GATEWAY_PEERS,
+    maxFailures: config.PARLEY_WEBHOOK_MAX_FAILURES,
+    leaseMs: config.PARLEY_LEASE_MS,
+    retentionDays: config.PARLEY_WEBHOOK_RETENTION_DAYS,
+  });
+}
+
+/** Without an address of its own a gateway still needs a name, to know the events that it has passed on: its key has one. */
+export function createGateway(
+  config: Config,
+  parts: Pick<Context, 'database' | 'directory' | 'log' | 'turns' | 'destinations' | 'clock' | 'logger' | 'secrets'>,
+): Gateway {
+  const { destinations, secrets, ...rest } = parts;
+  const url = config.PARLEY_PUBLIC_URL === undefined ? undefined : gatewayUrl(config.PARLEY_PUBLIC_URL);
+  return new Gateway({ ...rest, destination: destinations.gateways, identity: { name: url ?? `urn:parley:${secrets.keyId}`, url } });
+}
