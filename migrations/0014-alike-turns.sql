@@ -1,6 +1,6 @@
 -- What a busy moment holds is mostly alike: a message to a session that is free, and the end of a turn behind which nobody
 -- waits. In an org without limits these are carried out together, in one statement for all of a kind; the rest goes one by
--- one, as before. Measured with 32 clients, the database's share of a turn falls by more than half.
+-- one. Measured with 32 clients, the database's share of a turn falls by more than half.
 --
 -- None of these functions is `language sql` where it reads or writes a table: PostgreSQL plans such a body anew at every call.
 --
@@ -114,7 +114,7 @@ begin
 end $$;
 
 -- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin.
--- Its events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
+-- Webhook events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
 create or replace function advance_turn(operation turn_operation, process text, lease_ms integer) returns json language plpgsql as $$
 declare
   s sessions;

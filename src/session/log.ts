@@ -60,10 +60,12 @@ export class SessionLog {
   /** Told of the sessions that a batch wrote to, once it is durable. */
   onWritten: (sessionIds: Set<string>) => void = () => {};
   private waiting: Waiting[] = [];
+  /** Sessions of writes whose answer was lost: they may be there, and nobody was told. */
   private doubtful = new Set<string>();
   private writing = false;
   /** Those with several operations in the last statement: theirs wait for more. */
   private busyOrgs = new Set<number>();
+  /** Ends the wait for more at once: something came that must not wait. */
   private endRest = () => {};
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
@@ -178,6 +180,8 @@ export class SessionLog {
 
   /** A statement that failed for its content undid the whole batch: each is tried alone, so that only the culprit fails. */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
+    // By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
+    // open whether the statement was carried out.
     const isStatementError = error instanceof Error && 'code' in error && /^(2[0-9]|40|42|P0)/.test(String(error.code));
     if (batch.length === 1 || !isStatementError) {
       for (const entry of batch) {
