@@ -15,16 +15,8 @@ export interface TokenRequest {
   ttlSeconds: number;
 }
 
-interface Claims {
-  orgId: number;
-  agentId: number;
-  agentSlug: string;
-  endUserId: string | undefined;
-  agentInstanceId: string | undefined;
-  metadata: Record<string, unknown>;
-  expiresAt: Date;
-  tokenId: string;
-}
+/** What a token says, before anyone has looked whether its organization may still use it. */
+type Claims = Omit<TokenPrincipal, 'type' | 'organization'> & { orgId: number };
 
 const audience = 'parley:agent';
 const scope = 'agent:converse';

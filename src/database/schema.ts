@@ -2,7 +2,6 @@ import type { ColumnType, Generated } from 'kysely';
 import type { Role } from '../accounts/principal.ts';
 import type { PermissionMode, PinnedTool, ReleaseConfig } from '../release-config.ts';
 import type { ApprovalRequested } from '../session/events.ts';
-import type { Surface } from '../session/sessions.ts';
 import type { CreatedAt, Json, JsonWithDefault, Nullable } from './columns.ts';
 import type { DeliveriesTable, DeliveryAttemptsTable, WebhookEndpointsTable } from './outbox-tables.ts';
 
@@ -189,6 +188,9 @@ interface AuditEventsTable {
   previous_hash: string;
   hash: string;
 }
+
+/** The wire that a session was opened on. */
+export type Surface = 'native' | 'managed' | 'chat' | 'responses' | 'gateway';
 
 export interface Participant {
   name: string;

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 import type { Db } from '../database/database.ts';
-import type { Participant, PendingInput, Schema } from '../database/schema.ts';
+import type { Participant, PendingInput, Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import { emitWebhook } from '../outbox/emit-webhook.ts';
 import type { PermissionMode } from '../release-config.ts';
@@ -32,8 +32,6 @@ export interface Session {
   createdAt: Date;
   updatedAt: Date;
 }
-
-export type Surface = 'native' | 'managed' | 'chat' | 'responses' | 'gateway';
 
 export type NewSession = Pick<
   Session,

@@ -6,10 +6,10 @@ import { notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
-import { findSession, insertSession, type NewSession, reactivateSession, type Session, type Surface } from '../session/sessions.ts';
+import { findSession, insertSession, type NewSession, reactivateSession, type Session } from '../session/sessions.ts';
 
 export interface SessionRequest {
-  surface: Surface;
+  surface: Session['surface'];
   sessionId?: string | undefined;
   metadata: Record<string, unknown>;
   permissionMode?: PermissionMode | null | undefined;

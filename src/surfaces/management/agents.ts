@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { change, changeOnce } from '../shared/change.ts';
+import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { agentOf } from '../shared/path.ts';
@@ -141,8 +141,7 @@ export function agentRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { id } = agentOf(request);
-      if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => deleteAgent(transaction, actor, id));
     },
   );
 }

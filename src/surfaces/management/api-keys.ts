@@ -1,10 +1,9 @@
 import { type ApiKey, assertGrantable, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
-import { change, changeOnce } from '../shared/change.ts';
+import { changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber } from '../shared/path.ts';
@@ -87,8 +86,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
-      if (!(await change(context, request, (transaction, actor) => revokeApiKey(transaction, actor, id)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => revokeApiKey(transaction, actor, id));
     },
   );
 }

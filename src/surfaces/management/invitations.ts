@@ -6,7 +6,7 @@ import { notFound, ServiceError } from '../../errors.ts';
 import { requestActor } from '../shared/actor.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { change, changeOnce } from '../shared/change.ts';
+import { changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber } from '../shared/path.ts';
@@ -106,8 +106,7 @@ export function invitationRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
-      if (!(await change(context, request, (transaction, actor) => withdrawInvitation(transaction, actor, id)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id));
     },
   );
 

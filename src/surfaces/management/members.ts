@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { change } from '../shared/change.ts';
+import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
@@ -99,8 +99,7 @@ export function memberRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { userId, role } = await memberOfPath(request);
       assertMayGrant(principalOf(request), role);
-      if (!(await change(context, request, (transaction, actor) => removeMember(transaction, actor, userId)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId));
     },
   );
 }

@@ -11,7 +11,7 @@ import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { change } from '../shared/change.ts';
+import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { listOf } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
@@ -98,8 +98,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const name = pathParameter(request, 'provider');
       if (!isCredentialName(name)) throw notFound();
-      if (!(await change(context, request, (transaction, actor) => deleteCredential(transaction, actor, name)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => deleteCredential(transaction, actor, name));
     },
   );
 }

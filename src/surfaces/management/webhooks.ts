@@ -15,7 +15,7 @@ import {
 import { eventTypes } from '../../outbox/event-types.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
-import { change, changeOnce } from '../shared/change.ts';
+import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
@@ -98,8 +98,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     { config, onRequest: [canWrite], schema: { tags, summary: 'Delete a webhook endpoint', response: answered(204, Type.Null()) } },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
-      if (!(await change(context, request, (transaction, actor) => deleteEndpoint(transaction, actor, id)))) throw notFound();
-      return reply.code(204).send();
+      return remove(context, request, reply, (transaction, actor) => deleteEndpoint(transaction, actor, id));
     },
   );
 

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
-import { keyReused } from '../../errors.ts';
+import { keyReused, notFound } from '../../errors.ts';
 import { actorOf } from './actor.ts';
 import { idempotencyKey, keepAnswer, keyFingerprintOf, sayReplayed, sealedFor, takeKey } from './idempotency.ts';
 
@@ -12,6 +12,12 @@ type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 export function change<Result>(context: Context, request: FastifyRequest, work: Work<Result>): Promise<Result> {
   const actor = actorOf(context, request);
   return context.directory.change(actor.orgId, (transaction) => work(transaction, actor));
+}
+
+/** Takes something of the caller's org away: 204, or the one 404 when it is not there. */
+export async function remove(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<boolean>): Promise<FastifyReply> {
+  if (!(await change(context, request, work))) throw notFound();
+  return reply.code(204).send();
 }
 
 /**

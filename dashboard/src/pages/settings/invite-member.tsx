@@ -7,7 +7,7 @@ import { textOf } from '../../parts/form-text.ts';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { forget } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
-import { roles } from './members.tsx';
+import { roles } from './roles.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
   const [role, setRole] = useState('member');

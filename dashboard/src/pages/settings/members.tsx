@@ -10,8 +10,7 @@ import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Invitation, List, Member } from '../../server/types.ts';
 import { InviteMember } from './invite-member.tsx';
-
-export const roles = ['owner', 'admin', 'member'].map((value) => ({ value, label: value }));
+import { roles } from './roles.ts';
 
 interface Change {
   method: string;
