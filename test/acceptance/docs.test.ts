@@ -30,6 +30,8 @@ test('every page of the documentation is served, and its links lead somewhere', 
   assert.equal((await app.request('GET', '/docs/images/widget-light.png')).headers['content-type'], 'image/png');
   assert.equal((await app.request('GET', '/docs/images/..%2Fwidget.md')).status, 404);
   assert.equal((await app.request('GET', '/docs/nothing-here')).text, '{"detail":"Not Found"}');
+  const lost = await app.request('GET', '/docs/nothing-here', undefined, { accept: 'text/html,*/*', authorization: '' });
+  assert.deepEqual([lost.status, /<h1[^>]*>There is no page of this name/.test(lost.text)], [404, true]);
   const llms = (await app.request('GET', '/llms.txt')).text;
   assert.match(llms, /^# Parley/);
   for (const page of pages) if (page !== 'coverage.md') assert.ok(llms.includes(`(/docs/${page.slice(0, -3)})`), `llms.txt names ${page}`);

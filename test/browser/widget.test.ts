@@ -145,11 +145,13 @@ test('it can float over the page: opened by its button, closed by Escape', async
   assert.equal(await page.getByLabel('Write a message').isVisible(), false);
 });
 
-test('a turn can be stopped', async () => {
+test('a turn that failed is told from what is only remarked; a turn can be stopped', async () => {
   const page = await visit();
+  await say(page, '/fail unauthorized');
+  await page.locator('parley-chat .notice.failure').waitFor();
   await say(page, '/delay 500\n/words 100');
   await page.getByRole('button', { name: 'Stop' }).click();
-  await page.locator('parley-chat .notice', { hasText: 'Stopped' }).waitFor();
+  await page.locator('parley-chat .notice:not(.failure)', { hasText: 'Stopped' }).waitFor();
 });
 
 test('a restart of the server in the middle of a turn shows a banner, and then the answer', async () => {

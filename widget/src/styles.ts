@@ -52,7 +52,7 @@ export const styles = css`
   .file { display: inline-flex; align-items: center; gap: 0.3em; padding: 0.1em 0.6em; font-size: 0.85em; border: 1px solid currentColor; border-radius: 1em; }
   .file button { border: 0; background: none; padding: 0 0.2em; }
   .notice, .status { margin: 0; color: var(--muted); font-size: 0.9em; text-align: center; }
-  .failure { color: var(--danger); }
+  .failure, .notice.failure { color: var(--danger); }
   .status:empty { display: none; }
   .status { padding: 0.3em 0.9em; }
   .tool { color: var(--muted); font-size: 0.9em; }

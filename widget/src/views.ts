@@ -19,9 +19,9 @@ export function itemView(item: Item, actions: ItemActions): TemplateResult | typ
     case 'agent':
       return agentView(item.text, actions.labels);
     case 'stopped':
-      return noticeView(actions.labels.stopped);
+      return html`<p class="notice" part="notice">${actions.labels.stopped}</p>`;
     case 'failure':
-      return noticeView(item.text);
+      return html`<p class="notice failure" part="notice failure">${item.text}</p>`;
     case 'tool':
       return actions.showTools ? toolView(item) : nothing;
     case 'approval':
@@ -49,10 +49,6 @@ export function draftView(text: string, labels: Labels): TemplateResult {
       ${text === '' ? html`<span class="dots" role="img" aria-label=${labels.writing}><i></i><i></i><i></i></span>` : markdown(text)}
     </div>
   </div>`;
-}
-
-function noticeView(text: string): TemplateResult {
-  return html`<p class="notice" part="notice">${text}</p>`;
 }
 
 function toolView(item: Extract<Item, { kind: 'tool' }>): TemplateResult {

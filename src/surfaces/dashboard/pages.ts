@@ -4,6 +4,7 @@ import type { Context } from '../../context.ts';
 import { builtFiles, sendBuilt } from '../shared/built-file.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
+import { wantsPage } from '../shared/wants-page.ts';
 import { requireOwnAddress } from './own-address.ts';
 
 const folder = fileURLToPath(new URL('../../../dashboard/dist/', import.meta.url));
@@ -29,9 +30,7 @@ export function dashboardPages(server: Server, context: Context): void {
   const findBuilt = builtFiles();
 
   // The address that the start prints: a person who opens it in a browser is shown something.
-  server.get('/', { config, schema }, (request, reply) =>
-    request.headers.accept?.includes('text/html') ? reply.redirect('/dashboard/', 302) : reply.callNotFound(),
-  );
+  server.get('/', { config, schema }, (request, reply) => (wantsPage(request) ? reply.redirect('/dashboard/', 302) : reply.callNotFound()));
 
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
 

@@ -29,9 +29,9 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
 <link rel="stylesheet" href="/docs/style.css">
 </head>
 <body>
-<a class="contents" href="#contents">All pages</a>
+<a class="contents" href="#contents">Parley documentation: all pages</a>
 <main>${await marked.parse(withOwnLinks(markdown))}</main>
-<nav id="contents" aria-label="Documentation"><a class="home" href="/docs/quickstart">Parley</a>${chapters.join('')}<h2>Reference</h2><a href="/docs/api">API reference</a><a href="/openapi.json">OpenAPI document</a></nav>
+<nav id="contents" aria-label="Documentation"><a class="home" href="/docs/quickstart">Parley</a>${chapters.join('')}<h2>Reference</h2><a href="/docs/api">API reference</a><a href="/openapi.json">OpenAPI document</a><a href="/dashboard">Open the dashboard</a></nav>
 </body>
 </html>
 `;

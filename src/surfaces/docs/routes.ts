@@ -1,10 +1,15 @@
 import { readdir, readFile } from 'node:fs/promises';
+import type { FastifyReply } from 'fastify';
 import { notFound } from '../../errors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
+import { wantsPage } from '../shared/wants-page.ts';
 import { readContents } from './contents.ts';
 import { pageHtml } from './page.ts';
 import { style } from './style.ts';
+
+const noPage =
+  '# There is no page of this name\n\nThe list has every page of the documentation; the [quickstart](/docs/quickstart) is its beginning.\n';
 
 const folder = new URL('../../../docs/', import.meta.url);
 
@@ -23,13 +28,11 @@ export async function docsRoutes(server: Server): Promise<void> {
   );
   server.get('/docs/:page', options, async (request, reply) => {
     const page = pathParameter(request, 'page');
-    if (!pages.has(page)) throw notFound();
+    if (!pages.has(page) && !wantsPage(request)) throw notFound();
+    if (!pages.has(page)) return sendPage(reply.code(404), await pageHtml('', noPage, contents));
     const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), contents));
     rendered.set(page, html);
-    return reply
-      .type('text/html; charset=utf-8')
-      .header('content-security-policy', "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
-      .send(html);
+    return sendPage(reply, html);
   });
   server.get('/docs/images/:picture', options, async (request, reply) => {
     const picture = pathParameter(request, 'picture');
@@ -40,4 +43,11 @@ export async function docsRoutes(server: Server): Promise<void> {
       .send(await readFile(new URL(`images/${picture}`, folder)));
   });
   server.get('/llms.txt', options, (_request, reply) => reply.type('text/plain; charset=utf-8').send(llms));
+}
+
+function sendPage(reply: FastifyReply, html: string): FastifyReply {
+  return reply
+    .type('text/html; charset=utf-8')
+    .header('content-security-policy', "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'")
+    .send(html);
 }

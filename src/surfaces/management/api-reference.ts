@@ -39,7 +39,17 @@ async function loadReference(): Promise<FastifyInstance> {
   const reference = fastify();
   await reference.register(scalar, {
     routePrefix: '/docs/api',
-    configuration: { url: '/openapi.json', pageTitle: 'Parley API', telemetry: false, withDefaultFonts: false, hideClientButton: true },
+    configuration: {
+      url: '/openapi.json',
+      pageTitle: 'Parley API',
+      telemetry: false,
+      withDefaultFonts: false,
+      // What would lead to services of others.
+      hideClientButton: true,
+      showDeveloperTools: 'never',
+      agent: { disabled: true },
+      mcp: { disabled: true },
+    },
   });
   await reference.ready();
   return reference;

@@ -103,6 +103,8 @@ test('internal and reserved routes are left out', () => {
 
 test('the reference page needs nothing from elsewhere', async () => {
   const page = await parley.call('GET', '/docs/api/');
+  // Nothing on it leads to services of others.
+  for (const name of ['agent', 'mcp']) assert.match(page.text, new RegExp(`"${name}":\\s*\\{\\s*"disabled":\\s*true`));
   assert.equal(page.status, 200);
   assert.match(String(page.headers['content-security-policy']), /default-src 'self'/);
   const sources = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source ?? '');
