@@ -73,7 +73,11 @@ function judgeEndpoints(finished: readonly Finished[]): Judgement[] {
   return [...judged.values()];
 }
 
-/** A failure written by a process that lost its claim adds its attempt and changes nothing: another has the delivery now. */
+/**
+ * A failure written by a process that lost its claim adds its attempt and changes nothing: another has the delivery now. A
+ * success counts whoever wrote it. A resend that fails leaves the schedule where it was, and a test has none; while the
+ * endpoint is disabled nothing is due, until it is enabled.
+ */
 async function writeResults(transaction: Db, processId: string, results: readonly unknown[], now: Date): Promise<void> {
   await sql`
     with results as (
