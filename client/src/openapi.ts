@@ -511,6 +511,9 @@ export interface Schemas {
     total_tokens_cap?: number | null;
     instance_spend_cap_micros?: number | null;
   };
+  UpdateInvitation: {
+    role: 'owner' | 'admin' | 'member';
+  };
   UpdateMember: {
     role: 'owner' | 'admin' | 'member';
   };
@@ -991,6 +994,28 @@ export interface Routes {
     answer: {
       invitation: Schemas['Invitation'];
       token: string;
+    };
+  };
+  /** Fetch an open invitation */
+  'GET /api/invitations/{id}': {
+    path: {
+      id: string;
+    };
+    query: {};
+    body: undefined;
+    answer: {
+      invitation: Schemas['Invitation'];
+    };
+  };
+  /** Change the role of an invitation */
+  'PATCH /api/invitations/{id}': {
+    path: {
+      id: string;
+    };
+    query: {};
+    body: Schemas['UpdateInvitation'];
+    answer: {
+      invitation: Schemas['Invitation'];
     };
   };
   /** Withdraw an invitation */

@@ -61,6 +61,30 @@ export async function listInvitations(
   return (await query.execute()).map(invitationFrom);
 }
 
+/** Undefined when the org has no such invitation that can still be accepted. */
+export async function findInvitation(db: Db, orgId: number, now: Date, id: number): Promise<Invitation | undefined> {
+  const row = await selectOpenInvitations(db, now).where('org_id', '=', orgId).where('id', '=', id).executeTakeFirst();
+  return row && invitationFrom(row);
+}
+
+/** Undefined when it was taken or withdrawn meanwhile. Its token stays the same. */
+export async function changeInvitedRole(transaction: Db, actor: Actor, id: number, role: Role): Promise<Invitation | undefined> {
+  const before = await selectOpenInvitations(transaction, actor.at)
+    .where('org_id', '=', actor.orgId)
+    .where('id', '=', id)
+    .forUpdate()
+    .executeTakeFirst();
+  if (before === undefined || before.role === role) return before && invitationFrom(before);
+  await transaction.updateTable('invitations').set({ role }).where('id', '=', id).execute();
+  await recordAudit(transaction, actor, {
+    action: 'member.role_changed',
+    subjectType: 'invitation',
+    subjectId: id,
+    metadata: { email: before.email, role, previous_role: before.role },
+  });
+  return invitationFrom({ ...before, role });
+}
+
 /** False when the org has no such open invitation. */
 export async function withdrawInvitation(transaction: Db, actor: Actor, id: number): Promise<boolean> {
   const row = await transaction

@@ -1,12 +1,20 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
-import { type Invitation, invite, listInvitations, withdrawInvitation } from '../../accounts/invitations.ts';
+import {
+  changeInvitedRole,
+  findInvitation,
+  type Invitation,
+  invite,
+  listInvitations,
+  withdrawInvitation,
+} from '../../accounts/invitations.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { requestActor } from '../shared/actor.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { changeOnce, remove } from '../shared/change.ts';
+import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber } from '../shared/path.ts';
@@ -49,7 +57,24 @@ const acceptBody = Type.Object(
   },
 );
 
+const updateBody = Type.Object(
+  { role: roleSchema },
+  { title: 'UpdateInvitation', additionalProperties: false, examples: [{ role: 'admin' }] },
+);
+const answer = Type.Object({ invitation: invitationObject });
+
 export function invitationRoutes(server: Server, context: Context): void {
+  const invitationOfPath = async (request: FastifyRequest): Promise<Invitation> => {
+    const { id: orgId } = principalOf(request).organization;
+    const invitation = await findInvitation(context.database.db, orgId, context.clock.now(), pathNumber(request, 'id'));
+    if (invitation === undefined) throw notFound();
+    return invitation;
+  };
+  // Before the body is validated, as everywhere.
+  const seesInvitation: onRequestAsyncHookHandler = async (request) => {
+    await invitationOfPath(request);
+  };
+
   server.get(
     '/api/invitations',
     {
@@ -94,6 +119,40 @@ export function invitationRoutes(server: Server, context: Context): void {
         const { invitation, token } = await invite(transaction, actor, { email: address, role });
         return { invitation: showInvitation(invitation), token };
       });
+    },
+  );
+
+  server.get(
+    '/api/invitations/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:read')],
+      schema: { tags, summary: 'Fetch an open invitation', response: answered(200, answer) },
+    },
+    async (request) => ({ invitation: showInvitation(await invitationOfPath(request)) }),
+  );
+
+  server.patch(
+    '/api/invitations/:id',
+    {
+      config,
+      onRequest: [requireKey(context, 'members:write'), seesInvitation],
+      schema: {
+        tags,
+        summary: 'Change the role of an invitation',
+        description: 'Its token stays valid. Nobody gives, or takes, a role that may do more than they may.',
+        body: updateBody,
+        response: answered(200, answer),
+      },
+    },
+    async (request) => {
+      const { role } = request.body;
+      const { id, role: currentRole } = await invitationOfPath(request);
+      assertMayGrant(principalOf(request), currentRole);
+      assertMayGrant(principalOf(request), role);
+      const invitation = await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role));
+      if (invitation === undefined) throw notFound();
+      return { invitation: showInvitation(invitation) };
     },
   );
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createAgent, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
 const parley = await startParley({ after });
@@ -186,8 +186,25 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
   const invited = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'late@example.com' } });
   assert.equal(invited.body.invitation.role, 'member');
   const path = `/api/invitations/${invited.body.invitation.id}`;
+  const fetched = await parley.call('GET', path, { key: acme.key });
+  assert.deepEqual([fetched.status, fetched.body], [200, { invitation: invited.body.invitation }]);
+  const raised = await parley.call('PATCH', path, { key: acme.key, body: { role: 'admin' } });
+  assert.deepEqual([raised.status, raised.body], [200, { invitation: { ...invited.body.invitation, role: 'admin' } }]);
+  assert.equal((await parley.call('PATCH', path, { key: acme.key, body: { role: 'king' } })).status, 422);
+  const narrow = await createKey(parley, acme.key, ['members:read', 'members:write']);
+  assert.equal(
+    (await parley.call('PATCH', path, { key: narrow, body: { role: 'member' } })).status,
+    403,
+    'nor takes what they could not give',
+  );
+  const changed = (await parley.call('GET', '/api/audit_events?event_action=member.role_changed', { key: acme.key })).body.data[0];
+  assert.deepEqual(
+    [changed.subject_type, changed.metadata],
+    ['invitation', { email: 'late@example.com', role: 'admin', previous_role: 'member' }],
+  );
   assert.equal((await parley.call('DELETE', path, { key: other.key })).status, 404);
   assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 204);
+  assert.equal((await parley.call('GET', path, { key: acme.key })).status, 404);
   assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 404);
   const { data } = (await parley.call('GET', '/api/audit_events?event_action=member.removed', { key: acme.key })).body;
   const { subject_type, metadata } = data[0];
