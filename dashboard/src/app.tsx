@@ -60,7 +60,12 @@ function Inside() {
     const here = search === '' ? location : `${location}?${search}`;
     return <Redirect to={here === '/' ? '/sign-in' : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
   }
-  if (session.error !== null) return <Failure error={session.error} />;
+  if (session.error !== null)
+    return (
+      <main className="mx-auto max-w-xl p-6">
+        <Failure error={session.error} />
+      </main>
+    );
   if (session.data === undefined) return <Waiting />;
   return (
     <Layout>

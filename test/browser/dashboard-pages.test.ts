@@ -129,6 +129,25 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   await page.waitForURL(/q=ses_demo_0000007/);
 });
 
+test('a page whose content is refused has its title and says so, instead of loading for good', async () => {
+  const detail = 'Something went wrong here.';
+  const paths = {
+    '/': 'Overview',
+    '/agents': 'Agents',
+    '/agents/assistant': 'Agent',
+    '/playground': 'Playground',
+    '/sessions/ses_1': 'Session',
+  };
+  await page.route(/\/(dashboard\/api|api)\//, (route) => route.fulfill({ status: 500, json: { detail } }));
+  for (const [path, title] of Object.entries(paths)) {
+    await page.goto(`/dashboard${path}`);
+    await page.getByRole('heading', { name: title, exact: true }).waitFor();
+    await page.getByRole('alert').getByText(detail).first().waitFor();
+    assert.equal(await page.getByText('Loading').count(), 0);
+  }
+  await page.unrouteAll();
+});
+
 test('what is rare is looked for through short pages, without being asked to', async () => {
   const { json } = await app.request('GET', '/dashboard/api/sessions?surface=chat&limit=1');
   await page.route('**/dashboard/api/sessions?surface=gateway*', (route) => {

@@ -30,6 +30,11 @@ export function Page({ title, tab = title, aside, actions, children, full = fals
   );
 }
 
+/** A page whose content is on its way, or was refused. */
+export function UnreadPage({ title, error }: { title: string; error: Error | null }) {
+  return <Page title={title}>{error === null ? <Waiting /> : <Failure error={error} />}</Page>;
+}
+
 export function Section({ title, hint, actions, children }: { title: string; hint?: ReactNode; actions?: ReactNode; children: ReactNode }) {
   return (
     <section className="mb-8">

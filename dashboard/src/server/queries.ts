@@ -48,8 +48,12 @@ export function useMay(scope: string): boolean {
   return useSignedIn().scopes.includes(scope);
 }
 
+export function useAgentList(): UseQueryResult<List<Agent>, Error> {
+  return useRead<List<Agent>>('/api/agents?limit=200');
+}
+
 export function useAgents(): Agent[] | undefined {
-  return useRead<List<Agent>>('/api/agents?limit=200').data?.data;
+  return useAgentList().data?.data;
 }
 
 export function useGo(): (path: string) => void {

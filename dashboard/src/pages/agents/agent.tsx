@@ -1,12 +1,12 @@
 import { TerminalSquare } from 'lucide-react';
-import { useParams } from 'wouter';
+import { Link, useParams } from 'wouter';
 import { LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { More, usePages } from '../../parts/more.tsx';
-import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
-import { useAgents, useMay, useRead, useSignedIn } from '../../server/queries.ts';
+import { useAgentList, useMay, useRead, useSignedIn } from '../../server/queries.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
@@ -14,13 +14,20 @@ import { ReleaseList } from './release-list.tsx';
 
 export default function AgentPage() {
   const { slug = '' } = useParams<{ slug: string }>();
-  const agents = useAgents();
-  if (agents === undefined) return <Waiting />;
-  const agent = agents.find((each) => each.slug === slug);
+  const { data, error } = useAgentList();
+  if (data === undefined) return <UnreadPage title="Agent" error={error} />;
+  const agent = data.data.find((each) => each.slug === slug);
   if (agent === undefined)
     return (
       <Page title="Agent">
-        <Empty title="There is no agent of this name." />
+        <Empty
+          title="There is no agent of this name."
+          text={
+            <Link to="/agents" className="text-accent underline">
+              All agents
+            </Link>
+          }
+        />
       </Page>
     );
   return <AgentReleases agent={agent} />;

@@ -9,15 +9,16 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
-import { Empty, Page, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
-import { forget, useAgents, useGo, useMay } from '../../server/queries.ts';
+import { forget, useAgentList, useGo, useMay } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
 
 export default function AgentsPage() {
-  const agents = useAgents();
+  const { data, error } = useAgentList();
+  const agents = data?.data;
   const may = useMay('agents:write');
   const query = useQueryState();
   return (
@@ -31,7 +32,8 @@ export default function AgentsPage() {
         )
       }
     >
-      {agents === undefined && <Waiting />}
+      {error !== null && <Failure error={error} />}
+      {agents === undefined && error === null && <Waiting />}
       {agents?.length === 0 && (
         <Empty
           title="No agents yet."

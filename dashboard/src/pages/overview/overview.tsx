@@ -4,7 +4,7 @@ import { State } from '../../parts/badge.tsx';
 import { LinkButton } from '../../parts/button.tsx';
 import { Chart } from '../../parts/chart.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
-import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { Empty, Page, Section, UnreadPage } from '../../parts/page.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
 import type { List, Overview, SessionRow, WebhookList } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
@@ -14,13 +14,7 @@ export default function OverviewPage() {
   const { organization } = useSignedIn();
   const overview = useRead<Overview>('/dashboard/api/overview', { refetchInterval: 5_000 });
   const sessions = useRead<List<SessionRow>>('/dashboard/api/sessions?limit=8', { refetchInterval: 5_000 });
-  if (overview.error !== null && overview.data === undefined) return <Failure error={overview.error} />;
-  if (overview.data === undefined)
-    return (
-      <Page title="Overview">
-        <Waiting />
-      </Page>
-    );
+  if (overview.data === undefined) return <UnreadPage title="Overview" error={overview.error} />;
   const { turns, budget, pending_approvals: pending } = overview.data;
   const rate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
   return (

@@ -7,9 +7,9 @@ import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
 import { Button } from '../../parts/button.tsx';
 import { Select, Toggle } from '../../parts/field.tsx';
-import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
-import { useAgents, useGo, useRead, useSignedIn } from '../../server/queries.ts';
+import { useAgentList, useGo, useRead, useSignedIn } from '../../server/queries.ts';
 import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
 import { Composer } from './composer.tsx';
 import { usePlayground } from './use-playground.ts';
@@ -17,9 +17,10 @@ import { ViewCode } from './view-code.tsx';
 import { Welcome } from './welcome.tsx';
 
 export default function PlaygroundPage() {
-  const agents = useAgents();
+  const { data, error } = useAgentList();
   const { agent: slug } = useParams<{ agent?: string }>();
-  if (agents === undefined) return <Waiting />;
+  if (data === undefined) return <UnreadPage title="Playground" error={error} />;
+  const agents = data.data;
   const agent = agents.find((each) => each.slug === slug) ?? agents.find((each) => each.default) ?? agents[0];
   if (agent === undefined)
     return (

@@ -12,7 +12,7 @@ import { Button, LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { forget, useRead, useSignedIn } from '../../server/queries.ts';
@@ -36,8 +36,7 @@ export default function SessionPage() {
         />
       </Page>
     );
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Waiting />;
+  if (data === undefined) return <UnreadPage title="Session" error={error} />;
   return <Session key={id} session={data.session} />;
 }
 
