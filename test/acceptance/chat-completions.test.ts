@@ -94,6 +94,12 @@ test('without anything to run the answer is 200 with empty content, and no turn 
     assert.deepEqual(answer.body.usage, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 });
     assert.deepEqual(await transcript(tenant, answer.headers.get('x-svc-session') ?? ''), []);
   }
+  const keyed = () => tenant.post(pathOf(tenant), {}, { 'idempotency-key': 'nothing' });
+  const [first, second] = [await keyed(), await keyed()];
+  assert.deepEqual([second.text, second.headers.get('idempotent-replayed')], [first.text, 'true']);
+  assert.equal(second.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+  const reused = await tenant.post(pathOf(tenant), { messages: [user('/say hi')] }, { 'idempotency-key': 'nothing' });
+  assert.equal(reused.body.error.code, 'idempotency_key_reused');
   const streamed = await tenant.post(pathOf(tenant), { stream: true });
   assert.deepEqual(
     streamed.text.split('\n\n').map((frame) => /"delta":\{[^}]*\}|"choices":\[\]|\[DONE\]/.exec(frame)?.[0]),

@@ -8,6 +8,7 @@ import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapter-errors.ts';
 import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn } from '../shared/adapter-session.ts';
+import { createSessionOnce } from '../shared/create-session-once.ts';
 import { fieldOf } from '../shared/field-of.ts';
 import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
@@ -32,15 +33,16 @@ export async function complete(
     throw new ServiceError('invalid', 'metadata.session_id: must be a string');
   const sessionId = sessionNamed(request, body);
   const said = readMessages(body.messages ?? [], sessionId === undefined);
+  const { orgId } = agentOf(request);
+  const goesOn = sessionId === undefined ? undefined : { id: sessionId, orgId, stored: true };
+  const open = () => openForTurn(context, request, reply, goesOn, { surface: 'chat', metadata, stored: body.store ?? true });
+  if (said === undefined) return answerNothing(context, request, reply, open, model, live);
   const earlier = await findEarlierTurn(context, request, reply, live);
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
     return answer(context, reply, earlier, model, live, undefined);
   }
-  const { orgId } = agentOf(request);
-  const goesOn = sessionId === undefined ? undefined : { id: sessionId, orgId, stored: true };
-  const opened = await openForTurn(context, request, reply, goesOn, { surface: 'chat', metadata, stored: body.store ?? true });
-  if (said === undefined) return answerNothing(context, reply, opened, model, live);
+  const opened = await open();
   const { text, context: earlierMessages } = said;
   const message = { text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }) };
   const turn = await startTurnIn(context, request, reply, opened, { live, message });
@@ -80,13 +82,18 @@ async function answer(
 /** Spec 4.10: without a message nothing runs, and the answer is empty. */
 async function answerNothing(
   context: Context,
+  request: FastifyRequest,
   reply: FastifyReply,
-  { session }: AdapterSession,
+  open: () => Promise<AdapterSession>,
   model: string,
   live: boolean,
 ): Promise<FastifyReply> {
-  if (!session.stored) await forget(context, session);
-  const turnId = newId('turn_');
+  const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async () => {
+    const { session } = await open();
+    if (!session.stored) await forget(context, session);
+    return { sessionId: session.id, turnId: newId('turn_') };
+  });
+  reply.header('x-svc-session', sessionId);
   if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));
   await sendEvents(reply, emptyStream(turnId, model), new AbortController());
   return reply;
