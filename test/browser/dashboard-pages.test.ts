@@ -105,6 +105,7 @@ test('the bars of a chart are read with the arrow keys and from a table, by whoe
   assert.equal(await chart.getAttribute('aria-valuenow'), '0');
   await page.getByText('Values as a table').click();
   const table = page.getByRole('table', { name: /^Tokens of each day/ });
+  await table.getByRole('row').nth(30).waitFor();
   assert.equal(await table.getByRole('row').count(), 31);
   const [newest = ''] = await table.getByRole('row').nth(1).getByRole('rowheader').allTextContents();
   assert.ok(today.startsWith(newest), `${today}: ${newest}`);
