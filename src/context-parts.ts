@@ -63,7 +63,10 @@ export function createCourier(
 /** Without an address of its own a gateway still needs a name, to know the events that it has passed on: its key has one. */
 export function createGateway(
   config: Config,
-  parts: Pick<Context, 'database' | 'directory' | 'log' | 'turns' | 'destinations' | 'clock' | 'logger' | 'secrets'>,
+  parts: Pick<
+    Context,
+    'database' | 'directory' | 'newSessions' | 'settings' | 'log' | 'turns' | 'destinations' | 'clock' | 'logger' | 'secrets'
+  >,
 ): Gateway {
   const { destinations, secrets, ...rest } = parts;
   const url = config.PARLEY_PUBLIC_URL === undefined ? undefined : gatewayUrl(config.PARLEY_PUBLIC_URL);

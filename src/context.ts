@@ -27,6 +27,7 @@ import type { Courier } from './outbox/courier.ts';
 import { createDestinations, type Destinations } from './outbox/destinations.ts';
 import { Feed } from './session/feed.ts';
 import { SessionLog } from './session/log.ts';
+import { NewSessions } from './session/new-sessions.ts';
 import { dropLeftovers } from './session/sessions.ts';
 import { createTracing } from './tracing.ts';
 import { holdLeases } from './turn/leases.ts';
@@ -49,6 +50,7 @@ export interface Context {
   secrets: SecretBox;
   directory: Directory;
   rateLimit: RateLimit;
+  newSessions: NewSessions;
   waitingRoom: WaitingRoom;
   log: SessionLog;
   feed: Feed;
@@ -109,6 +111,7 @@ async function assemble(
   const directory = new Directory(database, processId);
   const bus = await openBus(database, config.REDIS_URL);
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
+  const newSessions = new NewSessions(database);
   const feed = new Feed();
   const rateLimit = new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST);
   const waitingRoom = new WaitingRoom();
@@ -148,7 +151,7 @@ async function assemble(
   const sweeper = sweepExpiredRows(database.db);
   await courier.start();
   const gateway = config.PARLEY_GATEWAY
-    ? createGateway(config, { database, directory, log, turns, destinations, clock, logger, secrets })
+    ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })
     : undefined;
   gateway?.replies.start();
   const signingKeys = new SigningKeys(database, secrets);
@@ -162,6 +165,7 @@ async function assemble(
     secrets,
     directory,
     rateLimit,
+    newSessions,
     waitingRoom,
     log,
     feed,

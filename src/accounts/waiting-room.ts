@@ -16,7 +16,7 @@ export interface RoomLimits {
 }
 
 export const defaultRoom: RoomLimits = {
-  places: 32,
+  places: 128,
   placesBesideOthers: 4,
   floodsFrom: 8,
   placeLastsMs: 2_000,
@@ -66,6 +66,13 @@ export class WaitingRoom {
   private sharedUntil = 0;
   private isCalling = false;
   private timer: NodeJS.Timeout | undefined;
+  /**
+   * Made once, since an error costs as much as all else about a refusal. Not all name the same second: who is sent away
+   * together comes back apart.
+   */
+  private readonly refusals = [1, 2, 3].map(
+    (retryAfterSeconds) => new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds }),
+  );
 
   constructor(limits: RoomLimits = defaultRoom) {
     this.limits = limits;
@@ -131,10 +138,7 @@ export class WaitingRoom {
     const { patienceMs, maxLine, maxWaiting } = this.limits;
     const waitedMs = now - (line[0]?.since ?? now);
     if (waitedMs <= patienceMs && line.length < maxLine && this.waitingCount < maxWaiting) return;
-    this.shed += 1;
-    // Not all in the same second: who is sent away together comes back apart.
-    const retryAfterSeconds = 1 + Math.floor(Math.random() * 3);
-    throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds });
+    throw this.refusals[this.shed++ % this.refusals.length];
   }
 
   /** One of each line in turn, while there is room for it. */

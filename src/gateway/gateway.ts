@@ -10,9 +10,11 @@ import type { Logger } from '../logger.ts';
 import type { Destination } from '../outbox/destinations.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { SessionLog } from '../session/log.ts';
+import type { NewSessions } from '../session/new-sessions.ts';
 import { dropSession, findSession, type Session } from '../session/sessions.ts';
 import { checkBudgetOfNew } from '../turn/new-session-budget.ts';
 import { instanceOf, openSession } from '../turn/open-session.ts';
+import type { Settings } from '../turn/settings.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
 import { assertRoomFor, isKnownParticipant, joinSession, newestSessionWith, senderOf } from './participants.ts';
@@ -23,6 +25,8 @@ import { finishEvent, forgetEvent, recordEvent } from './seen.ts';
 export interface GatewayParts {
   database: Database;
   directory: Directory;
+  newSessions: NewSessions;
+  settings: Settings;
   log: SessionLog;
   turns: Turns;
   destination: Destination;
@@ -163,7 +167,7 @@ export class Gateway {
       await checkBudgetOfNew(database.db, directory, agent, wanted);
       turns.assertRoom();
     }
-    return openSession(database.db, directory, agent, wanted);
+    return openSession(this.parts, agent, wanted);
   }
 
   private async checkSender(event: GatewayEvent): Promise<void> {

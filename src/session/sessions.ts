@@ -2,7 +2,6 @@ import type { Selectable } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant, PendingInput, Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
-import { emitWebhook } from '../outbox/emit-webhook.ts';
 import type { PermissionMode } from '../release-config.ts';
 
 /** The head of a conversation. What it says is kept in its log. */
@@ -82,37 +81,6 @@ export async function findSessionOfApproval(db: Db, orgId: number, requestId: st
   return row === undefined ? undefined : sessionFrom(row);
 }
 
-/** Writes the session, counts it, and reports `session.started`. Undefined when the id is taken. */
-export async function insertSession(transaction: Db, session: NewSession, agentSlug: string): Promise<Session | undefined> {
-  const row = await transaction
-    .insertInto('sessions')
-    .values({
-      id: session.id,
-      org_id: session.orgId,
-      agent_id: session.agentId,
-      release_version: session.releaseVersion,
-      surface: session.surface,
-      metadata: JSON.stringify(session.metadata),
-      end_user_id: session.endUserId ?? null,
-      is_visitor: session.isVisitor,
-      instance_key: session.instanceKey,
-      permission_mode: session.permissionMode,
-      current_agent: session.currentAgent,
-      stored: session.stored,
-    })
-    .onConflict((conflict) => conflict.column('id').doNothing())
-    .returningAll()
-    .executeTakeFirst();
-  if (row === undefined) return undefined;
-  await countSession(transaction, session.agentId, 1);
-  await emitWebhook(transaction, session.orgId, 'session.started', {
-    session_id: session.id,
-    agent: agentSlug,
-    end_user_id: session.endUserId ?? null,
-  });
-  return sessionFrom(row);
-}
-
 export async function reactivateSession(db: Db, orgId: number, sessionId: string): Promise<void> {
   await db
     .updateTable('sessions')
@@ -137,7 +105,11 @@ export async function dropSession(db: Db, orgId: number, sessionId: string): Pro
     await transaction.deleteFrom('turns').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
-    await countSession(transaction, gone.agent_id, -1);
+    await transaction
+      .updateTable('agents')
+      .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))
+      .where('id', '=', gone.agent_id)
+      .execute();
   });
 }
 
@@ -151,15 +123,6 @@ export async function dropLeftovers(db: Db): Promise<void> {
     .where('updated_at', '<', new Date(Date.now() - 60_000))
     .execute();
   for (const row of rows) await dropSession(db, row.org_id, row.id);
-}
-
-/** The agent counts its sessions, so that a listing need not. */
-async function countSession(transaction: Db, agentId: number, by: 1 | -1): Promise<void> {
-  await transaction
-    .updateTable('agents')
-    .set(({ eb }) => ({ session_count: eb('session_count', '+', by) }))
-    .where('id', '=', agentId)
-    .execute();
 }
 
 export function sessionFrom(row: Selectable<Schema['sessions']>): Session {

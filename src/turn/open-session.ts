@@ -1,12 +1,14 @@
 import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
-import type { Db } from '../database/database.ts';
+import type { Database, Db } from '../database/database.ts';
 import { notFound, notMaterialized, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
-import { findSession, insertSession, type NewSession, reactivateSession, type Session } from '../session/sessions.ts';
+import type { NewSessions } from '../session/new-sessions.ts';
+import { findSession, type NewSession, reactivateSession, type Session } from '../session/sessions.ts';
+import type { Settings } from './settings.ts';
 
 export interface SessionRequest {
   surface: Session['surface'];
@@ -25,11 +27,24 @@ export interface SessionRequest {
   sameAgent: boolean;
 }
 
+/** Where sessions are found and made. */
+export interface SessionStore {
+  database: Database;
+  directory: Directory;
+  newSessions: NewSessions;
+  settings: Settings;
+}
+
 const maxMetadataKeys = 50;
 const maxMetadataBytes = 16 * 1024;
 
 /** Creates the session, pinned to the agent's active release, or resumes the one that `sessionId` names. */
-export async function openSession(db: Db, directory: Directory, agent: Agent, request: SessionRequest): Promise<Session> {
+export async function openSession(
+  { database, directory, newSessions, settings }: SessionStore,
+  agent: Agent,
+  request: SessionRequest,
+): Promise<Session> {
+  const { db } = database;
   const { sessionId, metadata } = request;
   const wantedAgent = request.sameAgent ? agent.id : undefined;
   const existing = await resumeSession(db, agent.orgId, sessionId, wantedAgent);
@@ -56,8 +71,11 @@ export async function openSession(db: Db, directory: Directory, agent: Agent, re
     currentAgent: release.config.main,
     stored: request.stored ?? true,
   };
-  const session = await db.transaction().execute((transaction) => insertSession(transaction, fresh, agent.slug));
-  if (session !== undefined) return session;
+  const session = await newSessions.insert(fresh, agent.slug);
+  if (session !== undefined) {
+    settings.keep(session, release, agent.slug);
+    return session;
+  }
   // Taken in between, or by another org: the latter must look like any other session that is not there.
   const winner = await resumeSession(db, agent.orgId, id, wantedAgent);
   if (winner === undefined) throw notFound();

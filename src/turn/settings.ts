@@ -58,6 +58,11 @@ export class Settings {
     return this.refreshed(setting);
   }
 
+  /** One that was opened just now: its first turn need not look for it. */
+  keep(session: Session, release: Release, agentSlug: string): void {
+    this.cache.set(session.id, this.build(session, release, agentSlug));
+  }
+
   /** A model outside of any session, to try a credential with. */
   modelFor(orgId: number, config: ModelConfig): Promise<Model> {
     return this.parts.modelFor(orgId, config);

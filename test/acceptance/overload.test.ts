@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { defaultRoom } from '../../src/accounts/waiting-room.ts';
 import { startApp } from '../support/app.ts';
 import { carry, percentile, pour, type Target } from '../support/flood.ts';
 import { startServer } from '../support/server-process.ts';
@@ -71,7 +72,7 @@ test('every wire says 503 in its own shape when a place cannot be had', async (t
   const id = await tenant.session();
   // Nobody leaves, and nobody else is let in.
   const { waitingRoom } = app.context;
-  for (let index = 0; index < 40; index += 1) void waitingRoom.enter(tenant.orgId, () => false);
+  for (let index = 0; index < defaultRoom.places + 8; index += 1) void waitingRoom.enter(tenant.orgId, () => false);
   await sleep(1_100);
   const detail = 'The server is overloaded.';
   const error = { message: detail, type: 'server_error', code: 'unavailable', param: null };

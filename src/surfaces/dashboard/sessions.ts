@@ -80,8 +80,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const agent = await findAgent(request, request.body.agent);
       const session = await openSession(
-        db,
-        context.directory,
+        context,
         { ...agent, activeVersion: request.body.release },
         { surface: 'managed', metadata: { source: 'playground' }, sameAgent: true },
       );

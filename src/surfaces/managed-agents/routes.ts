@@ -62,7 +62,7 @@ function collectionRoutes(server: Server, context: Context): void {
       assertMetadata(metadata, 'bad-request');
       assertMetadata(identity.metadata, 'bad-request');
       const body = await createSessionOnce(context, request, reply, undefined, async (sessionId) => {
-        const session = await openSession(db, context.directory, agentOf(request), {
+        const session = await openSession(context, agentOf(request), {
           ...identity,
           surface: 'managed',
           sessionId,

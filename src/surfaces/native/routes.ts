@@ -76,7 +76,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
         // A flat session goes on with its own agent; the default one is for a new session.
         const session =
           (perAgent ? undefined : await resumeSession(db, organization.id, sessionId)) ??
-          (await openSession(db, context.directory, request.agent ?? (await defaultAgent(context, request)), wanted));
+          (await openSession(context, request.agent ?? (await defaultAgent(context, request)), wanted));
         return sessionBodyOf(session, request.agent, organization.slug);
       });
     },

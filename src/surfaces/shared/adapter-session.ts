@@ -93,5 +93,5 @@ async function openNew(
   assertMetadata(identity.metadata, 'invalid');
   await checkBudgetOfNew(database.db, directory, agent, identity);
   context.turns.assertRoom();
-  return openSession(database.db, directory, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
+  return openSession(context, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
 }

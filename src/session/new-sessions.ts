@@ -1,0 +1,110 @@
+import type { Selectable } from 'kysely';
+import { type Database, isDatabaseFailure, type PreparedStatement } from '../database/database.ts';
+import type { Schema } from '../database/schema.ts';
+import { type NewSession, type Session, sessionFrom } from './sessions.ts';
+
+/**
+ * Writes sessions, counts them for their agents, and reports `session.started`. The count is a row that all sessions of an
+ * agent share, so it is locked for one statement only, and in an order in which two processes cannot wait for each other.
+ */
+const insertSessions: PreparedStatement = {
+  name: 'insert-sessions',
+  text: `
+    with given as (
+      select * from json_to_recordset($1::json) as given (
+        id text, org_id integer, agent_id integer, agent_slug text, release_version integer, surface text, metadata json, end_user_id text,
+        is_visitor boolean, instance_key text, permission_mode text, current_agent text, stored boolean)
+    ), fresh as (
+      insert into sessions (id, org_id, agent_id, release_version, surface, metadata, end_user_id, is_visitor, instance_key, permission_mode,
+        current_agent, stored)
+      select id, org_id, agent_id, release_version, surface, metadata, end_user_id, is_visitor, instance_key, permission_mode, current_agent, stored
+      from given
+      on conflict (id) do nothing
+      returning *
+    ), locked as materialized (
+      select id from agents where id in (select agent_id from given) order by id for no key update
+    ), counted as (
+      update agents set session_count = session_count + (select count(*) from fresh where agent_id = locked.id)
+      from locked where agents.id = locked.id
+    ), told as materialized (
+      select emit_webhook(fresh.org_id, 'session.started', json_build_object(
+        'session_id', fresh.id, 'agent', given.agent_slug, 'end_user_id', fresh.end_user_id))
+      from fresh join given on given.id = fresh.id and given.org_id = fresh.org_id
+    )
+    select fresh.* from fresh where (select count(*) from told) >= 0`,
+  writes: true,
+};
+
+const maxBatch = 128;
+
+interface Waiting {
+  row: Record<string, unknown>;
+  resolve(session: Session | undefined): void;
+  reject(error: unknown): void;
+}
+
+/** Creates sessions, those that are asked for at the same moment in one statement. */
+export class NewSessions {
+  private readonly database: Database;
+  private waiting: Waiting[] = [];
+  private isWriting = false;
+
+  constructor(database: Database) {
+    this.database = database;
+  }
+
+  /** Undefined when the id is taken. */
+  insert(session: NewSession, agentSlug: string): Promise<Session | undefined> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ row: rowOf(session, agentSlug), resolve, reject });
+      if (this.isWriting) return;
+      this.isWriting = true;
+      setImmediate(() => void this.writeAll());
+    });
+  }
+
+  private async writeAll(): Promise<void> {
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.splice(0, maxBatch);
+      await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
+    }
+    this.isWriting = false;
+  }
+
+  private async write(batch: readonly Waiting[]): Promise<void> {
+    const rows = await this.database.prepared<Selectable<Schema['sessions']>>(insertSessions, [
+      JSON.stringify(batch.map(({ row }) => row)),
+    ]);
+    const created = new Map(rows.map((row) => [row.id, row]));
+    for (const { row, resolve } of batch) {
+      const session = created.get(String(row.id));
+      // Of two who want the same id, the first has it.
+      created.delete(String(row.id));
+      resolve(session === undefined ? undefined : sessionFrom(session));
+    }
+  }
+
+  /** What fails for the content of one is tried again for each, so that only that one fails. */
+  private async writeApart(batch: readonly Waiting[], error: unknown): Promise<void> {
+    if (batch.length === 1 || isDatabaseFailure(error)) for (const { reject } of batch) reject(error);
+    else for (const entry of batch) await this.write([entry]).catch(entry.reject);
+  }
+}
+
+function rowOf(session: NewSession, agentSlug: string): Record<string, unknown> {
+  return {
+    id: session.id,
+    org_id: session.orgId,
+    agent_id: session.agentId,
+    agent_slug: agentSlug,
+    release_version: session.releaseVersion,
+    surface: session.surface,
+    metadata: session.metadata,
+    end_user_id: session.endUserId,
+    is_visitor: session.isVisitor,
+    instance_key: session.instanceKey,
+    permission_mode: session.permissionMode,
+    current_agent: session.currentAgent,
+    stored: session.stored,
+  };
+}
