@@ -1,0 +1,90 @@
+// Sessions that are asked for at the same moment are written by one statement; each caller is told of its own.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { newId } from '../../../src/ids.ts';
+import { NewSessions } from '../../../src/session/new-sessions.ts';
+import type { NewSession } from '../../../src/session/sessions.ts';
+import { startApp } from '../../support/app.ts';
+
+const app = await startApp({ after });
+const { database } = app.context;
+const { db } = database;
+const agent = await db.selectFrom('agents').select(['id', 'org_id']).executeTakeFirstOrThrow();
+
+const session = (id: string, given: Partial<NewSession> = {}): NewSession => ({
+  id,
+  orgId: agent.org_id,
+  agentId: agent.id,
+  releaseVersion: 1,
+  surface: 'native',
+  metadata: {},
+  endUserId: undefined,
+  isVisitor: false,
+  instanceKey: id,
+  permissionMode: null,
+  currentAgent: 'main',
+  stored: true,
+  ...given,
+});
+
+const countOf = async () =>
+  (await db.selectFrom('agents').select('session_count').where('id', '=', agent.id).executeTakeFirstOrThrow()).session_count;
+
+test('of two hundred at once each is written, counted and reported once, in a few statements', async () => {
+  const hook = { url: 'https://example.com/hook', event_types: ['session.started'], name: 'new' };
+  assert.equal((await app.request('POST', '/api/webhook_endpoints', hook)).status, 201);
+  const statements: number[] = [];
+  const counting = {
+    ...database,
+    async prepared<Row>(...call: Parameters<typeof database.prepared>): Promise<Row[]> {
+      const rows = await database.prepared<Row>(...call);
+      statements.push(rows.length);
+      return rows;
+    },
+  };
+  const newSessions = new NewSessions(counting);
+  const before = await countOf();
+  const ids = Array.from({ length: 200 }, () => newId('ses_'));
+  const made = await Promise.all(
+    ids.map((id, index) => newSessions.insert(session(id, { endUserId: `user ${index}`, metadata: { index } }), 'assistant')),
+  );
+  made.forEach((one, index) => {
+    assert.deepEqual([one?.id, one?.endUserId, one?.metadata], [ids[index], `user ${index}`, { index }]);
+    assert.ok(one?.createdAt instanceof Date);
+  });
+  assert.equal(await countOf(), before + 200);
+  assert.deepEqual(statements, [128, 72]);
+  const told = await db.selectFrom('webhook_events').select('data').where('type', '=', 'session.started').execute();
+  const reported = told.map(({ data }) => JSON.stringify(data)).toSorted();
+  const expected = ids.map((id, index) => JSON.stringify({ session_id: id, agent: 'assistant', end_user_id: `user ${index}` })).toSorted();
+  assert.deepEqual(reported, expected);
+});
+
+test('an id is given to the first who wants it, of another organization too, and counted once', async () => {
+  const newSessions = new NewSessions(database);
+  const id = newId('ses_');
+  const before = await countOf();
+  const made = await Promise.all([
+    newSessions.insert(session(id, { metadata: { who: 'first' } }), 'assistant'),
+    newSessions.insert(session(id, { metadata: { who: 'second' } }), 'assistant'),
+    newSessions.insert(session(id, { orgId: agent.org_id + 1, metadata: { who: 'stranger' } }), 'assistant'),
+  ]);
+  assert.deepEqual(
+    made.map((one) => one?.metadata),
+    [{ who: 'first' }, undefined, undefined],
+  );
+  assert.equal(await newSessions.insert(session(id), 'assistant'), undefined);
+  assert.equal(await countOf(), before + 1);
+});
+
+test('one that cannot be stored fails alone', async () => {
+  const newSessions = new NewSessions(database);
+  const ids = [newId('ses_'), newId('ses_'), newId('ses_')];
+  const made = await Promise.allSettled(
+    ids.map((id, index) => newSessions.insert(session(id, { releaseVersion: index === 1 ? 2 ** 40 : 1 }), 'assistant')),
+  );
+  assert.deepEqual(
+    made.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+});
