@@ -41,7 +41,7 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
   const waiting = [running];
   for (const until = Date.now() + 40_000; refusals.length < 5 && Date.now() < until; ) {
     const said = say();
-    const answer = await Promise.race([said, sleep(2_000)]);
+    const answer = await Promise.race([said, sleep(2_000, undefined, { ref: false })]);
     if (answer === undefined) waiting.push(said);
     if (answer === undefined || answer.status === 200) continue;
     assert.equal(answer.status, 503, answer.text);
@@ -49,7 +49,7 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
     refusals.push(answer.body.detail);
   }
   assert.equal(refusals.length, 5, 'the disk was never full');
-  const told = await Promise.race([Promise.all(waiting), sleep(20_000)]);
+  const told = await Promise.race([Promise.all(waiting), sleep(20_000, undefined, { ref: false })]);
   assert.ok(told, 'a caller waits for as long as the disk is full');
   for (const { status, text } of told) assert.ok(status === 200 || status === 503, text);
   if (engine === 'pglite') {
