@@ -21,6 +21,7 @@ import { splitHosts } from './surfaces/shared/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
 import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
+import { Refusals } from './surfaces/shared/refusals.ts';
 import { refuseNulPath, refuseNulQuery, refuseUnknownPath, requireOneHost } from './surfaces/shared/storable-url.ts';
 import { refuseExpectation, refuseUnreadable, rememberAnswers } from './surfaces/shared/unreadable.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
@@ -65,6 +66,8 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
   server.decorate('streams', streams);
+  const refusals = new Refusals(context);
+  server.decorate('refusals', refusals);
   context.metrics.gauge('parley_streams_open', 'Event streams that clients follow', () => streams.size);
   context.metrics.counter('parley_streams_cut_total', 'Streams whose reader took nothing for too long', () => streams.cut);
   server.addHook('preClose', async () => {
@@ -75,6 +78,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
   observeRequests(server, context);
+  server.addHook('onRequest', refusals.hook);
   server.addHook('onRequest', splitHosts(config));
   server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);

@@ -86,16 +86,14 @@ export class WaitingRoom {
     return this.inside.size;
   }
 
-  /** A place at once, or when it is this organization's turn. Throws 503 when its line is too long. */
+  /** A place at once, or when it is this organization's turn. Throws what `refusalOf` says. */
   enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
     const now = performance.now();
-    if (orgId !== this.lastId) {
-      if (this.lastId !== undefined) this.sharedUntil = now + hereMs;
-      this.lastId = orgId;
-    }
+    this.noteHere(orgId, now);
     const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [] };
     if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
-    this.assertRoomToWait(organization, now);
+    const refusal = this.refuse(organization, now);
+    if (refusal !== undefined) throw refusal;
     return new Promise((proceed, refuse) => {
       organization.line.push({ since: now, isGone, proceed, refuse });
       this.organizations.set(orgId, organization);
@@ -103,6 +101,12 @@ export class WaitingRoom {
       this.waitingCount += 1;
       this.timer ??= setInterval(() => this.look(), lookEveryMs).unref();
     });
+  }
+
+  private noteHere(orgId: number, now: number): void {
+    if (orgId === this.lastId) return;
+    if (this.lastId !== undefined) this.sharedUntil = now + hereMs;
+    this.lastId = orgId;
   }
 
   private hasRoom(organization: Organization, now: number): boolean {
@@ -134,11 +138,21 @@ export class WaitingRoom {
     if (inside === 0 && line.length === 0) this.organizations.delete(id);
   }
 
-  private assertRoomToWait({ line }: Organization, now: number): void {
+  /** What one more request of this organization is told, and counts as, when its line is too long to join; undefined when it is not. */
+  refusalOf(orgId: number): ServiceError | undefined {
+    const organization = this.organizations.get(orgId);
+    if (organization === undefined || organization.line.length === 0) return undefined;
+    const now = performance.now();
+    this.noteHere(orgId, now);
+    return this.refuse(organization, now);
+  }
+
+  private refuse({ line }: Organization, now: number): ServiceError | undefined {
     const { patienceMs, maxLine, maxWaiting } = this.limits;
     const waitedMs = now - (line[0]?.since ?? now);
-    if (waitedMs <= patienceMs && line.length < maxLine && this.waitingCount < maxWaiting) return;
-    throw this.refusals[this.shed++ % this.refusals.length];
+    if (waitedMs <= patienceMs && line.length < maxLine && this.waitingCount < maxWaiting) return undefined;
+    this.shed += 1;
+    return this.refusals[this.shed % this.refusals.length];
   }
 
   /** One of each line in turn, while there is room for it. */

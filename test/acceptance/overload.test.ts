@@ -68,7 +68,8 @@ test("one organization's flood does not become another's", async (t) => {
 
 test('every wire says 503 in its own shape when a place cannot be had', async (t) => {
   const app = await startApp(t);
-  const tenant: Tenant = await createTenant(await app.listen());
+  const url = await app.listen();
+  const tenant: Tenant = await createTenant(url);
   const id = await tenant.session();
   // Nobody leaves, and nobody else is let in.
   const { waitingRoom } = app.context;
@@ -89,10 +90,18 @@ test('every wire says 503 in its own shape when a place cannot be had', async (t
     ['/api/agents', { slug: 'other' }, { detail }],
     ['/api/agents/helper/session_tokens', {}, minted],
   ];
-  for (const [path, body, expected] of calls) {
+  const ids = new Set<string | null>();
+  // The second of each is told what the first was, without another look.
+  for (const [path, body, expected] of [...calls, ...calls]) {
     const answer = await tenant.post(path, body);
     assert.deepEqual([answer.status, answer.body], [503, expected], path);
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-3]$/);
     assert.equal(answer.headers.get('x-should-retry'), 'true');
+    assert.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8');
+    ids.add(answer.headers.get('x-request-id'));
   }
+  assert.equal(ids.size, 2 * calls.length);
+  const stranger = await fetch(`${url}/v1/sessions`, { method: 'POST', headers: { authorization: 'Bearer svc_live_nobody' } });
+  assert.equal(stranger.status, 401);
+  await stranger.body?.cancel();
 });

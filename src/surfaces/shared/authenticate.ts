@@ -123,7 +123,13 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   request.principal = principal;
   if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
   context.rateLimit.take(principal.organization.id);
-  const place = context.waitingRoom.enter(principal.organization.id, () => request.raw.socket.destroyed);
+  const { id } = principal.organization;
+  const refusal = context.waitingRoom.refusalOf(id);
+  if (refusal !== undefined) {
+    request.server.refusals.remember(request, id, refusal);
+    throw refusal;
+  }
+  const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
   request.place = 'leave' in place ? place : await place;
   // One that was cut off meanwhile gets no answer with which it would leave.
   if (request.raw.socket.destroyed) request.place.leave();

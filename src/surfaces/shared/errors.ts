@@ -52,11 +52,20 @@ export function errorBody(error: unknown): { detail: WireError['detail'] } {
   return { detail: toWireError(serviceErrorOf(error)).detail };
 }
 
-/** Writes an error in the shape of the surface; surfaces with a shape of their own set `config.errorBody`. */
+/** Surfaces whose errors have a shape of their own set `config.errorBody`. */
+function shapeOf(request: FastifyRequest): (body: WireError) => unknown {
+  return request.routeOptions.config.errorBody ?? (({ detail }) => ({ detail }));
+}
+
+export function wireBody(request: FastifyRequest, error: WireError): string {
+  return JSON.stringify(shapeOf(request)(error));
+}
+
+/** Writes an error in the shape of the surface. */
 export function sendError(
   reply: FastifyReply,
   error: ServiceError,
-  shape: (body: WireError) => unknown = reply.request.routeOptions.config.errorBody ?? (({ detail }) => ({ detail })),
+  shape: (body: WireError) => unknown = shapeOf(reply.request),
 ): FastifyReply {
   const wire = toWireError(error);
   // RFC 9110: a 401 says how to sign in.

@@ -8,6 +8,7 @@ import type { Place } from '../../accounts/waiting-room.ts';
 import type { Session } from '../../session/sessions.ts';
 import type { WireError } from './errors.ts';
 import type { OpenStreams } from './open-streams.ts';
+import type { Refusals } from './refusals.ts';
 
 /** The server as routes see it: schemas give handlers their types. */
 export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
@@ -26,6 +27,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** The streams that clients of this server follow. */
     streams: OpenStreams;
+    /** What callers were told lately for whom there was no room. */
+    refusals: Refusals;
   }
   interface FastifyRequest {
     /** The body as it was sent; fingerprints are made of it. */

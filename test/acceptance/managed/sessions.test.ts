@@ -190,6 +190,7 @@ test('warming that fails ends with error and its message, and a turn can still b
   const id = await client.create({ prewarm: false });
   const { db } = app.context.database;
   await db.updateTable('sessions').set({ release_version: 99 }).where('id', '=', id).execute();
+  app.context.settings.forget(id);
   const frames = await collect(await client.stream(`/sessions/${id}/warm`));
   assert.equal(frames.at(-1)?.data.status, 'error');
   assert.equal(typeof frames.at(-1)?.data.message, 'string');
