@@ -13,6 +13,12 @@ const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
 if (process.argv[2] === 'flood') {
   const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
   process.send?.(await pour(target, capacity, seconds));
+} else if (process.argv[2] === 'crowd') {
+  const [crowd] = (await once(process, 'message')) as [Target[]];
+  const isOver = new AbortController();
+  process.once('message', () => isOver.abort());
+  process.send?.((await carry(crowd, isOver.signal)).length);
+  process.disconnect();
 } else if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const parley = await startParley(undefined);
   process.stdout.write(await measureOverload([{ name: 'Parley on PGlite', parley }]));
@@ -81,13 +87,15 @@ async function untilWell(target: Target, usualMs: number): Promise<number> {
 
 async function besideFlood(crowd: Target[], guest: Target[]): Promise<number[]> {
   const alone = await carry(guest, AbortSignal.timeout(seconds * 1000));
-  const flood = new AbortController();
-  const flooding = carry(crowd, flood.signal);
+  // From a process of its own, so that what delays the guest is the server.
+  const flood = fork(fileURLToPath(import.meta.url), ['crowd']);
+  flood.send(crowd);
   await sleep(1_000);
   const begun = performance.now();
   const beside = await carry(guest, AbortSignal.timeout(seconds * 1000));
-  flood.abort();
-  const served = (await flooding).length / ((performance.now() - begun) / 1000 + 1);
+  flood.send('stop');
+  const [count] = (await once(flood, 'message')) as [number];
+  const served = count / ((performance.now() - begun) / 1000 + 1);
   const both = (share: number) => {
     const [left, right] = [percentile(alone, share), percentile(beside, share)];
     return [left, right, round(right / left)];

@@ -7,6 +7,8 @@ export interface RoomLimits {
   placesBesideOthers: number;
   /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
   floodsFrom: number;
+  /** And pauses for this long after each. */
+  floodRestMs: number;
   /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
   placeLastsMs: number;
   /** When the first of a line has waited this long, the line is too long to join. */
@@ -19,6 +21,7 @@ export const defaultRoom: RoomLimits = {
   places: 128,
   placesBesideOthers: 4,
   floodsFrom: 8,
+  floodRestMs: 2,
   placeLastsMs: 2_000,
   patienceMs: 1_000,
   maxLine: 2_048,
@@ -46,6 +49,7 @@ interface Organization {
   id: number;
   inside: number;
   line: Waiting[];
+  restsUntil: number;
 }
 
 /**
@@ -90,7 +94,7 @@ export class WaitingRoom {
   enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
     const now = performance.now();
     this.noteHere(orgId, now);
-    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [] };
+    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [], restsUntil: 0 };
     if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
     const refusal = this.refuse(organization, now);
     if (refusal !== undefined) throw refusal;
@@ -112,7 +116,12 @@ export class WaitingRoom {
   private hasRoom(organization: Organization, now: number): boolean {
     if (this.inside.size >= this.limits.places) return false;
     if (now >= this.sharedUntil) return true;
-    return organization.inside < (organization.line.length > this.limits.floodsFrom ? 1 : this.limits.placesBesideOthers);
+    if (this.floods(organization)) return organization.inside === 0 && now >= organization.restsUntil;
+    return organization.inside < this.limits.placesBesideOthers;
+  }
+
+  private floods({ line }: Organization): boolean {
+    return line.length > this.limits.floodsFrom;
   }
 
   private seat(organization: Organization, now: number): Place {
@@ -128,10 +137,18 @@ export class WaitingRoom {
     if (!this.inside.delete(place)) return;
     place.organization.inside -= 1;
     this.forget(place.organization);
+    this.letRest(place.organization);
     if (this.waitingCount === 0 || this.isCalling) return;
     // After what the sockets have brought was read: those who are called one after another must not keep the door from being answered.
     this.isCalling = true;
     setImmediate(() => this.callNext());
+  }
+
+  private letRest(organization: Organization): void {
+    const now = performance.now();
+    if (now >= this.sharedUntil || !this.floods(organization)) return;
+    organization.restsUntil = now + this.limits.floodRestMs;
+    setTimeout(() => this.callNext(), this.limits.floodRestMs);
   }
 
   private forget({ id, inside, line }: Organization): void {

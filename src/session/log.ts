@@ -21,10 +21,10 @@ const readEvents = {
 /** More than this in one statement makes everyone wait for everyone. */
 const maxBatch = 256;
 /**
- * Where writes come together, they wait this long for more: a statement costs about as much as six of the operations in it.
- * One that comes alone never waits, nor does that of an organization for another's.
+ * Where writes come together, the next wait for more, half a millisecond for each that came last and at most so long: a statement
+ * costs about as much as six of the operations in it. One that comes alone never waits, nor does that of an organization for another's.
  */
-const gatherMs = 10;
+const maxGatherMs = 10;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
 const maxWaiting = 4_096;
 
@@ -145,7 +145,7 @@ export class SessionLog {
       const batch = this.waiting.splice(0, maxBatch);
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
-      const restMs = begun + gatherMs - performance.now();
+      const restMs = begun + Math.min(maxGatherMs, batch.length / 2) - performance.now();
       const mayWait = this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
       if (this.busyOrgs.size > 0 && mayWait && restMs > 1) await this.rest(restMs);
     }

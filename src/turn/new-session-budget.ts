@@ -25,5 +25,19 @@ export async function checkBudgetOfNew(
     agentInstanceId: request.agentInstanceId ?? null,
   });
   const paidByCustomer = release !== undefined && (await runsOnOwnKey(directory, orgId, release.config));
-  await checkBudget(db, { orgId, agentId, instanceKey: key }, paidByCustomer);
+  await checkTogether(db, { orgId, agentId, instanceKey: key }, paidByCustomer);
 }
+
+/** Who asks the same while it is being asked gets the same answer: it is a first look, and the one that counts is at admission. */
+function checkTogether(db: Db, of: Parameters<typeof checkBudget>[1], paidByCustomer: boolean): Promise<void> {
+  const checks = underWay.get(db) ?? new Map<string, Promise<void>>();
+  underWay.set(db, checks);
+  const name = `${of.orgId} ${of.agentId} ${paidByCustomer} ${of.instanceKey}`;
+  const known = checks.get(name);
+  if (known !== undefined) return known;
+  const check = checkBudget(db, of, paidByCustomer).finally(() => checks.delete(name));
+  checks.set(name, check);
+  return check;
+}
+
+const underWay = new WeakMap<Db, Map<string, Promise<void>>>();

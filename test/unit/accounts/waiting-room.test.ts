@@ -37,14 +37,16 @@ test('organizations take turns, however long one of their lines is', async () =>
   assert.deepEqual(order, ['1', '1', '2', '3', '1', '2', '1', '1']);
 });
 
-test('one that floods beside others is worked on one by one; one that does not takes its few places', async () => {
-  const room = new WaitingRoom({ ...defaultRoom, places: 32, placesBesideOthers: 4, floodsFrom: 8 });
+test('one that floods beside others is worked on one by one, with a pause after each; one that does not takes its few places', async () => {
+  const room = new WaitingRoom({ ...defaultRoom, places: 32, placesBesideOthers: 4, floodsFrom: 8, floodRestMs: 5 });
   const order: string[] = [];
   const guest = await visit(room, 2, order);
   const crowd = Array.from({ length: 40 }, () => visit(room, 1, order));
   assert.equal(room.working, 5, 'four of the crowd came before it had a line');
   for (const place of await Promise.all(crowd.slice(0, 4))) place.leave();
   await nextPass();
+  assert.equal(room.working, 1, 'the guest: the crowd pauses');
+  await crowd[4];
   assert.equal(room.working, 2, 'the guest, and one of the crowd');
   const more = await Promise.all([visit(room, 2, order), visit(room, 2, order), visit(room, 2, order)]);
   assert.equal(room.working, 5, 'the guest waits for nobody');
