@@ -7,8 +7,9 @@ export interface RoomLimits {
   placesBesideOthers: number;
   /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
   floodsFrom: number;
-  /** And pauses for this long after each. */
-  floodRestMs: number;
+  /** With one longer than this, no burst of an honest client, it also pauses after each. */
+  pausesFrom: number;
+  pauseMs: number;
   /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
   placeLastsMs: number;
   /** When the first of a line has waited this long, the line is too long to join. */
@@ -21,7 +22,8 @@ export const defaultRoom: RoomLimits = {
   places: 128,
   placesBesideOthers: 4,
   floodsFrom: 8,
-  floodRestMs: 2,
+  pausesFrom: 128,
+  pauseMs: 2,
   placeLastsMs: 2_000,
   patienceMs: 1_000,
   maxLine: 2_048,
@@ -49,7 +51,7 @@ interface Organization {
   id: number;
   inside: number;
   line: Waiting[];
-  restsUntil: number;
+  pausesUntil: number;
 }
 
 /**
@@ -94,7 +96,7 @@ export class WaitingRoom {
   enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
     const now = performance.now();
     this.noteHere(orgId, now);
-    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [], restsUntil: 0 };
+    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [], pausesUntil: 0 };
     if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
     const refusal = this.refuse(organization, now);
     if (refusal !== undefined) throw refusal;
@@ -116,12 +118,8 @@ export class WaitingRoom {
   private hasRoom(organization: Organization, now: number): boolean {
     if (this.inside.size >= this.limits.places) return false;
     if (now >= this.sharedUntil) return true;
-    if (this.floods(organization)) return organization.inside === 0 && now >= organization.restsUntil;
-    return organization.inside < this.limits.placesBesideOthers;
-  }
-
-  private floods({ line }: Organization): boolean {
-    return line.length > this.limits.floodsFrom;
+    const { inside, line, pausesUntil } = organization;
+    return line.length > this.limits.floodsFrom ? inside === 0 && now >= pausesUntil : inside < this.limits.placesBesideOthers;
   }
 
   private seat(organization: Organization, now: number): Place {
@@ -137,18 +135,19 @@ export class WaitingRoom {
     if (!this.inside.delete(place)) return;
     place.organization.inside -= 1;
     this.forget(place.organization);
-    this.letRest(place.organization);
+    this.pause(place.organization);
     if (this.waitingCount === 0 || this.isCalling) return;
     // After what the sockets have brought was read: those who are called one after another must not keep the door from being answered.
     this.isCalling = true;
     setImmediate(() => this.callNext());
   }
 
-  private letRest(organization: Organization): void {
+  private pause(organization: Organization): void {
+    const { pausesFrom, pauseMs } = this.limits;
     const now = performance.now();
-    if (now >= this.sharedUntil || !this.floods(organization)) return;
-    organization.restsUntil = now + this.limits.floodRestMs;
-    setTimeout(() => this.callNext(), this.limits.floodRestMs);
+    if (now >= this.sharedUntil || organization.line.length <= pausesFrom) return;
+    organization.pausesUntil = now + pauseMs;
+    setTimeout(() => this.callNext(), pauseMs);
   }
 
   private forget({ id, inside, line }: Organization): void {
