@@ -5,13 +5,15 @@ import { errorCode, errorMessage } from './errors.ts';
 import { welcome } from './welcome.ts';
 
 const patienceMs = 2_000;
+/** Connections that wait to be taken; beyond them the kernel drops what its clients think is open. node:net asks for 511. */
+const backlog = 4_096;
 
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
   const context = await createContext(config);
   const server = await createApp(context);
   try {
-    await server.listen({ host: config.HOST, port: config.PORT });
+    await server.listen({ host: config.HOST, port: config.PORT, backlog });
   } catch (error) {
     await context.close();
     throw unusableAddress(error, config);

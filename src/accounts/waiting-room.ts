@@ -1,3 +1,4 @@
+import { lookAtSockets } from '../arrivals.ts';
 import { ServiceError } from '../errors.ts';
 
 export interface RoomLimits {
@@ -137,9 +138,9 @@ export class WaitingRoom {
     this.forget(place.organization);
     this.pause(place.organization);
     if (this.waitingCount === 0 || this.isCalling) return;
-    // After what the sockets have brought was read: those who are called one after another must not keep the door from being answered.
+    // Those who are called one after another must not keep the door from being answered.
     this.isCalling = true;
-    setImmediate(() => this.callNext());
+    void lookAtSockets().then(() => this.callNext());
   }
 
   private pause(organization: Organization): void {

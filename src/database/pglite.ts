@@ -1,16 +1,12 @@
-import { subscribe } from 'node:diagnostics_channel';
 import { join } from 'node:path';
-import { setImmediate as nextPass } from 'node:timers/promises';
 import { PGlite, type PGliteOptions, types } from '@electric-sql/pglite';
 import { Kysely, PGliteDialect } from 'kysely';
+import { lookAtSockets } from '../arrivals.ts';
 import { prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { watchDiskSpace } from './disk-space.ts';
 import type { Schema } from './schema.ts';
-
-/** About as long as a statement takes, when each brings a connection. */
-const maxPasses = 32;
 
 const parsers = {
   [types.INT8]: (value: string) => Number(value),
@@ -37,20 +33,6 @@ class YieldingPGlite extends PGlite {
     }
   }
 }
-
-/** A server takes one new connection in each pass of the event loop: while they come, more wait, and who is not taken cannot be refused. */
-async function lookAtSockets(): Promise<void> {
-  for (let passes = 0; passes < maxPasses; passes += 1) {
-    const before = connections;
-    await nextPass();
-    if (connections === before) return;
-  }
-}
-
-let connections = 0;
-subscribe('net.server.socket', () => {
-  connections += 1;
-});
 
 /** The embedded engine: one connection, on this thread, in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
