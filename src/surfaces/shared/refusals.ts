@@ -29,7 +29,7 @@ export class Refusals {
     if (name !== undefined) this.recent.set(name, { orgId, body: wireBody(request, toWireError(error)) });
   }
 
-  /** The first that happens to a request. */
+  /** Comes before everything but the giving of an id. */
   readonly hook: onRequestHookHandler = (request, reply, done) => {
     const name = this.recent.size === 0 ? undefined : nameOf(request);
     const known = name === undefined ? undefined : this.recent.get(name);
