@@ -32,7 +32,8 @@ test('a stream whose key is revoked ends with an error, and its turn goes on', a
   await responses.until('response.output_text.delta');
   assert.equal((await tenant.delete(`/api/api_keys/${minted.body.api_key.id}`)).status, 204);
   assert.equal((await native.rest()).at(-1)?.data.data.code, 'credential_revoked');
-  const closing = (await responses.rest()).at(-1)?.data;
+  const [failed, closing] = (await responses.rest()).slice(-2).map(({ data }) => data);
+  assert.deepEqual([failed.type, failed.response.status, failed.response.error.code], ['response.failed', 'failed', 'credential_revoked']);
   assert.deepEqual([closing.type, closing.code], ['error', 'credential_revoked']);
   assert.equal((await doomed.get(`/v1/sessions/${session}`)).status, 401);
   await app.context.runner.idle();
@@ -94,7 +95,13 @@ test('a stream of a turn ends with the error of its wire, and never looks comple
   const responses = await tenant.stream(`${tenant.agentPath}/v1/responses`, { input: slow, stream: true });
   const [begun] = await responses.until('response.created');
   const seen = await responses.until('response.output_text.delta');
-  const closing = await cut(responses);
+  cutShort();
+  const [failed, closing] = (await responses.rest()).slice(-2);
+  assert.ok(failed !== undefined && closing !== undefined);
+  await app.context.runner.idle();
+  assert.deepEqual([failed.event, failed.data.response.id], ['response.failed', begun?.data.response.id]);
+  assert.deepEqual([failed.data.response.status, failed.data.response.error.code], ['failed', 'server_shutdown']);
+  assert.equal(failed.data.sequence_number, closing.data.sequence_number);
   assert.equal(closing.event, 'error');
   assert.equal(closing.data.error.code, 'server_shutdown');
   assert.ok(closing.data.sequence_number >= seen.at(-1)?.data.sequence_number);

@@ -36,11 +36,14 @@ export class ResponseProjector {
 
   /**
    * What is left to say when the server ends the stream: nothing, if the turn has. It takes no number of its own, since
-   * another event of the turn has the next one.
+   * another event of the turn has the next one; and what failed is this stream, so that the answer stays as it is.
    */
   close(reason: ClosingReason): string {
     if (this.ended) return '';
-    return frameText('error', this.sequence - 1, errorData(closingError(reason)));
+    const error = closingError(reason);
+    const response = { ...this.answer.body(), status: 'failed', error: { code: error.code, message: error.message } };
+    const last = this.sequence - 1;
+    return frameText('response.failed', last, { response }) + frameText('error', last, errorData(error));
   }
 
   project(update: SessionUpdate): string {
