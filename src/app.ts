@@ -23,7 +23,7 @@ import { observeRequests } from './surfaces/shared/observe.ts';
 import { OpenStreams } from './surfaces/shared/open-streams.ts';
 import { Refusals } from './surfaces/shared/refusals.ts';
 import { refuseNulPath, refuseNulQuery, refuseUnknownPath, requireOneHost } from './surfaces/shared/storable-url.ts';
-import { refuseExpectation, refuseUnreadable, rememberAnswers } from './surfaces/shared/unreadable.ts';
+import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberAnswers } from './surfaces/shared/unreadable.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
@@ -56,6 +56,7 @@ export async function createApp(context: Context): Promise<Server> {
     schemaController: lateCompilers,
   });
   server.server.on('checkExpectation', refuseExpectation);
+  server.server.on('connect', refuseTunnel);
   rememberAnswers(server.server);
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);

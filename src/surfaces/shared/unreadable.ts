@@ -24,6 +24,13 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
   else answer.once('close', () => refuse(error, socket));
 }
 
+/** A request for a tunnel never becomes one of ours either; node:http hands its connection over, and closes it unless somebody takes it. */
+export function refuseTunnel(_request: IncomingMessage, socket: Duplex): void {
+  // Nobody else listens any more; and with bytes unread, closing would take the answer back.
+  socket.on('error', () => socket.destroy()).resume();
+  refuseUnreadable(Object.assign(new Error('CONNECT'), { code: 'CONNECT' }), socket);
+}
+
 /** What a client expects beyond `100-continue`, nobody here can give. */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const body = JSON.stringify({ detail: 'Expect: only 100-continue is known here' });
@@ -48,6 +55,7 @@ function refuse({ code = '' }: { code?: string }, socket: Duplex): void {
 }
 
 const reasons: Record<string, [status: string, detail: string]> = {
+  CONNECT: ['400 Bad Request', 'CONNECT: this server is no proxy.'],
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The headers are larger than 16 KiB.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
 };
