@@ -164,12 +164,22 @@ export class WaitingRoom {
     return this.refuse(organization, now);
   }
 
-  private refuse({ line }: Organization, now: number): ServiceError | undefined {
-    const { patienceMs, maxLine, maxWaiting } = this.limits;
-    const waitedMs = now - (line[0]?.since ?? now);
-    if (waitedMs <= patienceMs && line.length < maxLine && this.waitingCount < maxWaiting) return undefined;
+  /** Whether `refusalOf` has one to give, for somebody who may be refused for another reason first. */
+  isClosedTo(orgId: number): boolean {
+    const organization = this.organizations.get(orgId);
+    return organization !== undefined && organization.line.length > 0 && this.isTooLong(organization, performance.now());
+  }
+
+  private refuse(organization: Organization, now: number): ServiceError | undefined {
+    if (!this.isTooLong(organization, now)) return undefined;
     this.shed += 1;
     return this.refusals[this.shed % this.refusals.length];
+  }
+
+  private isTooLong({ line }: Organization, now: number): boolean {
+    const { patienceMs, maxLine, maxWaiting } = this.limits;
+    const waitedMs = now - (line[0]?.since ?? now);
+    return waitedMs > patienceMs || line.length >= maxLine || this.waitingCount >= maxWaiting;
   }
 
   /** One of each line in turn, while there is room for it. */

@@ -17,10 +17,10 @@ const rememberedMs = 1_000;
  * place is told, without looking up who and where that is, for as long as there is no room for their organization: half the cost.
  */
 export class Refusals {
-  private readonly context: Context;
+  private readonly context: Pick<Context, 'rateLimit' | 'waitingRoom'>;
   private readonly recent = new LRUCache<string, Refusal>({ max: 1_000, ttl: rememberedMs });
 
-  constructor(context: Context) {
+  constructor(context: Pick<Context, 'rateLimit' | 'waitingRoom'>) {
     this.context = context;
   }
 
@@ -35,18 +35,19 @@ export class Refusals {
     const known = name === undefined ? undefined : this.recent.get(name);
     if (known === undefined) return done();
     const { rateLimit, waitingRoom } = this.context;
-    const error = waitingRoom.refusalOf(known.orgId);
-    if (error === undefined) return done();
+    if (!waitingRoom.isClosedTo(known.orgId)) return done();
     try {
       rateLimit.take(known.orgId);
     } catch (exceeded) {
       return done(exceeded instanceof Error ? exceeded : undefined);
     }
+    // Only now: what is told 429 was not shed.
+    const retryAfterSeconds = waitingRoom.refusalOf(known.orgId)?.retryAfterSeconds ?? 1;
     reply.hijack();
     reply.raw.writeHead(503, {
       'content-type': 'application/json; charset=utf-8',
       'content-length': Buffer.byteLength(known.body),
-      'retry-after': String(error.retryAfterSeconds),
+      'retry-after': String(retryAfterSeconds),
       'x-request-id': request.id,
       'x-should-retry': 'true',
     });
