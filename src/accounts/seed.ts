@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Clock } from '../clock.ts';
@@ -81,5 +81,16 @@ function keepGenerated(config: Config, keys: { api_key: string; operator_key: st
   };
   if (Object.keys(generated).length === 0) return;
   mkdirSync(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
-  writeFileSync(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`, { mode: 0o600 });
+  replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
+}
+
+/** Under its name there is the old file or the whole new one, for the owner alone, whenever the process or the machine stops. */
+function replaceFile(file: string, text: string): void {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  try {
+    writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
+    renameSync(draft, file);
+  } finally {
+    rmSync(draft, { force: true });
+  }
 }

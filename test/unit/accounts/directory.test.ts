@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -26,11 +26,13 @@ after(async () => {
 });
 
 test('the first start makes an org, an agent that answers and keys that are kept; the second changes nothing', async () => {
+  const file = join(directoryPath, 'credentials.json');
+  writeFileSync(file, '{"api_key": "of a start that was cut sh', { mode: 0o644 });
   const first = await seedInstallation(database, config, systemClock);
   assert.equal(first.created, true);
-  const file = join(directoryPath, 'credentials.json');
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: first.apiKey, operator_key: first.operatorKey });
-  assert.equal(statSync(file).mode & 0o777, 0o600);
+  assert.equal(statSync(file).mode & 0o777, 0o600, 'another file, not the old one written over');
+  assert.deepEqual(readdirSync(directoryPath), ['credentials.json'], 'and no draft of it is left');
   assert.deepEqual(await seedInstallation(database, config, systemClock), { created: false });
   const later = async (key = '') =>
     seedInstallation(database, loadConfig({ PARLEY_DATA_DIR: directoryPath, PARLEY_API_KEY: key }), systemClock);
