@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
 import { errorMessage } from '../errors.ts';
 
 /** What a person gave on the command line, checked before anything is sent: each throws a line that says what was expected. */
@@ -21,17 +22,25 @@ export function url(given: string): URL {
 }
 
 export async function jsonObject(file: string): Promise<object> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+  const json = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new Error(`${file} cannot be read: ${errorMessage(error)}`, { cause: error });
   });
-  const value = parse(file, text);
+  const value = parse(file, json);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${file} must hold a JSON object`);
   return value;
 }
 
-function parse(file: string, text: string): unknown {
+/** A secret comes on standard input: an argument would be in the list of processes and in the shell's history. */
+export async function secretFromInput(command: string): Promise<string> {
+  if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
+  const secret = (await text(process.stdin)).trim();
+  if (secret === '') throw new Error(`no key came on standard input; try: ${command} < file-with-the-key`);
+  return secret;
+}
+
+function parse(file: string, json: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(json);
   } catch (error) {
     throw new Error(`${file} is not JSON: ${errorMessage(error)}`, { cause: error });
   }

@@ -1,6 +1,7 @@
 // The command line as a person uses it: a process of its own, against a listening server.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,7 +50,7 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.match(shown.stdout, /user: \/say good day\n\nassistant: good day/);
 });
 
-test('serve runs the server until it is told to stop', async (t) => {
+test('serve runs the server until it is told to stop; then its secret key can be changed, the new one on standard input', async (t) => {
   const database = await createDatabase();
   const settings = { PATH: process.env.PATH, PORT: '0', PARLEY_LOG_LEVEL: 'warn', ...database.settings };
   const child = spawn(process.execPath, [main, 'serve'], { cwd: tmpdir(), env: settings, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -69,6 +70,15 @@ test('serve runs the server until it is told to stop', async (t) => {
   child.stdout.resume();
   child.kill('SIGTERM');
   assert.equal(await ended, 0);
+
+  const next = randomBytes(32).toString('base64');
+  const nothing = await run(database.settings, ['rotate-secret-key']);
+  assert.match(nothing.stderr, /^parley: no key came on standard input; try: parley rotate-secret-key < file-with-the-key\n$/);
+  const rotated = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
+  assert.deepEqual([rotated.code, /^Encrypted \d+ secrets anew/.test(rotated.stdout)], [0, true], rotated.stderr);
+  const app = await startApp(t, { database, settings: { PARLEY_SECRET_KEY: next } });
+  assert.equal((await app.request('GET', '/readyz')).status, 200);
+  await app.close();
 });
 
 test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
@@ -116,6 +126,7 @@ test('what was mistyped is said in a line, and nothing is changed by it', async 
     [['budget', 'set', '--total-tokens-cap', '1e3x'], /^parley: --total-tokens-cap: must be a whole number or none, not 1e3x\n$/],
     [['releases', 'create', 'assistant', join(folder, 'list.json')], /list\.json must hold a JSON object\n$/],
     [['audit', 'export', '--out', join(folder, 'no', 'where.csv')], /^parley: ENOENT/],
+    [['rotate-secret-key', '--to', 'a-secret'], /^parley: unknown option '--to'\n/],
     [['agents', 'create'], /^parley: missing required argument 'slug'\nAdd --help to see what it takes\.\n$/],
   ];
   const ran = await Promise.all(mistakes.map(([args]) => cli(args)));

@@ -1,7 +1,6 @@
-import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
-import { wholeNumberOrNone } from '../given.ts';
+import { secretFromInput, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
@@ -148,9 +147,7 @@ function credentials(group: Command): void {
     .command('set <name>')
     .description('store one, for a provider or an MCP server; it is read from standard input, to stay out of the shell history')
     .action(async (name: string, _options, command: Command) => {
-      if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
-      const key = (await text(process.stdin)).trim();
-      if (key === '') throw new Error(`no key came on standard input; try: parley credentials set ${name} < file-with-the-key`);
+      const key = await secretFromInput(`parley credentials set ${name}`);
       const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: key });
       print(command, answer, () => `Stored the credential for ${name}.`);
     });

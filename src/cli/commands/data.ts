@@ -5,6 +5,7 @@ import { loadConfig } from '../../config.ts';
 import { backup, restore } from '../../database/backup.ts';
 import { openDatabase } from '../../database/open.ts';
 import { parseSecretKey } from '../../setting-parsers.ts';
+import { secretFromInput } from '../given.ts';
 import { print } from '../print.ts';
 
 /** What works on the data itself, with the server's own settings rather than over HTTP. */
@@ -25,11 +26,10 @@ export function dataCommands(program: Command): void {
     });
   program
     .command('rotate-secret-key')
-    .description('encrypt what is stored with another key; stop every server first')
-    .requiredOption('--to <key>', '32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them')
-    .action(async (options: { to: string }, command: Command) => {
+    .description('encrypt what is stored with another key, which is read from standard input; stop every server first')
+    .action(async (_options, command: Command) => {
       const config = loadConfig();
-      const next = createSecretBox(parseSecretKey(options.to));
+      const next = createSecretBox(parseSecretKey(await secretFromInput('parley rotate-secret-key')));
       const { box } = await loadSecretKey(config);
       const database = await openDatabase(config);
       try {
