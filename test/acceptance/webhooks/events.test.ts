@@ -129,7 +129,7 @@ test('crossing a threshold and exhausting a budget are reported', async (t) => {
   assert.ok(receiver.received.every((one) => one.body.data.percent_used >= 100));
 });
 
-test('for a day after a rotation both secrets sign', async (t) => {
+test('for a day after a rotation both secrets sign, and a second rotation ends the older one', async (t) => {
   const org = await createOrganization(parley);
   const receiver = await startReceiver(t);
   const endpoint = await createEndpoint(parley, org, receiver);
@@ -140,4 +140,12 @@ test('for a day after a rotation both secrets sign', async (t) => {
   assert.match(signature, /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/);
   const stripe = new Stripe('sk_test_unused');
   for (const key of [secret, endpoint.secret]) stripe.webhooks.constructEvent(one?.text ?? '', signature, key);
+
+  const newest = (await parley.call('POST', `${endpoint.path}/rotate_secret`, { key: org.key })).body.secret;
+  await createKeyEvent(parley, org);
+  const [, two] = await receiver.until((received) => received.length === 2);
+  const later = String(two?.headers['svc-signature']);
+  assert.match(later, /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/);
+  for (const key of [newest, secret]) stripe.webhooks.constructEvent(two?.text ?? '', later, key);
+  assert.throws(() => stripe.webhooks.constructEvent(two?.text ?? '', later, endpoint.secret));
 });
