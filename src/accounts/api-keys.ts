@@ -45,7 +45,7 @@ export function assertGrantable(scopes: readonly string[], grantable: ReadonlySe
 export async function createApiKey(
   transaction: Db,
   actor: Actor,
-  input: { name: string; scopes: readonly string[]; secret?: string },
+  input: { name: string; scopes: readonly string[]; managesOwners: boolean; secret?: string },
 ): Promise<{ apiKey: ApiKey; secret: string }> {
   const scopes = [...new Set(input.scopes)];
   const secret = input.secret ?? newApiKeySecret();
@@ -57,6 +57,7 @@ export async function createApiKey(
       prefix: secret.slice(0, prefixLength),
       hash: hashOfSecret(secret),
       scopes: JSON.stringify(scopes),
+      manages_owners: input.managesOwners,
       created_at: actor.at,
     })
     .returningAll()
@@ -69,6 +70,11 @@ export async function createApiKey(
   });
   await emitWebhook(transaction, actor.orgId, 'api_key.created', { id: row.id, prefix: row.prefix, name: row.name });
   return { apiKey: apiKeyFrom(row), secret };
+}
+
+export async function keyManagesOwners(db: Db, orgId: number, id: number): Promise<boolean> {
+  const row = await db.selectFrom('api_keys').select('manages_owners').where('org_id', '=', orgId).where('id', '=', id).executeTakeFirst();
+  return row?.manages_owners ?? false;
 }
 
 /** Newest first. `before`: the id that the page before ended with. */

@@ -116,13 +116,20 @@ export class Directory {
       .selectFrom('api_keys')
       .innerJoin('organizations', 'organizations.id', 'api_keys.org_id')
       .select(organizationColumns)
-      .select(['api_keys.id as key_id', 'api_keys.prefix', 'api_keys.scopes'])
+      .select(['api_keys.id as key_id', 'api_keys.prefix', 'api_keys.scopes', 'api_keys.manages_owners'])
       .where('api_keys.hash', '=', hash)
       .where('api_keys.revoked_at', 'is', null)
       .executeTakeFirst();
     if (row === undefined) return undefined;
     const organization = organizationFrom(row);
-    const value: KeyPrincipal = { type: 'key', keyId: row.key_id, prefix: row.prefix, organization, scopes: new Set(row.scopes) };
+    const value: KeyPrincipal = {
+      type: 'key',
+      keyId: row.key_id,
+      prefix: row.prefix,
+      organization,
+      scopes: new Set(row.scopes),
+      managesOwners: row.manages_owners,
+    };
     return { orgId: organization.id, value };
   }
 

@@ -19,6 +19,8 @@ export interface KeyPrincipal {
   prefix: string;
   organization: Organization;
   scopes: ReadonlySet<string>;
+  /** Whether it may make and unmake owners: not when an admin made it. */
+  managesOwners: boolean;
 }
 
 /** A session token in an end user's browser; without `endUserId` it is anonymous. */

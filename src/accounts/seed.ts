@@ -70,7 +70,7 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
   // The offline model has nothing to resolve or to connect to.
   const release = await createRelease(transaction, actor, agent.id, config, { state: 'materialized', pinnedTools: [] });
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1, { retry: false });
-  await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, secret: apiKey });
+  await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, managesOwners: true, secret: apiKey });
   return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
 }
 

@@ -106,6 +106,7 @@ interface ApiKeysTable {
   prefix: string;
   hash: string;
   scopes: Json<string[]>;
+  manages_owners: Generated<boolean>;
   created_at: CreatedAt;
   last_used_at: Nullable<Date>;
   revoked_at: Nullable<Date>;

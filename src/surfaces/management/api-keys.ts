@@ -1,6 +1,7 @@
-import { type ApiKey, assertGrantable, createApiKey, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
+import { type ApiKey, assertGrantable, createApiKey, keyManagesOwners, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
 import { changeOnce, remove } from '../shared/change.ts';
@@ -8,6 +9,7 @@ import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
+import { managesOwners } from './roles.ts';
 
 const tags = ['API keys'];
 const config = { family: 'management' as const };
@@ -69,11 +71,15 @@ export function apiKeyRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       // Also of one who asks again for what another made: the answer holds the secret.
-      assertGrantable(request.body.scopes, scopesOf(principalOf(request)));
-      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { apiKey, secret } = await createApiKey(transaction, actor, request.body);
+      const principal = principalOf(request);
+      assertGrantable(request.body.scopes, scopesOf(principal));
+      const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { apiKey, secret } = await createApiKey(transaction, actor, { ...request.body, managesOwners: managesOwners(principal) });
         return { api_key: showApiKey(apiKey), secret };
       });
+      if (!managesOwners(principal) && (await keyManagesOwners(context.database.db, principal.organization.id, answer.api_key.id)))
+        throw new ServiceError('forbidden', 'An owner made this key');
+      return answer;
     },
   );
 

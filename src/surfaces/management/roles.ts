@@ -6,11 +6,23 @@ import { Type } from '../shared/type.ts';
 
 export const roleSchema = Type.Enum(['owner', 'admin', 'member']);
 
-/** A role is a set of scopes, so giving one is giving them; and only an owner makes or unmakes owners among people. */
+/** A role is a set of scopes, so giving one is giving them; and only an owner, or a key that no admin made, makes or unmakes owners. */
 export function assertMayGrant(principal: Principal, role: Role): void {
   const own = scopesOf(principal);
   const lacking = [...scopesOfRole(role)].find((scope) => !own.has(scope));
   if (lacking !== undefined) throw new ServiceError('forbidden', `The role ${role} includes a scope that the caller lacks: ${lacking}`);
-  if (role === 'owner' && principal.type === 'member' && principal.role !== 'owner')
-    throw new ServiceError('forbidden', 'Only an owner can give or take the role owner');
+  if (role === 'owner' && !managesOwners(principal))
+    throw new ServiceError('forbidden', 'Only an owner, or a key that no admin made, can give or take the role owner');
+}
+
+/** A key is given this by whoever makes it: otherwise an admin would do with one what an admin may not. */
+export function managesOwners(principal: Principal): boolean {
+  switch (principal.type) {
+    case 'key':
+      return principal.managesOwners;
+    case 'member':
+      return principal.role === 'owner';
+    case 'token':
+      return false;
+  }
 }

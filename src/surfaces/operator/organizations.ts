@@ -79,7 +79,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     const answer = await db.transaction().execute(async (transaction) => {
       const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
       return makeOnce(context, transaction, orgId, request, reply, async () => {
-        const key = { name: 'First key', scopes: allScopes };
+        const key = { name: 'First key', scopes: allScopes, managesOwners: true };
         const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
         return { organization: await showOrganization(transaction, orgId), api_key: secret };
       });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { allScopes } from '../../../src/accounts/scopes.ts';
 import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
@@ -165,6 +166,39 @@ test('a removed member is out at once, and the last owner cannot go', async () =
   assert.equal((await parley.call('DELETE', adminPath, { headers: owner })).status, 204);
   assert.equal((await parley.call('GET', '/dashboard/session', { headers: admin })).status, 401);
   assert.equal((await parley.call('GET', `/api/members/${idOf('club-admin@example.com')}`, { key: club.key })).status, 404);
+});
+
+test('an admin makes and unmakes no owner with a key either, however it was made; an owner does', async () => {
+  const guild = await createOrganization(parley, 'guild');
+  const owner = await browserOf(guild, 'guild-owner@example.com', 'owner');
+  const admin = await browserOf(guild, 'guild-admin@example.com', 'admin');
+  const members = (await parley.call('GET', '/api/members', { key: guild.key })).body.data;
+  const pathOf = (email: string) => `/api/members/${members.find((member: { email: string }) => member.email === email).id}`;
+  const body = { name: 'Everything', scopes: allScopes };
+  const made = async (caller: { headers?: Record<string, string>; key?: string }) => {
+    const answer = await parley.call('POST', '/api/api_keys', { ...caller, body });
+    assert.equal(answer.status, 201, answer.text);
+    return answer.body.secret;
+  };
+  const invite = (key: string, role: string) =>
+    parley.call('POST', '/api/invitations', { key, body: { email: `${role}-${key.slice(-6)}@example.com`, role } });
+
+  const ofAdmin = await made({ headers: admin });
+  for (const key of [ofAdmin, await made({ key: ofAdmin })]) {
+    const refused = await invite(key, 'owner');
+    assert.deepEqual([refused.status, /that no admin made/.test(refused.body.detail)], [403, true]);
+    assert.equal((await parley.call('PATCH', pathOf('guild-admin@example.com'), { key, body: { role: 'owner' } })).status, 403);
+    assert.equal((await parley.call('PATCH', pathOf('guild-owner@example.com'), { key, body: { role: 'member' } })).status, 403);
+    assert.equal((await parley.call('DELETE', pathOf('guild-owner@example.com'), { key })).status, 403);
+    assert.equal((await invite(key, 'admin')).status, 201, 'what an admin may do its key may');
+  }
+  const ofOwner = await made({ headers: owner });
+  for (const key of [ofOwner, await made({ key: ofOwner }), guild.key]) assert.equal((await invite(key, 'owner')).status, 201);
+
+  const once = { 'idempotency-key': 'a key of the owner' };
+  assert.equal((await parley.call('POST', '/api/api_keys', { headers: { ...owner, ...once }, body })).status, 201);
+  const repeated = await parley.call('POST', '/api/api_keys', { headers: { ...admin, ...once }, body });
+  assert.deepEqual([repeated.status, repeated.text.includes('svc_live_')], [403, false], 'nor asks again for one that an owner made');
 });
 
 test('someone in two orgs chooses with a header', async () => {
