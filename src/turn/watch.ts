@@ -12,6 +12,8 @@ export interface WatchableTurn {
   subscription: Subscription;
   /** Pauses up to here were answered: they are not where the watching ends. */
   restAfter?: number;
+  /** All that it added, when its session is gone and the log with it. */
+  kept?: StoredEvent[];
 }
 
 /** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, only stops the watching. */
@@ -19,6 +21,7 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
   const close = () => turn.subscription.close();
   signal?.addEventListener('abort', close, { once: true });
   try {
+    if (turn.kept !== undefined) return yield turn.kept;
     for await (const updates of follow(log, turn.subscription, turn.sessionId, turn.after, turn.replay)) {
       const own = updates.filter((update) => update.turnId === turn.turnId);
       const rest = own.findIndex((update) => isStored(update) && update.seq > (turn.restAfter ?? 0) && isRest(update.type));

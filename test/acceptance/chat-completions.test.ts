@@ -215,6 +215,23 @@ test('a client that leaves an unstored stream leaves nothing behind', async () =
   await until(async () => (await sessionCount(tenant)) === 0);
 });
 
+test('store: false under an Idempotency-Key runs once, also when the first client left; a repetition gets the whole answer', async () => {
+  const tenant = await createTenant(url);
+  const key = { 'idempotency-key': 'unstored' };
+  const body = { store: false, stream: true, messages: [user('/delay 20\n/words 8')] };
+  const left = await tenant.stream(pathOf(tenant), body, key);
+  const id = (await left.next())?.data.id;
+  await left.leave();
+  await until(async () => (await sessionCount(tenant)) === 0);
+  const again = await tenant.post(pathOf(tenant), body, key);
+  assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), again.text.includes(id)], [200, 'true', true]);
+  assert.match(again.text, /"finish_reason":"stop".*\n\n.*"usage".*\n\ndata: \[DONE\]\n\n$/);
+
+  const unary = () => tenant.post(pathOf(tenant), { ...body, stream: false }, { 'idempotency-key': 'unary' });
+  const [first, second] = [await unary(), await unary()];
+  assert.deepEqual([second.status, second.text], [200, first.text]);
+});
+
 test('nobody can be asked on this wire: a guarded tool is denied and the turn goes on', async () => {
   const tenant = await createTenant(url, { tools: ['bash'] });
   const answer = await tenant.post(pathOf(tenant), { messages: [user('/tool bash {"command":"echo hi"}')] });

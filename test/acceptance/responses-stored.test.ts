@@ -103,6 +103,41 @@ test('store: false drops the session after the turn, unary and streamed', async 
   assert.equal(await sessionCount(tenant), 0);
 });
 
+test('store: false under an Idempotency-Key runs once, and a repetition gets the same answer, streamed and failed ones too', async () => {
+  const tenant = await createTenant(url, { tools: ['bash'], permissions: { mode: 'autonomous' } });
+  const bodies = [
+    { input: '/say once', store: false, metadata: { colour: 'red' } },
+    { input: '/tool bash {"command":"echo private"}\n/say once', store: false },
+    { input: '/say several words of it', store: false, stream: true },
+    { input: '/fail unauthorized', store: false },
+    { input: '/fail unauthorized', store: false, stream: true },
+  ];
+  for (const [index, body] of bodies.entries()) {
+    const send = (input = body.input) => tenant.post(pathOf(tenant), { ...body, input }, { 'idempotency-key': `unstored ${index}` });
+    const first = await send();
+    assert.equal(await sessionCount(tenant), 0);
+    const again = await send();
+    assert.deepEqual([again.status, again.text], [first.status, first.text]);
+    assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+    assert.deepEqual(
+      [first, again].map(({ headers }) => headers.get('idempotent-replayed')),
+      [null, 'true'],
+    );
+    assert.equal((await send('/say something else')).status, 422);
+  }
+  const kept = await app.context.database.db.selectFrom('idempotency_keys').select('response').where('org_id', '=', tenant.orgId).execute();
+  assert.equal(kept.length, bodies.length);
+  assert.ok(
+    kept.every(({ response }) => response?.startsWith('v1.')),
+    'sealed',
+  );
+
+  const twice = () => tenant.post(pathOf(tenant), { input: '/delay 5\n/words 9', store: false }, { 'idempotency-key': 'at once' });
+  const [one, other] = await Promise.all([twice(), twice()]);
+  assert.deepEqual([one.status, one.text], [200, other.text]);
+  assert.equal(await sessionCount(tenant), 0);
+});
+
 test('a session that another surface made outlives its responses', async () => {
   const tenant = await createTenant(url);
   const session = await tenant.session();

@@ -84,8 +84,9 @@ async function begin(
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { live, message });
-  const session = turn.sessionId === opened.session.id ? opened.session : undefined;
-  return { turn, after: 0, session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
+  // Another that was sent at the same time runs it, and drops what is to be dropped.
+  if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
+  return { turn, after: 0, session: opened.session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
 }
 
 async function goOn(

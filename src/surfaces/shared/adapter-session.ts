@@ -1,13 +1,16 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
+import { isStored, type StoredEvent } from '../../session/events.ts';
 import { dropSession, type Session } from '../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../turn/new-session-budget.ts';
 import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import type { Admission } from '../../turn/turns.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
-import { forgetKey } from './idempotency.ts';
+import { forgetKey, idempotencyKey } from './idempotency.ts';
 import { actingUserOf, identityOf } from './identity.ts';
+import { keepTurn } from './kept-turn.ts';
 import { agentOf } from './path.ts';
 import { startTurn } from './start-turn.ts';
 
@@ -58,7 +61,10 @@ export async function startTurnIn(
   }
 }
 
-/** Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its answer. */
+/**
+ * Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its
+ * answer. Under an Idempotency-Key what the turn answered is kept before, so that a repetition need not run it again.
+ */
 export async function dropWhenEnded(
   context: Context,
   request: FastifyRequest,
@@ -66,15 +72,20 @@ export async function dropWhenEnded(
   turnId: string,
   after = 0,
 ): Promise<void> {
-  let ended = false;
+  const key = idempotencyKey(request);
+  const events: StoredEvent[] = [];
+  let last: string | undefined;
   const turn = { ...(await context.turns.watchTurn(turnId, false)), restAfter: after };
   for await (const updates of watchTurn(context.log, turn)) {
-    const last = updates.at(-1)?.type;
-    ended = last === 'turn-ended' || last === 'turn-failed';
+    last = updates.at(-1)?.type;
+    if (key !== undefined) events.push(...updates.filter(isStored));
   }
-  if (!ended) return;
-  await forgetKey(context, request);
+  if (last !== 'turn-ended' && last !== 'turn-failed') return;
+  if (after > 0) await forgetKey(context, request);
+  else if (key !== undefined) await keepTurn(context, session.orgId, key, session.id, events);
   await forget(context, session);
+  // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
+  context.feed.strand(session.id, new ServiceError('conflict', 'The session of this turn is gone: ask again.', { willPass: true }));
 }
 
 export async function forget(context: Context, session: TurnSession): Promise<void> {

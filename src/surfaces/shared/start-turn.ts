@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { keyReused } from '../../errors.ts';
+import { keyReused, ServiceError } from '../../errors.ts';
 import type { Admission } from '../../turn/turns.ts';
 import type { WatchableTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
 import { findKey, idempotencyKey, keyFingerprintOf, retryFingerprintOf, sayReplayed } from './idempotency.ts';
+import { openKeptTurn } from './kept-turn.ts';
 
 /** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
 export async function startTurn(
@@ -15,11 +16,19 @@ export async function startTurn(
   admission: Pick<Admission, 'message' | 'live' | 'waitsForApproval' | 'endUserId'>,
 ): Promise<WatchableTurn> {
   const key = idempotencyKey(request);
-  const turn = await context.turns.admit(principalOf(request).organization.id, sessionId, {
-    ...admission,
-    fingerprint: retryFingerprintOf(request),
-    idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
-  });
+  const turn = await context.turns
+    .admit(principalOf(request).organization.id, sessionId, {
+      ...admission,
+      fingerprint: retryFingerprintOf(request),
+      idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
+    })
+    .catch(async (error: unknown) => {
+      // The same request, sent twice at once, may have run meanwhile, and its session may be dropped.
+      const isGone = error instanceof ServiceError && error.kind === 'not-found';
+      const earlier = isGone && key !== undefined ? await findTurnOfKey(context, request, key, admission.live) : undefined;
+      if (earlier === undefined) throw error;
+      return { ...earlier, replayed: true };
+    });
   request.turn = { sessionId: turn.sessionId, turnId: turn.turnId };
   if (turn.replayed) sayReplayed(reply);
   return turn;
@@ -37,13 +46,20 @@ export async function findEarlierTurn(
 ): Promise<WatchableTurn | undefined> {
   const key = idempotencyKey(request);
   if (key !== undefined) {
-    const earlier = await findKey(context, request, key);
-    if (earlier === undefined) return undefined;
-    if (earlier.turn_id === null) throw keyReused();
-    sayReplayed(reply);
-    return context.turns.watchTurn(earlier.turn_id, live);
+    const earlier = await findTurnOfKey(context, request, key, live);
+    if (earlier !== undefined) sayReplayed(reply);
+    return earlier;
   }
   if (!(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
   return turnId === undefined ? undefined : context.turns.watchTurn(turnId, live);
+}
+
+async function findTurnOfKey(context: Context, request: FastifyRequest, key: string, live: boolean): Promise<WatchableTurn | undefined> {
+  const earlier = await findKey(context, request, key);
+  if (earlier === undefined) return undefined;
+  const { turn_id: turnId, response } = earlier;
+  if (turnId === null) throw keyReused();
+  if (response === null) return context.turns.watchTurn(turnId, live);
+  return openKeptTurn(context, principalOf(request).organization.id, key, turnId, response);
 }
