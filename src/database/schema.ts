@@ -28,6 +28,7 @@ export interface Schema {
     fingerprint: string;
     turn_id: Nullable<string>;
     response: Nullable<string>;
+    held_until: Nullable<Date>;
     created_at: CreatedAt;
   };
   installation: { key: string; value: Json<unknown>; updated_at: CreatedAt };

@@ -17,6 +17,8 @@ import type { SessionSetting, Settings } from './settings.ts';
 /** Lets a browser use the MCP servers of its session, under the same permissions as the agent. */
 export interface McpProxy {
   request(session: Session, method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<unknown>;
+  /** Whether the same request does no harm when a process that died may have sent it already. */
+  mayRepeat(session: Session, method: string, params: Record<string, unknown>): Promise<boolean>;
 }
 
 export interface McpProxyParts {
@@ -46,6 +48,13 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       } catch (error) {
         throw error instanceof ServiceError && error.kind === 'invalid' ? asBadRequest(error, known) : error;
       }
+    },
+    async mayRepeat(session, method, { server: named, name }) {
+      if (method !== 'tools/call') return true;
+      const release = await directory.release(session.orgId, session.agentId, session.releaseVersion);
+      if (release === undefined) throw notFound();
+      const server = chooseServer(release, named);
+      return release.pinnedTools.some((tool) => tool.server === server.name && tool.name === name && tool.repeatable);
     },
   };
 }

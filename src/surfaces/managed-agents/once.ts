@@ -26,11 +26,16 @@ export async function once(context: Context, request: FastifyRequest, reply: Fas
   await takeKey(context.database.db, id, key, keyFingerprintOf(request), context.clock.now());
 }
 
-/** Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. */
+/**
+ * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
+ * goes on its process holds the key; when that has died, a repetition does it again if it may be, as in a turn, and is
+ * otherwise told that nobody knows what came of it.
+ */
 export async function answerOnce(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
+  mayRepeat: () => Promise<boolean>,
   work: () => Promise<unknown>,
 ): Promise<unknown> {
   const key = idempotencyKey(request);
@@ -38,14 +43,18 @@ export async function answerOnce(
   const { db } = context.database;
   const { id: orgId } = principalOf(request).organization;
   const fingerprint = keyFingerprintOf(request);
-  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now());
+  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { held_until: holdUntil(context) });
   if (earlier !== undefined) {
     if (earlier.fingerprint !== fingerprint) throw keyReused();
-    if (earlier.response === null) throw unanswered();
-    sayReplayed(reply);
-    return JSON.parse(context.secrets.open(earlier.response, sealedFor(orgId, key)));
+    if (earlier.response !== null) {
+      sayReplayed(reply);
+      return JSON.parse(context.secrets.open(earlier.response, sealedFor(orgId, key)));
+    }
+    if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
+    if (!(await mayRepeat())) throw unknownOutcome();
+    if (!(await takeOver(context, orgId, key, earlier.held_until))) throw unanswered();
   }
-  const answer = await work().catch(async (error: unknown) => {
+  const answer = await holding(context, orgId, key, work).catch(async (error: unknown) => {
     await forgetKey(context, request);
     throw error;
   });
@@ -53,9 +62,47 @@ export async function answerOnce(
   return answer;
 }
 
+function holdUntil({ clock, config }: Context): Date {
+  return new Date(clock.now().getTime() + config.PARLEY_LEASE_MS);
+}
+
+/** Of two that find the key let go at the same moment, one gets it. */
+async function takeOver(context: Context, orgId: number, key: string, heldUntil: Date | null): Promise<boolean> {
+  const taken = await context.database.db
+    .updateTable('idempotency_keys')
+    .set({ held_until: holdUntil(context) })
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .where('held_until', 'is not distinct from', heldUntil)
+    .executeTakeFirst();
+  return taken.numUpdatedRows > 0n;
+}
+
+/** Renews the hold for as long as the work takes. */
+async function holding<Result>(context: Context, orgId: number, key: string, work: () => Promise<Result>): Promise<Result> {
+  const renew = () =>
+    context.database.db
+      .updateTable('idempotency_keys')
+      .set({ held_until: holdUntil(context) })
+      .where('org_id', '=', orgId)
+      .where('key', '=', key)
+      .execute()
+      .catch((error: unknown) => context.logger.warn({ err: error }, 'the hold of an idempotency key was not renewed'));
+  const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();
+  return work().finally(() => clearInterval(timer));
+}
+
 function unanswered(): ServiceError {
   return new ServiceError('conflict', 'The first request under this Idempotency-Key has no answer yet.', {
     code: 'idempotency_key_in_use',
     willPass: true,
   });
+}
+
+function unknownOutcome(): ServiceError {
+  return new ServiceError(
+    'conflict',
+    'The process stopped while the first request under this Idempotency-Key ran. Its outcome is unknown; it was not run again.',
+    { code: 'outcome_unknown' },
+  );
 }

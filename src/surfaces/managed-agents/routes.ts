@@ -224,7 +224,9 @@ function mcpRoute(server: Server, context: Context): void {
       const abort = new AbortController();
       reply.raw.once('close', () => abort.abort());
       request.place?.leave();
-      return answerOnce(context, request, reply, () => context.mcpProxy.request(session, method, params, abort.signal));
+      const { mcpProxy } = context;
+      const mayRepeat = () => mcpProxy.mayRepeat(session, method, params);
+      return answerOnce(context, request, reply, mayRepeat, () => mcpProxy.request(session, method, params, abort.signal));
     },
   );
 }

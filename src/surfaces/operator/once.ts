@@ -2,7 +2,16 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { keyReused } from '../../errors.ts';
-import { idempotencyKey, type KeptKey, keepAnswer, operatorFingerprintOf, sayReplayed, sealedFor, takeKey } from '../shared/idempotency.ts';
+import {
+  idempotencyKey,
+  type KeptKey,
+  keepAnswer,
+  operatorFingerprintOf,
+  readKey,
+  sayReplayed,
+  sealedFor,
+  takeKey,
+} from '../shared/idempotency.ts';
 
 /** What the operator makes for an org is made once under an Idempotency-Key: the answer is kept with it, encrypted, and given again. */
 export async function makeOnce<Body>(
@@ -27,12 +36,7 @@ export async function findAnswer(context: Context, slug: string, request: Fastif
   const key = operatorsKey(request);
   const organization = key === undefined ? undefined : await context.directory.organizationBySlug(slug);
   if (key === undefined || organization === undefined) return undefined;
-  const earlier = await context.database.db
-    .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response'])
-    .where('org_id', '=', organization.id)
-    .where('key', '=', key)
-    .executeTakeFirst();
+  const earlier = await readKey(context.database.db, organization.id, key);
   return earlier === undefined ? undefined : answerAgain(context, organization.id, key, earlier, request, reply);
 }
 

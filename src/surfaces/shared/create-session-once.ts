@@ -30,7 +30,7 @@ export async function createSessionOnce<Body>(
   const seal = (kept: Kept<Body>) => context.secrets.seal(JSON.stringify(kept), purpose);
   const fingerprint = keyFingerprintOf(request);
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
-  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), seal(chosen));
+  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { response: seal(chosen) });
   if (earlier !== undefined && (earlier.fingerprint !== fingerprint || earlier.response === null)) throw keyReused();
   const kept: Kept<Body> = earlier?.response == null ? chosen : JSON.parse(context.secrets.open(earlier.response, purpose));
   if (earlier !== undefined) sayReplayed(reply);

@@ -14,7 +14,11 @@ export interface KeptKey {
   turn_id: string | null;
   /** The sealed answer of any other request. */
   response: string | null;
+  /** Set where a request is worked on outside of the database: until when its process is known to. */
+  held_until: Date | null;
 }
+
+const keptColumns = ['fingerprint', 'turn_id', 'response', 'held_until'] as const;
 
 export function idempotencyKey(request: FastifyRequest): string | undefined {
   const key = request.headers['idempotency-key'];
@@ -27,7 +31,7 @@ export function idempotencyKey(request: FastifyRequest): string | undefined {
 export async function findKey(context: Context, request: FastifyRequest, key: string): Promise<KeptKey | undefined> {
   const kept = await context.database.db
     .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response'])
+    .select(keptColumns)
     .where('org_id', '=', principalOf(request).organization.id)
     .where('key', '=', key)
     .where('created_at', '>', new Date(Date.now() - keptMs))
@@ -43,7 +47,7 @@ export async function takeKey(
   key: string,
   fingerprint: string,
   at: Date,
-  response: string | null = null,
+  kept: { response?: string; held_until?: Date } = {},
 ): Promise<KeptKey | undefined> {
   await transaction
     .deleteFrom('idempotency_keys')
@@ -53,17 +57,17 @@ export async function takeKey(
     .execute();
   const taken = await transaction
     .insertInto('idempotency_keys')
-    .values({ org_id: orgId, key, fingerprint, response, created_at: at })
+    .values({ org_id: orgId, key, fingerprint, ...kept, created_at: at })
     .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
     .returning('key')
     .executeTakeFirst();
   if (taken !== undefined) return undefined;
-  return transaction
-    .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response'])
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
-    .executeTakeFirst();
+  return readKey(transaction, orgId, key);
+}
+
+/** What is kept under the key, whoever asks. */
+export async function readKey(db: Db, orgId: number, key: string): Promise<KeptKey | undefined> {
+  return db.selectFrom('idempotency_keys').select(keptColumns).where('org_id', '=', orgId).where('key', '=', key).executeTakeFirst();
 }
 
 /** Keeps the sealed answer of the request that took the key. */

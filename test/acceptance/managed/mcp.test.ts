@@ -3,11 +3,13 @@ import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
 import { startMcpServer } from '../../support/mcp-server.ts';
+import { until } from '../../support/until.ts';
 
 const secret = 'crm-secret-token-5521';
 const server = await startMcpServer(secret);
-const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
+const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1', PARLEY_LEASE_MS: '2000' } });
 after(async () => server.close());
+const url = await app.listen();
 
 await stored('PUT', '/api/model_credentials/crm_token', { api_key: secret }, 200);
 const crm = { name: 'crm', url: server.url, credential: 'crm_token' };
@@ -65,6 +67,55 @@ test('a call under an Idempotency-Key reaches the server once; a failed one may 
   const [one, two] = await Promise.all([call('find', 'mcp-3'), call('find', 'mcp-3')]);
   assert.equal(calls(), before + 1);
   assert.ok([one, two].every(({ status }) => status === 200 || status === 409) && [one, two].some(({ status }) => status === 200));
+});
+
+test('the key of a call whose process died is let go: what may be repeated is called again, and of the rest the outcome is unknown', async () => {
+  const free = new ManagedClient(app, app.apiKey, 'demo/free');
+  const id = await free.create();
+  const call = (name: string, signal?: AbortSignal) => {
+    const body = { method: 'tools/call', params: { name, arguments: { name: 'Ada', to: 'Bo' } } };
+    const headers = { authorization: `Bearer ${app.apiKey}`, 'content-type': 'application/json', 'x-svc-session': id };
+    const init = { method: 'POST', headers: { ...headers, 'idempotency-key': `died in ${name}` }, body: JSON.stringify(body) };
+    return fetch(`${url}/demo/free/v1/managed-agents/mcp`, { ...init, ...(signal === undefined ? {} : { signal }) });
+  };
+  const { db } = app.context.database;
+  /** As a process leaves it that died in the middle of the call. */
+  const die = (name: string) =>
+    db
+      .updateTable('idempotency_keys')
+      .set({ response: null, held_until: new Date(Date.now() - 1) })
+      .where('key', '=', `died in ${name}`)
+      .execute();
+  const calls = () => server.requests.filter((request) => request === 'POST tools/call').length;
+  const codeOf = async (answer: Response): Promise<string> => JSON.parse(await answer.text()).detail.error;
+
+  for (const [name, times] of [
+    ['find', 2],
+    ['rename', 2],
+    ['fail', 1],
+  ] as const) {
+    const before = calls();
+    assert.equal((await call(name)).status, 200);
+    await die(name);
+    const [again, later] = [await call(name), await call(name)];
+    assert.deepEqual([again.status, later.status, calls() - before], times === 2 ? [200, 200, 2] : [409, 409, 1], name);
+    assert.equal(later.headers.get('idempotent-replayed'), times === 2 ? 'true' : null);
+    if (times === 2) continue;
+    assert.equal(later.headers.get('x-should-retry'), 'false');
+    assert.equal(await codeOf(later), 'outcome_unknown');
+  }
+
+  const before = calls();
+  const leaves = new AbortController();
+  const hanging = call('hang', leaves.signal).catch(() => {});
+  await until(async () => calls() > before);
+  const held = () => db.selectFrom('idempotency_keys').select('held_until').where('key', '=', 'died in hang').executeTakeFirstOrThrow();
+  const first = (await held()).held_until ?? new Date(0);
+  await until(async () => ((await held()).held_until ?? first) > first);
+  const meanwhile = await call('hang');
+  assert.deepEqual([meanwhile.status, await codeOf(meanwhile)], [409, 'idempotency_key_in_use'], 'while it lives it holds on');
+  leaves.abort();
+  await hanging;
 });
 
 test('a guarded tool is 403 until the session has approved it', async () => {
