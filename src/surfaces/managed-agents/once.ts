@@ -28,8 +28,8 @@ export async function once(context: Context, request: FastifyRequest, reply: Fas
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
- * goes on its process holds the key; when that has died, a repetition does it again if it may be, as in a turn, and is
- * otherwise told that nobody knows what came of it.
+ * goes on its process holds the key; when that has died, or the client left, a repetition does it again if it may be, as in
+ * a turn, and is otherwise told that nobody knows what came of it.
  */
 export async function answerOnce(
   context: Context,
@@ -55,7 +55,8 @@ export async function answerOnce(
     if (!(await takeOver(context, orgId, key, earlier.held_until))) throw unanswered();
   }
   const answer = await holding(context, orgId, key, work).catch(async (error: unknown) => {
-    await forgetKey(context, request);
+    // For a client that left the work was cut off, and may have been done: the key stays, and is let go of in time.
+    if (!reply.raw.destroyed) await forgetKey(context, request);
     throw error;
   });
   await keepAnswer(db, orgId, key, context.secrets.seal(JSON.stringify(answer), sealedFor(orgId, key)));
@@ -102,7 +103,7 @@ function unanswered(): ServiceError {
 function unknownOutcome(): ServiceError {
   return new ServiceError(
     'conflict',
-    'The process stopped while the first request under this Idempotency-Key ran. Its outcome is unknown; it was not run again.',
+    'The first request under this Idempotency-Key broke off. Its outcome is unknown; it was not run again.',
     { code: 'outcome_unknown' },
   );
 }

@@ -116,6 +116,8 @@ test('the key of a call whose process died is let go: what may be repeated is ca
   assert.deepEqual([meanwhile.status, await codeOf(meanwhile)], [409, 'idempotency_key_in_use'], 'while it lives it holds on');
   leaves.abort();
   await hanging;
+  await until(async () => (await codeOf(await call('hang', AbortSignal.timeout(5_000)))) === 'outcome_unknown');
+  assert.equal(calls(), before + 1, 'nor is it called again for one who left and came back');
 });
 
 test('a guarded tool is 403 until the session has approved it', async () => {
