@@ -132,6 +132,7 @@ async function assemble(
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
   const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier, rateLimit });
   runner.onLive = peers.showLive;
+  runner.isWatchedElsewhere = peers.isWatched;
   runner.onStoring = peers.flushLive;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases = await holdLeases(database, runner, {

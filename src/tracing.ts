@@ -56,7 +56,7 @@ function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: 
         const context = parent === undefined ? api.context.active() : api.trace.setSpan(api.context.active(), parent);
         return follow(tracer.startSpan(`chat ${model.name}`, { attributes: modelAttributes(model) }, context), model.stream(call, signal));
       };
-      return { provider: model.provider, name: model.name, contextLimit: model.contextLimit, stream };
+      return { ...model, stream };
     },
     close,
   };

@@ -83,7 +83,7 @@ export class Gateway {
       const key = turnKeyOf(event.id);
       const turn = await turns.admit(orgId, sessionId, {
         message: { text: event.message, participantName: event.sender_id, participantType: event.sender_type },
-        live: false,
+        shows: 'nothing',
         waitsForApproval: true,
         idempotency: { key, fingerprint: key },
       });

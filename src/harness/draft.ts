@@ -92,12 +92,16 @@ export class Draft {
     return { step: this.step, events: this.events(false), calls: this.calls, usage, interrupted: false };
   }
 
-  /** What a call that did not finish has used so far, as no provider says it: nothing, unless it began to answer. */
-  received(call: ModelCall): Usage {
+  /**
+   * What a call that did not finish has used so far, as no provider says it: nothing, unless it began to answer, or was
+   * stopped on the way to an answer in one piece, of which only the question can be counted.
+   */
+  received(call: ModelCall, isStopped: boolean): Usage {
     let characters = this.text.text.length;
     for (const block of this.reasoning) characters += block.text.length;
     for (const { tool, input } of this.calls) characters += tool.length + valueLength(input);
-    return characters === 0 ? noUsage : { input: promptTokens(call), output: countTokens(characters), cachedInput: 0 };
+    if (characters === 0 && !(isStopped && call.whole === true)) return noUsage;
+    return { input: promptTokens(call), output: countTokens(characters), cachedInput: 0 };
   }
 
   interrupted(usage: Usage): Answer {

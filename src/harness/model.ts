@@ -7,8 +7,10 @@ export interface Model {
   readonly name: string;
   /** How many tokens one call may hold, input and output together. */
   readonly contextLimit: number;
+  /** Whether an answer can be asked for in one piece, which costs a fraction of its stream. */
+  answersWhole?(): boolean;
   /**
-   * Streams one answer. Throws `ModelError`, before or after the first part. Ends with one `finish`.
+   * Gives one answer, as it comes or whole. Throws `ModelError`, before or after the first part. Ends with one `finish`.
    * Aborting the signal ends the iteration with the signal's reason.
    */
   stream(call: ModelCall, signal: AbortSignal): AsyncIterable<ModelPart>;
@@ -21,6 +23,8 @@ export interface ModelCall {
   tools: readonly ModelTool[];
   /** Ask the provider for its extended thinking. */
   thinking: boolean;
+  /** Ask for the answer in one piece: nobody watches it come. Only of a model that `answersWhole`. */
+  whole?: boolean;
   settings: ModelConfig['settings'];
 }
 

@@ -36,6 +36,7 @@ export async function* streamAnswer(
     const draft = attempt === 1 ? shown : shown.again();
     try {
       if (delay > 0) await world.sleep(delay, signal);
+      call.whole = model.answersWhole?.() === true && !world.isWatched();
       for await (const part of model.stream(call, signal)) {
         switch (part.type) {
           case 'text-delta':
@@ -62,7 +63,7 @@ export async function* streamAnswer(
       }
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {
-      spent = addUsage(spent, draft.received(call));
+      spent = addUsage(spent, draft.received(call, signal.aborted));
       if (signal.aborted) {
         const why = signal.reason instanceof InterruptReason ? signal.reason.reason : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);

@@ -10,6 +10,8 @@ export interface TurnWorld {
   modelFor(agent: SubAgentConfig): Promise<Model>;
   toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
   workspace: Workspace;
+  /** Whether somebody may want to see the text come. */
+  isWatched(): boolean;
   newId(prefix: 'msg_' | 'req_' | 'call_'): string;
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }

@@ -56,14 +56,15 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) if (!runs(sessionId)) this.strand(sessionId, reason);
   }
 
+  /** Whether somebody here wants to see the text of this session as it comes. */
+  isLive(sessionId: string): boolean {
+    for (const subscription of this.subscriptions.get(sessionId) ?? []) if (subscription.live) return true;
+    return false;
+  }
+
   /** Sessions whose text somebody here wants to see as it comes. */
   *liveSessions(): Generator<string> {
-    for (const [sessionId, set] of this.subscriptions)
-      for (const subscription of set)
-        if (subscription.live) {
-          yield sessionId;
-          break;
-        }
+    for (const sessionId of this.subscriptions.keys()) if (this.isLive(sessionId)) yield sessionId;
   }
 
   /** Ends every watching: the process stops, and what is still to come is written elsewhere. */

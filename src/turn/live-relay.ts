@@ -31,13 +31,17 @@ export class LiveRelay {
     return isNew;
   }
 
+  isWatched(sessionId: string): boolean {
+    return this.watched.has(sessionId);
+  }
+
   forgetWatchers(): void {
     const now = Date.now();
     for (const [sessionId, until] of this.watched) if (until < now) this.watched.delete(sessionId);
   }
 
   show(sessionId: string, fragment: LiveFragment): void {
-    if (!this.watched.has(sessionId)) return;
+    if (!this.isWatched(sessionId)) return;
     const waiting = this.gathered.get(sessionId);
     if (waiting !== undefined) waiting.fragments.push(fragment);
     else this.gathered.set(sessionId, { fragments: [fragment], timer: setTimeout(() => void this.flush(sessionId), gatherMs) });

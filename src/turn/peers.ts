@@ -13,6 +13,8 @@ const aliveLastsMs = 3_500;
 export interface Peers {
   /** Text that a turn of this process shows, for watchers elsewhere. */
   showLive(sessionId: string, fragment: LiveFragment): void;
+  /** Whether somebody elsewhere watches a session's text come. */
+  isWatched(sessionId: string): boolean;
   /** Sends what was gathered of a session's text now, so that it comes before what is about to be stored. */
   flushLive(sessionId: string): Promise<void> | undefined;
   /** What a batch of this process wrote, where the database does not announce it. */
@@ -117,6 +119,7 @@ export async function joinPeers(
 
   return {
     showLive: (sessionId, fragment) => relay.show(sessionId, fragment),
+    isWatched: (sessionId) => relay.isWatched(sessionId),
     flushLive: (sessionId) => relay.flush(sessionId),
     announce(sessionIds) {
       for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);

@@ -46,6 +46,8 @@ interface Run {
   events: StoredEvent[];
   recovered: boolean;
   controller: AbortController;
+  /** Who asked waits for the whole answer: its text need not come piece by piece unless somebody else watches. */
+  whole: boolean;
 }
 
 /**
@@ -56,6 +58,7 @@ export class Runner {
   readonly running = new Map<string, RunningTurn>();
   /** Told of text as it comes, for watchers in other processes. */
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
+  isWatchedElsewhere: (sessionId: string) => boolean = () => false;
   /** Called before something is stored: what was shown must come first there too. */
   onStoring: (sessionId: string) => Promise<void> | undefined = () => undefined;
   /** The running turn of each session. */
@@ -70,10 +73,10 @@ export class Runner {
   }
 
   /** Takes up a turn whose newest events are these, and goes on with what waits behind it. */
-  begin(turn: TurnIds, events: StoredEvent[], recovered: boolean): void {
+  begin(turn: TurnIds, events: StoredEvent[], recovered: boolean, whole = false): void {
     this.parts.feed.publish(turn.session, events);
     const controller = new AbortController();
-    const done = this.runAll({ turn, events, recovered, controller }).catch((error: unknown) => {
+    const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
       if (error instanceof InterruptReason && error.reason === 'released') return;
       this.states.drop(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
@@ -87,8 +90,8 @@ export class Runner {
     if (!this.states.has(sessionId)) await this.stateOf(sessionId, []);
   }
 
-  beginStarted(started: StartedTurn, at: Date): void {
-    this.begin(started, startedEvents(started, at), false);
+  beginStarted(started: StartedTurn, at: Date, whole: boolean): void {
+    this.begin(started, startedEvents(started, at), false, whole);
   }
 
   /** The turn of this session that runs here. */
@@ -140,12 +143,13 @@ export class Runner {
   }
 
   /** What waited behind the turn is held before the turn is let go: in between, the session would look as if nothing ran. */
-  private async runAndTakeNext({ turn, events, recovered, controller }: Run): Promise<Run | undefined> {
+  private async runAndTakeNext(run: Run): Promise<Run | undefined> {
+    const { turn } = run;
     try {
-      const ended = await this.runOne(turn, events, recovered, controller);
+      const ended = await this.runOne(run);
       if (ended?.next === undefined) return undefined;
       const started = startedEvents(ended.next, ended.at);
-      const next: Run = { turn: ended.next, events: started, recovered: false, controller: new AbortController() };
+      const next: Run = { turn: ended.next, events: started, recovered: false, controller: new AbortController(), whole: false };
       this.hold(next.turn, next.controller, this.running.get(turn.turn)?.done ?? Promise.resolve());
       this.parts.feed.publish(next.turn.session, started);
       return next;
@@ -156,19 +160,16 @@ export class Runner {
   }
 
   /** Runs one turn to its end or pause. Undefined when nothing follows: it paused, or it is no longer ours. */
-  private async runOne(
-    turn: TurnIds,
-    events: StoredEvent[],
-    recovered: boolean,
-    controller: AbortController,
-  ): Promise<{ next: StartedTurn | undefined; at: Date } | undefined> {
+  private async runOne(run: Run): Promise<{ next: StartedTurn | undefined; at: Date } | undefined> {
+    const { turn, controller } = run;
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
-    const state = await this.stateOf(turn.session, events);
+    const state = await this.stateOf(turn.session, run.events);
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
-    const steps = runTurn(state, setting.world, controller.signal, recovered);
+    const world = run.whole ? { ...setting.world, isWatched: () => this.isWatched(turn.session) } : setting.world;
+    const steps = runTurn(state, world, controller.signal, run.recovered);
     try {
       for (;;) {
         const step = await nextStep(steps, state, controller.signal, this.parts.logger, turn);
@@ -200,6 +201,10 @@ export class Runner {
       this.parts.onTurnLeft(turn.turn, state);
       await steps.return();
     }
+  }
+
+  private isWatched(sessionId: string): boolean {
+    return this.parts.feed.isLive(sessionId) || this.isWatchedElsewhere(sessionId);
   }
 
   /** Publishes what was written and folds it in; what another process wrote in between is read first. */

@@ -116,6 +116,7 @@ export class Settings {
           return known;
         },
         workspace: parts.workspaceFor(session),
+        isWatched: () => true,
         newId,
         sleep,
       },

@@ -24,8 +24,8 @@ export interface TurnLimits {
 export interface Admission {
   message: Omit<MessageReceived, 'messageId'>;
   endUserId?: string | undefined;
-  /** Show text as it comes. */
-  live: boolean;
+  /** What the caller shows: the text as it comes, the whole of it once it is there, or nothing, and others follow. */
+  shows: 'live' | 'whole' | 'nothing';
   /** Queue behind a pending approval instead of being refused. */
   waitsForApproval?: boolean;
   fingerprint?: string | undefined;
@@ -69,7 +69,8 @@ export class Turns {
     const release = await this.releaseOf(setting);
     assertSubAgent(release, admission.message.agent);
     this.assertRoom();
-    const subscription = this.feed.subscribe(sessionId, admission.live);
+    const isLive = admission.shows === 'live';
+    const subscription = this.feed.subscribe(sessionId, isLive);
     try {
       const turnId = newId('turn_');
       const { result, at, late } = await this.log.apply({
@@ -87,13 +88,13 @@ export class Turns {
       });
       if (result.status === 'started' && result.started !== undefined) {
         const mayBegin = await this.runner.mayAct(turnId, late);
-        if (mayBegin) this.runner.beginStarted(result.started, at);
+        if (mayBegin) this.runner.beginStarted(result.started, at, admission.shows === 'whole');
         return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
       if (result.status === 'queued') return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
       if (result.status === 'replayed' && result.turn !== undefined) {
         subscription.close();
-        return { ...(await this.watchTurn(result.turn, admission.live)), replayed: true };
+        return { ...(await this.watchTurn(result.turn, isLive)), replayed: true };
       }
       throw admissionError(result);
     } catch (error) {

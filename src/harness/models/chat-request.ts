@@ -6,9 +6,10 @@ import { userText } from './user-text.ts';
 /** Under this name the metadata of a part says what this wire needs back. */
 export const metadataKey = 'openai-compatible';
 
-/** The body of a streamed `/chat/completions` call. `provider_options` are added to it as they stand. */
+/** The body of a `/chat/completions` call. `provider_options` are added to it as they stand, and have the last word on `stream` too. */
 export function chatBody(name: string, call: ModelCall): string {
   const settings = readSettings(metadataKey, call.settings);
+  const stream = settings.providerOptions.stream ?? call.whole !== true;
   return JSON.stringify({
     model: name,
     messages: chatMessages(call),
@@ -17,8 +18,9 @@ export function chatBody(name: string, call: ModelCall): string {
     top_p: settings.topP,
     max_tokens: settings.maxOutputTokens,
     stop: settings.stop,
-    stream: true,
-    stream_options: { include_usage: true },
+    stream,
+    // Servers refuse it beside anything else.
+    stream_options: stream === true ? { include_usage: true } : undefined,
     ...settings.providerOptions,
   });
 }

@@ -9,6 +9,8 @@ import { brokenOf, type Caller, failureOf, readFailure } from './model-failure.t
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
+/** Silence that something between us and the server may have cut: shorter than what proxies usually allow. */
+const longSilenceMs = 20_000;
 
 interface ChatSettings {
   baseUrl: string;
@@ -20,20 +22,24 @@ interface ChatSettings {
 export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSettings): Model {
   const caller: Caller = { provider: metadataKey, apiKey };
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
-  const headers: Record<string, string> = { 'content-type': 'application/json', accept: 'text/event-stream' };
+  const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
+  /** An answer in one piece is silent until it is there. Once that has failed, every later one is streamed. */
+  let toleratesSilence = true;
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
     const body = chatBody(name, call);
+    const accept = call.whole === true ? 'application/json' : 'text/event-stream';
+    const askedAt = performance.now();
     let isComplete = false;
     let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
     try {
-      const response = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'manual' });
+      const response = await fetch(url, { method: 'POST', headers: { ...headers, accept }, body, signal, redirect: 'manual' });
       reader = response.body?.getReader();
       if (!response.ok) throw failureOf(caller, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
       const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
-      // A server that does not stream answers with the whole message.
+      // Not only where it was asked for: some servers do not stream.
       if (response.headers.get('content-type')?.startsWith('application/json') === true) {
         const { parts, failure } = answer.takeAll([await readText(reader, maxBodyBytes)]);
         yield* parts;
@@ -54,13 +60,15 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
       for (const part of last) yield part;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      throw error instanceof ModelError ? error : brokenOf(caller, error);
+      const failure = error instanceof ModelError ? error : brokenOf(caller, error);
+      if (call.whole === true && failure.retryable && performance.now() - askedAt > longSilenceMs) toleratesSilence = false;
+      throw failure;
     } finally {
       letGo(reader, isComplete);
     }
   }
 
-  return { provider: metadataKey, name, contextLimit: contextLimitOf(name), stream };
+  return { provider: metadataKey, name, contextLimit: contextLimitOf(name), answersWhole: () => toleratesSilence, stream };
 }
 
 async function readText(reader: ReadableStreamDefaultReader<Uint8Array> | undefined, maxBytes: number): Promise<string> {

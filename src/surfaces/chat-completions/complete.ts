@@ -45,7 +45,7 @@ export async function complete(
   const opened = await open();
   const { text, context: earlierMessages } = said;
   const message = { text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }) };
-  const turn = await startTurnIn(context, request, reply, opened, { live, message });
+  const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   const isOwn = turn.sessionId === opened.session.id;
   const drop = opened.session.stored || !isOwn ? undefined : () => dropWhenEnded(context, request, opened.session, turn.turnId);
   return answer(context, reply, turn, model, live, drop);

@@ -41,7 +41,7 @@ async function postMessage(
     (await findEarlierTurn(context, request, reply, false)) ??
     (await startTurn(context, request, reply, session.id, {
       message: { text },
-      live: false,
+      shows: 'nothing',
       waitsForApproval: true,
       endUserId: principal.type === 'token' ? principal.endUserId : undefined,
     }));

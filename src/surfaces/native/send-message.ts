@@ -23,7 +23,7 @@ export async function sendMessage(
   const turn =
     (await findEarlierTurn(context, request, reply, stream)) ??
     (await startTurn(context, request, reply, sessionId, {
-      live: stream,
+      shows: stream ? 'live' : 'whole',
       message: {
         text,
         ...(agent === undefined ? {} : { agent }),

@@ -83,7 +83,7 @@ async function begin(
     ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }),
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
-  const turn = await startTurnIn(context, request, reply, opened, { live, message });
+  const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   // Another that was sent at the same time runs it, and drops what is to be dropped.
   if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
   return { turn, after: 0, session: opened.session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };

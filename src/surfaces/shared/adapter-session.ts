@@ -44,7 +44,7 @@ export async function startTurnIn(
   request: FastifyRequest,
   reply: FastifyReply,
   opened: AdapterSession,
-  admission: Pick<Admission, 'message' | 'live'>,
+  admission: Pick<Admission, 'message' | 'shows'>,
 ): Promise<WatchableTurn> {
   const { session, fresh, endUserId } = opened;
   try {

@@ -13,7 +13,7 @@ export async function startTurn(
   request: FastifyRequest,
   reply: FastifyReply,
   sessionId: string,
-  admission: Pick<Admission, 'message' | 'live' | 'waitsForApproval' | 'endUserId'>,
+  admission: Pick<Admission, 'message' | 'shows' | 'waitsForApproval' | 'endUserId'>,
 ): Promise<WatchableTurn> {
   const key = idempotencyKey(request);
   const turn = await context.turns

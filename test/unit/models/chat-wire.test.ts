@@ -223,6 +223,62 @@ describe('a chat-completions server may', () => {
   });
 });
 
+describe('an answer in one piece', () => {
+  const message = { role: 'assistant', content: 'Hi', reasoning_content: 'Hm.', tool_calls: [{ id: 'a', function: { name: 'bash' } }] };
+  const whole = JSON.stringify({ choices: [{ message, finish_reason: 'tool_calls' }], usage: { prompt_tokens: 3, completion_tokens: 1 } });
+
+  function recordedModel(fetch: typeof globalThis.fetch) {
+    const requests: { body: Record<string, unknown>; accept: string | null }[] = [];
+    const model = createChatModel('llama', {
+      baseUrl: 'http://x',
+      apiKey: undefined,
+      fetch: (url, init) => {
+        requests.push({ body: JSON.parse(String(init?.body)), accept: new Headers(init?.headers).get('accept') });
+        return fetch(url, init);
+      },
+    });
+    return { model, requests };
+  }
+  const answering = async () => new Response(whole, { headers: { 'content-type': 'application/json' } });
+
+  test('is asked for where nobody watches, and says what a stream would', async () => {
+    const { model, requests } = recordedModel(answering);
+    const parts = await collect(model.stream({ ...callOf(), whole: true }, neverAborted));
+    assert.deepEqual(
+      parts.map((part) => part.type),
+      ['reasoning-delta', 'reasoning-end', 'text-delta', 'tool-call', 'finish'],
+    );
+    assert.deepEqual(finishOf(parts)?.usage, { input: 3, output: 1, cachedInput: 0 });
+    assert.deepEqual(
+      requests.map(({ body, accept }) => [body.stream, body.stream_options, accept]),
+      [[false, undefined, 'application/json']],
+    );
+  });
+
+  test('is not asked for where somebody watches, or the release has it streamed', async () => {
+    const { model, requests } = recordedModel(answering);
+    await collect(model.stream(callOf(), neverAborted));
+    await collect(model.stream({ ...callOf(), whole: true, settings: { provider_options: { stream: true } } }, neverAborted));
+    for (const { body } of requests) assert.deepEqual([body.stream, body.stream_options], [true, { include_usage: true }]);
+  });
+
+  test('is asked for again after a failure, but not once it broke off after a long silence', async (t) => {
+    const { model } = recordedModel(async () => {
+      throw new Error('other side closed');
+    });
+    const fail = () => assert.rejects(collect(model.stream({ ...callOf(), whole: true }, neverAborted)), { code: 'broken_stream' });
+    await fail();
+    assert.equal(model.answersWhole?.(), true);
+    let now = 0;
+    t.mock.method(performance, 'now', () => {
+      now += 25_000;
+      return now;
+    });
+    await fail();
+    assert.equal(model.answersWhole?.(), false);
+  });
+});
+
 test('an event without an end is cut off before it fills the memory', async () => {
   const piece = Buffer.alloc(1024 * 1024, 'x');
   let sent = 0;
