@@ -133,6 +133,8 @@ async function followUntil(client: ReturnType<typeof clientOf>, last: number, ch
       // Dropped; the next round resumes.
     }
     abort.abort();
+    // Sent away for now: a thousand that come back at once would keep the writers out.
+    if (taken === 0) await sleep(50);
   }
   return seen;
 }
