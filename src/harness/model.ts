@@ -7,8 +7,8 @@ export interface Model {
   readonly name: string;
   /** How many tokens one call may hold, input and output together. */
   readonly contextLimit: number;
-  /** Whether an answer can be asked for in one piece, which costs a fraction of its stream. */
-  answersWhole?(): boolean;
+  /** Whether this answer can be asked for in one piece, which costs a fraction of its stream. */
+  answersWhole?(call: ModelCall): boolean;
   /**
    * Gives one answer, as it comes or whole. Throws `ModelError`, before or after the first part. Ends with one `finish`.
    * Aborting the signal ends the iteration with the signal's reason.

@@ -1,7 +1,6 @@
 import type { SubAgentConfig } from '../release-config.ts';
-import type { NewEvent } from '../session/events.ts';
 import type { SessionState, TurnState } from '../session/state.ts';
-import { addUsage, noUsage } from '../session/usage.ts';
+import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { buildPrompt } from './prompt.ts';
@@ -35,8 +34,9 @@ export async function* streamAnswer(
   for (let attempt = 1; ; attempt += 1) {
     const draft = attempt === 1 ? shown : shown.again();
     try {
+      // What went wrong may have been the silence before an answer in one piece.
+      call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
       if (delay > 0) await world.sleep(delay, signal);
-      call.whole = model.answersWhole?.() === true && !world.isWatched();
       for await (const part of model.stream(call, signal)) {
         switch (part.type) {
           case 'text-delta':
@@ -67,20 +67,26 @@ export async function* streamAnswer(
       if (signal.aborted) {
         const why = signal.reason instanceof InterruptReason ? signal.reason.reason : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);
-        if (why === 'timeout') yield* keep(draft.failed(spent));
+        if (why === 'timeout') yield* keep(draft, turn, spent);
         throw signal.reason;
       }
-      if (!(error instanceof ModelError) || !error.retryable || attempt === maxAttempts) {
-        if (error instanceof ModelError) yield* keep(draft.failed(spent));
+      if (!(error instanceof ModelError)) throw error;
+      // Some servers only stream, some only some requests.
+      const onlyStreams = call.whole && error.code === 'invalid_model_request';
+      if (!(error.retryable || onlyStreams) || attempt === maxAttempts) {
+        yield* keep(draft, turn, spent);
         throw error;
       }
-      delay = retryDelay(attempt, error.retryAfterSeconds);
+      delay = onlyStreams ? 0 : retryDelay(attempt, error.retryAfterSeconds);
     }
   }
 }
 
-function* keep(events: NewEvent[]): Generator<TurnYield, void, void> {
+/** What an answer that will not be finished has said is stored with what it cost; where it said nothing, the turn's end says that. */
+function* keep(draft: Draft, turn: TurnState, spent: Usage): Generator<TurnYield, void, void> {
+  const events = draft.failed(spent);
   if (events.length > 0) yield { type: 'commit', events };
+  else turn.usage = addUsage(turn.usage, spent);
 }
 
 function retryDelay(attempt: number, retryAfterSeconds: number | undefined): number {

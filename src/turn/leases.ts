@@ -105,7 +105,7 @@ async function claim(database: Database, runner: Runner, holder: string, leaseMs
   await sql`select 1 from sessions where id in ${sessions} order by id for update`.execute(database.db);
   for (const row of rows) {
     if (runner.running.has(row.id)) continue;
-    runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], true);
+    runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], { recovered: true });
     if (row.interrupted) runner.interrupt(row.id);
   }
 }

@@ -46,11 +46,11 @@ export async function joinPeers(
   const others = new Map<string, number>();
 
   feed.onWatched = (sessionId) => {
-    if (runner.turnOf(sessionId) === undefined) bus.send(`${processId} watch ${sessionId}`);
+    bus.send(`${processId} watch ${sessionId}`);
   };
   const refresh = setInterval(() => {
-    for (const notice of packed([...feed.liveSessions()].filter((sessionId) => runner.turnOf(sessionId) === undefined)))
-      bus.send(`${processId} watch ${notice}`);
+    // Also of what runs here: the next turn may run elsewhere, and asks before it begins.
+    for (const notice of packed([...feed.liveSessions()])) bus.send(`${processId} watch ${notice}`);
     relay.forgetWatchers();
   }, watchEveryMs).unref();
 

@@ -52,7 +52,7 @@ interface Run {
 
 /**
  * Runs turns: one per session at a time, since the log hands out the next only when one has ended. Whoever admitted,
- * resolved or claimed a turn gives it to `begin`; who watches it is none of the runner's business.
+ * resolved or claimed a turn gives it to `begin`. Who watches it only decides whether its model has to stream.
  */
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
@@ -73,7 +73,7 @@ export class Runner {
   }
 
   /** Takes up a turn whose newest events are these, and goes on with what waits behind it. */
-  begin(turn: TurnIds, events: StoredEvent[], recovered: boolean, whole = false): void {
+  begin(turn: TurnIds, events: StoredEvent[], { recovered = false, whole = false } = {}): void {
     this.parts.feed.publish(turn.session, events);
     const controller = new AbortController();
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
@@ -91,7 +91,7 @@ export class Runner {
   }
 
   beginStarted(started: StartedTurn, at: Date, whole: boolean): void {
-    this.begin(started, startedEvents(started, at), false, whole);
+    this.begin(started, startedEvents(started, at), { whole });
   }
 
   /** The turn of this session that runs here. */

@@ -135,7 +135,7 @@ export class Turns {
         { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
         { type: 'turn-resumed', data: { agent: result.agent ?? '' } },
       ];
-      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at), false);
+      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at));
     }
     return { ...turn, resolvedSeq: result.seq, restAfter: result.seq };
   }
@@ -148,7 +148,7 @@ export class Turns {
     if (result.turn === undefined || result.seq === undefined) return;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
     if (result.status === 'resumed') {
-      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events, false);
+      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
       this.runner.interrupt(result.turn);
     } else {
       this.feed.publish(sessionId, events);

@@ -48,7 +48,9 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (!isRecord(choice)) return;
-    const delta = choice.delta ?? choice.message;
+    // A whole message is complete as it stands; its calls have no index, and each is one of its own.
+    if (isRecord(choice.message)) isDone = true;
+    const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
     // A word and nothing that counts or ends shows how the next words will look.
     if (isRecord(delta) && !isRecord(chunk.usage) && typeof choice.finish_reason !== 'string') shape.learn(data, delta);
@@ -65,7 +67,8 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
       // Some servers send the same thought under both names.
       break;
     }
-    if (typeof delta.content === 'string' && delta.content !== '') takeText(delta.content, parts);
+    const text = textOf(delta.content) || textOf(delta.refusal);
+    if (text !== '') takeText(text, parts);
     if (Array.isArray(delta.tool_calls)) {
       endReasoning(parts);
       for (const piece of delta.tool_calls) if (isRecord(piece)) takeCallPiece(piece);
@@ -147,6 +150,18 @@ class WordShape {
 }
 
 const needsParsing = /["\\\p{Cc}]/u;
+
+function numbered(message: Record<string, unknown>): Record<string, unknown> {
+  if (!Array.isArray(message.tool_calls)) return message;
+  return { ...message, tool_calls: message.tool_calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) };
+}
+
+/** Some servers give text in parts, among which may be others. */
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map((part) => (isRecord(part) && part.type === 'text' && typeof part.text === 'string' ? part.text : '')).join('');
+}
 
 /** Text that came together goes on together. */
 function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', text: string): void {

@@ -6,7 +6,7 @@ import { userText } from './user-text.ts';
 /** Under this name the metadata of a part says what this wire needs back. */
 export const metadataKey = 'openai-compatible';
 
-/** The body of a `/chat/completions` call. `provider_options` are added to it as they stand, and have the last word on `stream` too. */
+/** The body of a `/chat/completions` call. `provider_options` are added to it as they stand. */
 export function chatBody(name: string, call: ModelCall): string {
   const settings = readSettings(metadataKey, call.settings);
   const stream = settings.providerOptions.stream ?? call.whole !== true;
@@ -19,7 +19,6 @@ export function chatBody(name: string, call: ModelCall): string {
     max_tokens: settings.maxOutputTokens,
     stop: settings.stop,
     stream,
-    // Servers refuse it beside anything else.
     stream_options: stream === true ? { include_usage: true } : undefined,
     ...settings.providerOptions,
   });

@@ -6,11 +6,12 @@ import { countTokens, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
 import { letGo } from './let-go.ts';
 import { brokenOf, type Caller, failureOf, readFailure } from './model-failure.ts';
+import { readSettings } from './settings.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
-/** Silence that something between us and the server may have cut: shorter than what proxies usually allow. */
-const longSilenceMs = 20_000;
+/** A server that is silent for longer is better streamed: something in between may cut it, and a turn that is stopped keeps its text. */
+const longSilenceMs = 10_000;
 
 interface ChatSettings {
   baseUrl: string;
@@ -24,13 +25,19 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
-  /** An answer in one piece is silent until it is there. Once that has failed, every later one is streamed. */
-  let toleratesSilence = true;
+  /** An answer in one piece is silent until it is there. Once that took long or was refused, later ones are streamed. */
+  let wholeIsFine = true;
+
+  /** A release that says how it wants `stream` has it so. */
+  function answersWhole(call: ModelCall): boolean {
+    return wholeIsFine && readSettings(metadataKey, call.settings).providerOptions.stream === undefined;
+  }
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
+    const whole = call.whole === true;
     const body = chatBody(name, call);
-    const accept = call.whole === true ? 'application/json' : 'text/event-stream';
+    const accept = whole ? 'application/json' : 'text/event-stream';
     const askedAt = performance.now();
     let isComplete = false;
     let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -39,8 +46,9 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
       reader = response.body?.getReader();
       if (!response.ok) throw failureOf(caller, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
       const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
-      // Not only where it was asked for: some servers do not stream.
-      if (response.headers.get('content-type')?.startsWith('application/json') === true) {
+      // Some servers do not stream, and some do nothing else.
+      const type = response.headers.get('content-type')?.toLowerCase() ?? '';
+      if (whole ? !type.startsWith('text/event-stream') : type.startsWith('application/json')) {
         const { parts, failure } = answer.takeAll([await readText(reader, maxBodyBytes)]);
         yield* parts;
         if (failure !== undefined) throw failure;
@@ -61,14 +69,15 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const failure = error instanceof ModelError ? error : brokenOf(caller, error);
-      if (call.whole === true && failure.retryable && performance.now() - askedAt > longSilenceMs) toleratesSilence = false;
+      if (whole && failure.code === 'invalid_model_request') wholeIsFine = false;
       throw failure;
     } finally {
+      if (whole && performance.now() - askedAt > longSilenceMs) wholeIsFine = false;
       letGo(reader, isComplete);
     }
   }
 
-  return { provider: metadataKey, name, contextLimit: contextLimitOf(name), answersWhole: () => toleratesSilence, stream };
+  return { provider: metadataKey, name, contextLimit: contextLimitOf(name), answersWhole, stream };
 }
 
 async function readText(reader: ReadableStreamDefaultReader<Uint8Array> | undefined, maxBytes: number): Promise<string> {
@@ -80,5 +89,5 @@ async function readText(reader: ReadableStreamDefaultReader<Uint8Array> | undefi
     chunks.push(chunk.value);
     bytes += chunk.value.length;
   }
-  return Buffer.concat(chunks).toString('utf8');
+  return new TextDecoder().decode(Buffer.concat(chunks));
 }

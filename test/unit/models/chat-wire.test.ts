@@ -255,27 +255,59 @@ describe('an answer in one piece', () => {
     );
   });
 
-  test('is not asked for where somebody watches, or the release has it streamed', async () => {
-    const { model, requests } = recordedModel(answering);
-    await collect(model.stream(callOf(), neverAborted));
-    await collect(model.stream({ ...callOf(), whole: true, settings: { provider_options: { stream: true } } }, neverAborted));
-    for (const { body } of requests) assert.deepEqual([body.stream, body.stream_options], [true, { include_usage: true }]);
+  test('is read whatever it is called, and whether or not it says how it ended', async () => {
+    const body = JSON.stringify({ choices: [{ delta: {}, message: { content: [{ type: 'text', text: 'Hi' }] }, finish_reason: null }] });
+    for (const type of ['text/plain', 'Application/JSON', 'text/json', '']) {
+      const { model } = recordedModel(
+        async () => new Response(Buffer.from(`\uFEFF${body}`), { headers: type === '' ? {} : { 'content-type': type } }),
+      );
+      assert.equal(textOf(await collect(model.stream({ ...callOf(), whole: true }, neverAborted))), 'Hi', type);
+    }
   });
 
-  test('is asked for again after a failure, but not once it broke off after a long silence', async (t) => {
-    const { model } = recordedModel(async () => {
-      throw new Error('other side closed');
-    });
-    const fail = () => assert.rejects(collect(model.stream({ ...callOf(), whole: true }, neverAborted)), { code: 'broken_stream' });
-    await fail();
-    assert.equal(model.answersWhole?.(), true);
+  test('has each of its calls apart, with ids or without', async () => {
+    const tool_calls = ['', undefined, 'a', 'a'].map((id, index) => ({
+      id,
+      function: { name: `tool${index}`, arguments: `{"n":${index}}` },
+    }));
+    const answered = JSON.stringify({ choices: [{ message: { content: null, tool_calls }, finish_reason: 'tool_calls' }] });
+    const { model } = recordedModel(async () => new Response(answered));
+    const parts = await collect(model.stream({ ...callOf(), whole: true }, neverAborted));
+    assert.deepEqual(
+      callsOf(parts).map(({ tool, input }) => [tool, input]),
+      tool_calls.map((_call, index) => [`tool${index}`, { n: index }]),
+    );
+  });
+
+  test('is what a refusal is said in', async () => {
+    const { model } = recordedModel(async () => new Response('{"choices":[{"message":{"content":null,"refusal":"No."}}]}'));
+    assert.equal(textOf(await collect(model.stream({ ...callOf(), whole: true }, neverAborted))), 'No.');
+  });
+
+  test('is not wanted where the release says how it wants the stream', () => {
+    const { model } = recordedModel(answering);
+    const wanting = (stream: boolean) => ({ ...callOf(), settings: { provider_options: { stream } } });
+    assert.deepEqual(
+      [model.answersWhole?.(callOf()), model.answersWhole?.(wanting(true)), model.answersWhole?.(wanting(false))],
+      [true, false, false],
+    );
+  });
+
+  test('is not wanted any more once one took long, or was refused', async (t) => {
+    const slow = recordedModel(answering).model;
+    const { model: refusing } = recordedModel(async () => new Response('{}', { status: 400 }));
+    await assert.rejects(collect(refusing.stream({ ...callOf(), whole: true }, neverAborted)), { code: 'invalid_model_request' });
+    assert.equal(refusing.answersWhole?.(callOf()), false);
+
+    await collect(slow.stream({ ...callOf(), whole: true }, neverAborted));
+    assert.equal(slow.answersWhole?.(callOf()), true);
     let now = 0;
     t.mock.method(performance, 'now', () => {
-      now += 25_000;
+      now += 11_000;
       return now;
     });
-    await fail();
-    assert.equal(model.answersWhole?.(), false);
+    await collect(slow.stream({ ...callOf(), whole: true }, neverAborted));
+    assert.equal(slow.answersWhole?.(callOf()), false);
   });
 });
 
