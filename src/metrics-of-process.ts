@@ -1,3 +1,4 @@
+import { readdir } from 'node:fs/promises';
 import type { WaitingRoom } from './accounts/waiting-room.ts';
 import type { Database } from './database/database.ts';
 import type { Metrics } from './metrics.ts';
@@ -12,6 +13,8 @@ export function watchProcess(
   parts: { runner: Runner; feed: Feed; waitingRoom: WaitingRoom; log: SessionLog; courier: Courier; database: Database },
 ): void {
   const { runner, feed, waitingRoom, log, courier, database } = parts;
+  if (process.platform === 'linux')
+    metrics.gauge('process_open_fds', 'Open file descriptors', async () => (await readdir('/proc/self/fd')).length);
   metrics.gauge('parley_turns_running', 'Turns that run in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that watch a session', () => feed.watcherCount);
   metrics.gauge('parley_requests_working', 'Requests that are worked on', () => waitingRoom.working);

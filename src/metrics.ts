@@ -14,9 +14,19 @@ export interface Metrics {
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
+/**
+ * Default metrics for which all that is open is listed while everything waits, 13 ms of a scrape with 8,000 streams. Open files are
+ * counted beside the loop instead; of the rest our own say more.
+ */
+const countedOneByOne = [
+  'process_open_fds',
+  ...['handles', 'requests', 'resources'].flatMap((what) => [`nodejs_active_${what}`, `nodejs_active_${what}_total`]),
+];
+
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  for (const name of countedOneByOne) registry.removeSingleMetric(name);
   const registers = [registry];
   const turns = new Counter({ name: 'parley_turns_total', help: 'Turns that ended, by how', labelNames: ['outcome'], registers });
   const turnSeconds = new Histogram({

@@ -117,6 +117,8 @@ test('/metrics has turns, queues, latencies, tokens, streams, deliveries, the ev
   assert.ok(value('parley_tokens_total{kind="input"}') > 0 && value('parley_tokens_total{kind="output"}') > 0);
   assert.ok(value('parley_http_request_seconds_count{method="POST",route="/v1/sessions/:session_id/messages",status="200"}') >= 2);
   assert.ok(value('parley_database_connections') >= 1);
+  assert.ok(value('process_open_fds') > 10);
+  assert.doesNotMatch(text, /nodejs_active_/);
   for (const name of [
     'parley_turns_running',
     'parley_watchers',

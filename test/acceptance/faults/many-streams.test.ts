@@ -191,7 +191,7 @@ async function until(isSo: () => Promise<boolean>, withinMs: number, what: strin
   const end = performance.now() + withinMs;
   while (!(await isSo())) {
     assert.ok(performance.now() < end, `${what}: not within ${withinMs} ms`);
-    await sleep(100);
+    await sleep(500);
   }
 }
 
