@@ -25,7 +25,7 @@ export async function startTurn(
     .catch(async (error: unknown) => {
       // The same request, sent twice at once, may have run meanwhile, and its session may be dropped.
       const isGone = error instanceof ServiceError && error.kind === 'not-found';
-      const earlier = isGone && key !== undefined ? await findTurnOfKey(context, request, key, admission.live) : undefined;
+      const earlier = isGone && key !== undefined ? await findTurnOfKey(context, request, key, admission.shows === 'live') : undefined;
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
