@@ -12,9 +12,12 @@ export interface Row extends LoadReport {
   ratio?: number;
 }
 
-/** Warms up for as long, until the code is compiled and plans are kept, then loads and counts what the given processes used meanwhile. */
+/** Until the code is compiled and plans are kept. */
+const warmUpSeconds = 5;
+
+/** Warms up, then loads and counts what the given processes used meanwhile. */
 export async function measure(name: string, plan: LoadPlan, pids: number[]): Promise<Row> {
-  await load(plan);
+  await load({ ...plan, seconds: Math.max(warmUpSeconds, plan.seconds) });
   const before = cpuMs(pids);
   const report = await load(plan);
   return { name, ...report, cpuPerTurn: Math.round(((cpuMs(pids) - before) / report.turns) * 1000) / 1000 };

@@ -8,9 +8,9 @@ export interface RoomLimits {
   placesBesideOthers: number;
   /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
   floodsFrom: number;
-  /** With one longer than this, no burst of an honest client, it also pauses after each. */
-  pausesFrom: number;
-  pauseMs: number;
+  /** After each it then pauses, a millisecond for every so many in its line. */
+  waitingPerPauseMs: number;
+  maxPauseMs: number;
   /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
   placeLastsMs: number;
   /** When the first of a line has waited this long, the line is too long to join. */
@@ -23,8 +23,8 @@ export const defaultRoom: RoomLimits = {
   places: 128,
   placesBesideOthers: 4,
   floodsFrom: 8,
-  pausesFrom: 128,
-  pauseMs: 2,
+  waitingPerPauseMs: 32,
+  maxPauseMs: 4,
   placeLastsMs: 2_000,
   patienceMs: 1_000,
   maxLine: 2_048,
@@ -144,9 +144,10 @@ export class WaitingRoom {
   }
 
   private pause(organization: Organization): void {
-    const { pausesFrom, pauseMs } = this.limits;
+    const { waitingPerPauseMs, maxPauseMs } = this.limits;
+    const pauseMs = Math.min(maxPauseMs, Math.floor(organization.line.length / waitingPerPauseMs));
     const now = performance.now();
-    if (now >= this.sharedUntil || organization.line.length <= pausesFrom) return;
+    if (now >= this.sharedUntil || pauseMs === 0) return;
     organization.pausesUntil = now + pauseMs;
     setTimeout(() => this.callNext(), pauseMs);
   }

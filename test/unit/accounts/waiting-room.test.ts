@@ -37,8 +37,8 @@ test('organizations take turns, however long one of their lines is', async () =>
   assert.deepEqual(order, ['1', '1', '2', '3', '1', '2', '1', '1']);
 });
 
-test('one that floods beside others is worked on one by one, later with a pause after each; one that does not takes its few places', async () => {
-  const room = new WaitingRoom({ ...defaultRoom, places: 32, placesBesideOthers: 4, floodsFrom: 8, pausesFrom: 16, pauseMs: 5 });
+test('one that floods beside others is worked on one by one, with a pause after each, the longer the line; one that does not takes its few places', async () => {
+  const room = new WaitingRoom({ ...defaultRoom, places: 32, placesBesideOthers: 4, floodsFrom: 8, waitingPerPauseMs: 7, maxPauseMs: 5 });
   const order: string[] = [];
   const guest = await visit(room, 2, order);
   const crowd = Array.from({ length: 40 }, () => visit(room, 1, order));
