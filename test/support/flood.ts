@@ -1,6 +1,6 @@
 // Load that does not wait for answers, as that of many strangers does not, and load that does.
-import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent, request } from 'undici';
 
 export interface Target {
   url: string;
@@ -32,7 +32,7 @@ const maxConnections = 4_000;
 
 /** Sends at three times this rate, or at three times what turns out to be served when that is more, and waits for all answers. */
 export async function pour(target: Target, capacity: number, seconds: number): Promise<FloodReport> {
-  const agent = new Agent({ keepAlive: true, maxSockets: maxConnections });
+  const agent = new Agent({ connections: maxConnections });
   const report: FloodReport = { sent: 0, statuses: {}, servedInTime: 0, p50: 0, shed: [] };
   const times: number[] = [];
   const answers: Promise<void>[] = [];
@@ -54,13 +54,13 @@ export async function pour(target: Target, capacity: number, seconds: number): P
     await sleep(5);
   }
   await Promise.all(answers);
-  agent.destroy();
+  await agent.destroy();
   return { ...report, p50: percentile(times, 0.5) };
 }
 
 /** One client per target, each sending again when it has its answer. Milliseconds of each, waiting after a refusal included. */
 export async function carry(targets: Target[], signal: AbortSignal): Promise<number[]> {
-  const agent = new Agent({ keepAlive: true });
+  const agent = new Agent();
   const times: number[] = [];
   await Promise.all(
     targets.map(async (target) => {
@@ -73,26 +73,20 @@ export async function carry(targets: Target[], signal: AbortSignal): Promise<num
       }
     }),
   );
-  agent.destroy();
+  await agent.destroy();
   return times;
 }
 
-function post({ url, key, body }: Target, agent: Agent): Promise<Answer> {
+async function post({ url, key, body }: Target, dispatcher: Agent): Promise<Answer> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
-  return new Promise((resolve) => {
-    const broken = (error: Error) => resolve({ status: 0, retryAfter: undefined, shouldRetry: undefined, text: error.message });
-    const outgoing = request(url, { method: 'POST', agent, headers }, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => {
-        text += chunk;
-      });
-      const { 'retry-after': retryAfter, 'x-should-retry': shouldRetry } = response.headers;
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, retryAfter, shouldRetry: shouldRetry?.toString(), text }));
-      response.on('error', broken);
-    });
-    outgoing.on('error', broken);
-    outgoing.end(body);
-  });
+  try {
+    const response = await request(url, { method: 'POST', dispatcher, headers, body });
+    const { 'retry-after': retryAfter, 'x-should-retry': shouldRetry } = response.headers;
+    const text = await response.body.text();
+    return { status: response.statusCode, retryAfter: retryAfter?.toString(), shouldRetry: shouldRetry?.toString(), text };
+  } catch (error) {
+    return { status: 0, retryAfter: undefined, shouldRetry: undefined, text: String(error) };
+  }
 }
 
 export function percentile(values: number[], share: number): number {
