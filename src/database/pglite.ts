@@ -7,6 +7,7 @@ import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { watchDiskSpace } from './disk-space.ts';
 import type { Schema } from './schema.ts';
+import { keepUp } from './upkeep.ts';
 
 const parsers = {
   [types.INT8]: (value: string) => Number(value),
@@ -56,6 +57,7 @@ export async function wrapPGlite(
   const pglite = new YieldingPGlite({ ...options, parsers });
   await pglite.waitReady;
   const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: sparing(pglite, checkSpace) }) });
+  const endUpkeep = keepUp(pglite, checkSpace);
   return {
     engine: 'pglite',
     db,
@@ -80,6 +82,7 @@ export async function wrapPGlite(
       await pglite.query('select 1');
     },
     async close() {
+      endUpkeep();
       await pglite.close();
       await onClosed();
     },
