@@ -8,7 +8,8 @@ export interface RoomLimits {
   placesBesideOthers: number;
   /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
   floodsFrom: number;
-  /** After each it then pauses, a millisecond for every so many in its line. */
+  /** When its line has been as long for this long, which no burst is, it also pauses after each: a millisecond for every so many in line. */
+  pausesAfterMs: number;
   waitingPerPauseMs: number;
   maxPauseMs: number;
   /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
@@ -23,6 +24,7 @@ export const defaultRoom: RoomLimits = {
   places: 128,
   placesBesideOthers: 4,
   floodsFrom: 8,
+  pausesAfterMs: 2_000,
   waitingPerPauseMs: 24,
   maxPauseMs: 8,
   placeLastsMs: 2_000,
@@ -53,6 +55,9 @@ interface Organization {
   inside: number;
   line: Waiting[];
   pausesUntil: number;
+  /** Since when its line has been that of a flood, and when it last was. */
+  floodsSince: number;
+  floodedAt: number;
 }
 
 /**
@@ -97,7 +102,7 @@ export class WaitingRoom {
   enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
     const now = performance.now();
     this.noteHere(orgId, now);
-    const organization = this.organizations.get(orgId) ?? { id: orgId, inside: 0, line: [], pausesUntil: 0 };
+    const organization = this.organizations.get(orgId) ?? newOrganization(orgId);
     if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
     const refusal = this.refuse(organization, now);
     if (refusal !== undefined) throw refusal;
@@ -134,26 +139,32 @@ export class WaitingRoom {
   /** Called by a place that is left, or that was held for too long. */
   free(place: HeldPlace): void {
     if (!this.inside.delete(place)) return;
+    const now = performance.now();
     place.organization.inside -= 1;
-    this.forget(place.organization);
-    this.pause(place.organization);
+    this.pause(place.organization, now);
+    this.forget(place.organization, now);
     if (this.waitingCount === 0 || this.isCalling) return;
     // Those who are called one after another must not keep the door from being answered.
     this.isCalling = true;
     void lookAtSockets().then(() => this.callNext());
   }
 
-  private pause(organization: Organization): void {
-    const { waitingPerPauseMs, maxPauseMs } = this.limits;
+  private pause(organization: Organization, now: number): void {
+    const { floodsFrom, pausesAfterMs, waitingPerPauseMs, maxPauseMs } = this.limits;
+    if (organization.line.length > floodsFrom) {
+      if (now - organization.floodedAt > hereMs) organization.floodsSince = now;
+      organization.floodedAt = now;
+    }
+    if (now >= this.sharedUntil || now - organization.floodsSince < pausesAfterMs) return;
     const pauseMs = Math.min(maxPauseMs, Math.floor(organization.line.length / waitingPerPauseMs));
-    const now = performance.now();
-    if (now >= this.sharedUntil || pauseMs === 0) return;
+    if (pauseMs === 0) return;
     organization.pausesUntil = now + pauseMs;
     setTimeout(() => this.callNext(), pauseMs);
   }
 
-  private forget({ id, inside, line }: Organization): void {
-    if (inside === 0 && line.length === 0) this.organizations.delete(id);
+  /** One that floods comes in waves: between them it is not forgotten. */
+  private forget({ id, inside, line, floodedAt }: Organization, now: number): void {
+    if (inside === 0 && line.length === 0 && now - floodedAt > hereMs) this.organizations.delete(id);
   }
 
   /** What one more request of this organization is told, and counts as, when its line is too long to join; undefined when it is not. */
@@ -202,7 +213,7 @@ export class WaitingRoom {
           continue;
         }
         next.refuse(new ServiceError('unavailable', 'The client has left.'));
-        this.forget(organization);
+        this.forget(organization, now);
       }
     }
     if (this.waitingCount > 0) return;
@@ -218,6 +229,10 @@ export class WaitingRoom {
     }
     this.callNext();
   }
+}
+
+function newOrganization(id: number): Organization {
+  return { id, inside: 0, line: [], pausesUntil: 0, floodsSince: 0, floodedAt: Number.NEGATIVE_INFINITY };
 }
 
 class HeldPlace implements Place {

@@ -38,7 +38,15 @@ test('organizations take turns, however long one of their lines is', async () =>
 });
 
 test('one that floods beside others is worked on one by one, with a pause after each, the longer the line; one that does not takes its few places', async () => {
-  const room = new WaitingRoom({ ...defaultRoom, places: 32, placesBesideOthers: 4, floodsFrom: 8, waitingPerPauseMs: 7, maxPauseMs: 5 });
+  const room = new WaitingRoom({
+    ...defaultRoom,
+    places: 32,
+    placesBesideOthers: 4,
+    floodsFrom: 8,
+    pausesAfterMs: 0,
+    waitingPerPauseMs: 7,
+    maxPauseMs: 5,
+  });
   const order: string[] = [];
   const guest = await visit(room, 2, order);
   const crowd = Array.from({ length: 40 }, () => visit(room, 1, order));
