@@ -113,9 +113,9 @@ async function killAt(server: ServerProcess, wire: Wire, kills: KillPoints, poin
 }
 
 describe('a server killed in the middle of turns', () => {
-  for (const lane of [1, 2]) {
+  for (const round of [1, 2]) {
     // Each kill waits for a start, which on a busy machine takes seconds.
-    test(`loses nothing and repeats nothing, at every boundary (${lane} of 2)`, { timeout: 300_000 }, async (context) => {
+    test(`loses nothing and repeats nothing, at every boundary (${round} of 2)`, { timeout: 300_000 }, async (context) => {
       const { server, wire } = await serve(context);
       const budget = await wire.put('/api/budget', { total_tokens_cap: 10_000_000 });
       assert.equal(budget.status, 200, budget.text);

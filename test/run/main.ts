@@ -83,11 +83,9 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
   }
 }
 
-/** What these try is on the client's side of the wire, in the reading of it, or before anything is looked up: once is enough. */
+/** What these try is on the client's side of the wire, in the reading of it, or in how a process ends: once is enough. */
 function isOfOneEngine(file: string): boolean {
-  return /\/(client-|widget-|docs\.|cli\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|drain\.|every-route\.|adapter-access\.|native-bodies\.)/.test(
-    file,
-  );
+  return /\/(client-|widget-|docs\.|cli\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|drain\.|native-bodies\.)/.test(file);
 }
 
 function check(): boolean {

@@ -96,3 +96,11 @@ export function assistantMessage(parts: ModelPart[]): PromptMessage {
   if (text !== '') kept.splice(kept.findIndex((part) => part.type === 'tool-call') >>> 0, 0, { type: 'text', text });
   return { role: 'assistant', parts: kept };
 }
+
+export function callsOf(parts: ModelPart[]) {
+  return parts.flatMap((part) => (part.type === 'tool-call' ? [part] : []));
+}
+
+export function finishOf(parts: ModelPart[]) {
+  return parts.find((part) => part.type === 'finish');
+}
