@@ -19,7 +19,7 @@ export async function call<Answer = Body>(
   try {
     return (text === '' ? {} : JSON.parse(text)) as Answer;
   } catch (error) {
-    throw new Error(`what answers at ${loadClientSettings().url} is no Parley server (set PARLEY_URL)`, { cause: error });
+    throw new Error(`the server at ${loadClientSettings().url} is not a Parley server (set PARLEY_URL)`, { cause: error });
   }
 }
 
@@ -40,27 +40,24 @@ export async function download(path: string): Promise<ReadableStream<Uint8Array>
   return response.body ?? new ReadableStream();
 }
 
-/** The org that the key belongs to: agent routes are below its slug. */
-export async function organizationSlug(): Promise<string> {
+/** Where the routes of an agent begin: below the slug of the org that the key belongs to. */
+export async function agentRoutes(agent: string): Promise<string> {
   const { organization } = await call<{ organization: { slug: string } }>('GET', '/api/organization');
-  return organization.slug;
+  return `/${organization.slug}/${encodeURIComponent(agent)}/v1`;
 }
 
 async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {
   const { url, apiKey, operatorKey } = loadClientSettings();
   if (!/^https?:/.test(url) || !URL.canParse(url)) throw new Error(`PARLEY_URL: must be a URL such as http://127.0.0.1:8080, not ${url}`);
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
-  if (secret === undefined) throw new Error(`set ${caller}; the first \`npm start\` printed it`);
+  if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
   const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
   const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
     const why = error instanceof Error ? errorCode(error.cause) : undefined;
-    throw new Error(
-      `no Parley server answers at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`,
-      {
-        cause: error,
-      },
-    );
+    throw new Error(`no Parley server at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`, {
+      cause: error,
+    });
   });
   if (response.ok) return response;
   throw new Error(await describeRefusal(response, caller, path));
@@ -68,8 +65,8 @@ async function request(method: string, path: string, body: unknown, caller: Call
 
 async function describeRefusal(response: Response, caller: Caller, path: string): Promise<string> {
   const text = await response.text();
-  if (response.status === 401) return `the server does not know this ${caller}`;
-  if (response.status === 404) return `not found: the server has nothing at ${path.split('?')[0]}`;
+  if (response.status === 401) return `the server does not accept this ${caller}`;
+  if (response.status === 404) return `not found: ${path.split('?')[0]}`;
   try {
     const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };
     return (typeof detail === 'string' ? detail : detail?.message) ?? message ?? `HTTP ${response.status}`;

@@ -17,7 +17,7 @@ export function day(option: string, given: string): string {
 }
 
 export function url(given: string): URL {
-  if (!URL.canParse(given)) throw new Error(`${given} is not a URL; one begins with https://`);
+  if (!URL.canParse(given)) throw new Error(`${given} is not a URL; it must start with https:// or http://`);
   return new URL(given);
 }
 
@@ -34,7 +34,7 @@ export async function jsonObject(file: string): Promise<object> {
 export async function secretFromInput(command: string): Promise<string> {
   if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
   const secret = (await text(process.stdin)).trim();
-  if (secret === '') throw new Error(`no key came on standard input; try: ${command} < file-with-the-key`);
+  if (secret === '') throw new Error(`no key on standard input; try: ${command} < file-with-the-key`);
   return secret;
 }
 

@@ -14,11 +14,11 @@ import { webhookCommands } from './commands/webhooks.ts';
 const { version } = createRequire(import.meta.url)('../../package.json');
 
 export const program = new Command('parley')
-  .description('Talk to a Parley server and manage it. PARLEY_URL and PARLEY_API_KEY say which one and as whom.')
+  .description('Talk to and manage the Parley server at PARLEY_URL (default http://127.0.0.1:8080) with the key in PARLEY_API_KEY.')
   .version(version, '-V, --version', 'print the version')
-  .option('--json', 'print JSON instead of words')
+  .option('--json', 'print JSON')
   // The mistake is the last thing on the screen, not above a page of help.
-  .showHelpAfterError('Add --help to see what it takes.')
+  .showHelpAfterError('Run it with --help for usage.')
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'parley: ')) })
   .exitOverride();
 

@@ -45,10 +45,14 @@ for (const [name, value, says] of badSettings) {
 test('--help lists every setting and starts nothing', async () => {
   const { code, output } = await runToEnd({ PORT: 'not looked at' }, ['--help']);
   assert.equal(code, 0);
-  const named = [...output.matchAll(/^ {2}([A-Z][A-Z0-9_]+) /gm)].map(([, name]) => name);
+  const lines = [...output.matchAll(/^ {2}([A-Z][A-Z0-9_]+) +(.*?)(?: \(default: (.*)\))?$/gm)];
+  const named = lines.map(([, name]) => name);
   for (const [name] of badSettings) assert.ok(named.includes(name), name);
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-  for (const name of named) assert.ok(readme.includes(`| \`${name}\` `), `the table of the README names ${name}`);
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8').replaceAll(/ +/g, ' ');
+  for (const [, name, description, fallback] of lines) {
+    const row = `| \`${name}\` | ${description} |${fallback === undefined ? '' : ` \`${fallback}\``} |`;
+    assert.ok(readme.includes(row), `the table of the README has the row ${row}`);
+  }
   for (const name of ['HOST', 'PARLEY_DATA_DIR', 'PARLEY_BASE_HOST', 'PARLEY_AGENT_HOST', 'PARLEY_MANAGEMENT_HOST', 'PARLEY_DRAIN_SECONDS'])
     assert.ok(named.includes(name), name);
 });

@@ -5,34 +5,34 @@ import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
 export function accountCommands(program: Command): void {
-  organizations(program.command('orgs').description('organizations; needs PARLEY_OPERATOR_KEY'));
+  organizations(program.command('orgs').description('organizations; requires PARLEY_OPERATOR_KEY'));
   keys(program.command('keys').description('API keys'));
   agents(program.command('agents').description('agents'));
-  budget(program.command('budget').description('what may be spent, and what was'));
+  budget(program.command('budget').description('spending caps and usage'));
   credentials(program.command('credentials').description('model keys and MCP credentials of the organization'));
 }
 
 function organizations(orgs: Command): void {
   orgs
     .command('list')
-    .description('all of them, with their state')
+    .description('list organizations with their status')
     .action(async (_options, command: Command) => {
       const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'PARLEY_OPERATOR_KEY');
       print(command, answer, () =>
-        table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Make one with: parley orgs create <slug>'),
+        table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Create one with: parley orgs create <slug>'),
       );
     });
   orgs
     .command('create <slug>')
-    .description('make one, with a first API key')
-    .option('--name <name>', 'shown to people; the slug when left out')
+    .description('create an organization with a first API key')
+    .option('--name <name>', 'display name (default: the slug)')
     .action(async (slug: string, options: { name?: string }, command: Command) => {
       const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () => `Created ${slug}. Its API key, shown once: ${answer.api_key}`);
+      print(command, answer, () => `Created ${slug}. API key (shown once): ${answer.api_key}`);
     });
   for (const [name, status, description] of [
-    ['suspend', 'suspended', 'refuse every request of it from now on'],
-    ['resume', 'active', 'take its requests again'],
+    ['suspend', 'suspended', 'refuse all of its requests'],
+    ['resume', 'active', 'accept its requests again'],
   ] as const) {
     orgs
       .command(`${name} <slug>`)
@@ -47,25 +47,25 @@ function organizations(orgs: Command): void {
 function keys(group: Command): void {
   group
     .command('list')
-    .description('all of them, without their secrets')
+    .description('list keys, without their secrets')
     .action(async (_options, command: Command) => {
       const answer = await call<{ data: Row[] }>('GET', '/api/api_keys?limit=200');
-      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'scopes', 'last_used_at'], 'No keys.'));
+      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'scopes', 'last_used_at'], 'No keys yet.'));
     });
   group
     .command('create <name>')
-    .description('make one; its secret is shown once')
-    .requiredOption('--scopes <scopes>', 'separated by commas, such as sessions:read,session_tokens:mint')
+    .description('create a key; its secret is shown once')
+    .requiredOption('--scopes <scopes>', 'comma-separated, such as sessions:read,session_tokens:mint')
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,
         scopes: options.scopes.split(',').map((scope) => scope.trim()),
       });
-      print(command, answer, () => `Shown once: ${answer.secret}`);
+      print(command, answer, () => `API key (shown once): ${answer.secret}`);
     });
   group
     .command('revoke <id>')
-    .description('refuse it from the next request on')
+    .description('revoke a key; its next request is refused')
     .action(async (id: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/api_keys/${encodeURIComponent(id)}`);
       print(command, answer, () => `Key ${id} is revoked.`);
@@ -75,26 +75,26 @@ function keys(group: Command): void {
 function agents(group: Command): void {
   group
     .command('list')
-    .description('all of them, with their active release')
+    .description('list agents with their active release')
     .action(async (_options, command: Command) => {
       const answer = await call<{ data: Row[] }>('GET', '/api/agents?limit=200');
       print(command, answer, () =>
-        table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents. Make one with: parley agents create <slug>'),
+        table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents yet. Create one with: parley agents create <slug>'),
       );
     });
   group
     .command('create <slug>')
-    .description('make one; it answers once it has a release')
-    .option('--name <name>', 'shown to people; the slug when left out')
+    .description('create an agent; it needs a release before it can answer')
+    .option('--name <name>', 'display name (default: the slug)')
     .option('--description <text>', 'what it is for')
-    .option('--default', 'make it the one that flat routes talk to')
+    .option('--default', 'make it the default agent, which the flat routes use')
     .action(async (slug: string, options: { name?: string; description?: string; default?: boolean }, command: Command) => {
       const answer = await call('POST', '/api/agents', { slug, name: options.name ?? slug, ...options });
       print(command, answer, () => `Created ${slug}. Give it a release: parley releases create ${slug} <file>`);
     });
   group
     .command('delete <slug>')
-    .description('take it away; its sessions can no longer be reached')
+    .description('delete an agent; its sessions can no longer be reached')
     .action(async (slug: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/agents/${encodeURIComponent(slug)}`);
       print(command, answer, () => `Deleted ${slug}.`);
@@ -108,16 +108,16 @@ function budget(group: Command): void {
       .join('\n');
   group
     .command('show', { isDefault: true })
-    .description('the caps, and what was used')
+    .description('show the caps and what has been used')
     .action(async (_options, command: Command) => {
       const answer = await call<{ budget: Row }>('GET', '/api/budget');
       print(command, answer, () => show(answer));
     });
   group
     .command('set')
-    .description('change the caps that are given')
-    .option('--total-tokens-cap <n>', 'a number, or none')
-    .option('--instance-spend-cap-micros <n>', 'a number, or none')
+    .description('change one or both caps')
+    .option('--total-tokens-cap <n>', 'a whole number, or none')
+    .option('--instance-spend-cap-micros <n>', 'a whole number, or none')
     .action(async (options: { totalTokensCap?: string; instanceSpendCapMicros?: string }, command: Command) => {
       const body = {
         ...(options.totalTokensCap === undefined
@@ -136,16 +136,20 @@ function budget(group: Command): void {
 function credentials(group: Command): void {
   group
     .command('list')
-    .description('which are stored, with their last four characters')
+    .description('list stored credentials with their last four characters')
     .action(async (_options, command: Command) => {
       const answer = await call<{ data: Row[] }>('GET', '/api/model_credentials');
       print(command, answer, () =>
-        table(answer.data, ['provider', 'last_four', 'updated_at'], 'None stored. Store one with: parley credentials set <provider>'),
+        table(
+          answer.data,
+          ['provider', 'last_four', 'updated_at'],
+          'No credentials yet. Store one with: parley credentials set <provider>',
+        ),
       );
     });
   group
     .command('set <name>')
-    .description('store one, for a provider or an MCP server; it is read from standard input, to stay out of the shell history')
+    .description('store the credential of a model provider or MCP server, read from standard input')
     .action(async (name: string, _options, command: Command) => {
       const key = await secretFromInput(`parley credentials set ${name}`);
       const answer = await call('PUT', `/api/model_credentials/${encodeURIComponent(name)}`, { api_key: key });
@@ -153,7 +157,7 @@ function credentials(group: Command): void {
     });
   group
     .command('delete <name>')
-    .description('forget it; turns that need it then fail')
+    .description('delete a credential; turns that need it will fail')
     .action(async (name: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/model_credentials/${encodeURIComponent(name)}`);
       print(command, answer, () => `Deleted the credential for ${name}.`);

@@ -6,14 +6,14 @@ import { day } from '../given.ts';
 import { print } from '../print.ts';
 
 export function auditCommands(program: Command): void {
-  const audit = program.command('audit').description('the record of what was changed');
+  const audit = program.command('audit').description('audit log');
   audit
     .command('export')
-    .description('all of it, as CSV')
-    .option('--out <file>', 'write there instead of to the terminal')
-    .option('--action <action>', 'only these, such as api_key.created')
-    .option('--from <date>', 'the first day, YYYY-MM-DD in UTC')
-    .option('--to <date>', 'the last day, YYYY-MM-DD in UTC')
+    .description('export events as CSV')
+    .option('--out <file>', 'write to a file instead of standard output')
+    .option('--action <action>', 'only events with this action, such as api_key.created')
+    .option('--from <date>', 'first day, YYYY-MM-DD in UTC')
+    .option('--to <date>', 'last day, YYYY-MM-DD in UTC')
     .action(async (options: { out?: string; action?: string; from?: string; to?: string }) => {
       const query = new URLSearchParams();
       if (options.action !== undefined) query.set('event_action', options.action);
@@ -25,11 +25,11 @@ export function auditCommands(program: Command): void {
     });
   audit
     .command('verify')
-    .description('check that no row was changed or removed')
+    .description('verify that no event was changed or removed')
     .action(async (_options, command: Command) => {
       const answer = await call<{ valid: boolean; checked: number; broken?: unknown }>('GET', '/api/audit_events/verification');
       print(command, answer, () =>
-        answer.valid ? `The chain holds: ${answer.checked} events.` : `The chain is broken: ${JSON.stringify(answer.broken)}`,
+        answer.valid ? `The chain is intact: ${answer.checked} events.` : `The chain is broken: ${JSON.stringify(answer.broken)}`,
       );
       if (!answer.valid) process.exitCode = 1;
     });

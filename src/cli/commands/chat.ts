@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
-import { call, stream } from '../api.ts';
+import { agentRoutes, call, stream } from '../api.ts';
 
 interface Frame {
   type: string;
@@ -10,23 +10,21 @@ interface Frame {
 
 export function chatCommand(program: Command): void {
   program
-    .command('chat')
-    .description('talk to an agent; approvals are asked as y (once), a (for the session), n')
-    .option('--session <id>', 'go on with this session, or create it under this id')
-    .option('--agent <name>', 'sub-agent that answers')
-    .option('--thinking', 'show the reasoning')
-    .action(async (options: { session?: string; agent?: string; thinking?: boolean }) => {
-      const session = await call<{ id: string }>(
-        'POST',
-        '/v1/sessions',
-        options.session === undefined ? {} : { session_id: options.session },
-      );
-      process.stdout.write(`Session ${session.id}. Ctrl-D ends.\n`);
+    .command('chat [agent]')
+    .description('chat with an agent, or the default one; answer approvals with y (once), a (for the session) or n')
+    .option('--session <id>', 'continue this session, or create it with this id')
+    .option('--sub-agent <name>', 'sub-agent of the release that should answer')
+    .option('--thinking', "show the model's reasoning")
+    .action(async (agent: string | undefined, options: { session?: string; subAgent?: string; thinking?: boolean }) => {
+      const sessions = `${agent === undefined ? '/v1' : await agentRoutes(agent)}/sessions`;
+      const session = await call<{ id: string }>('POST', sessions, options.session === undefined ? {} : { session_id: options.session });
+      const body = { thinking: options.thinking ?? false, ...(options.subAgent === undefined ? {} : { agent: options.subAgent }) };
+      process.stdout.write(`Session ${session.id}. Press Ctrl-D to quit.\n`);
       const terminal = createInterface({ input: process.stdin });
       // One reader for messages and answers, so that lines typed ahead are not lost.
       const lines = terminal[Symbol.asyncIterator]();
       for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
-        if (line.trim() !== '') await talk(lines, session.id, { text: line, ...options });
+        if (line.trim() !== '') await talk(lines, `${sessions}/${session.id}`, { text: line, ...body });
       }
       process.stdout.write('\n');
       terminal.close();
@@ -41,29 +39,27 @@ async function ask(lines: AsyncIterator<string>, question: string): Promise<stri
 
 async function talk(
   lines: AsyncIterator<string>,
-  sessionId: string,
-  message: { text: string; agent?: string; thinking?: boolean },
+  session: string,
+  message: { text: string; agent?: string; thinking: boolean },
 ): Promise<void> {
-  const { text, agent, thinking = false } = message;
-  const body = { text, thinking, stream: true, ...(agent === undefined ? {} : { agent }) };
   let request: string | undefined;
   let step: number | undefined;
   try {
-    for await (const event of stream('POST', `/v1/sessions/${sessionId}/messages`, body)) {
+    for await (const event of stream('POST', `${session}/messages`, { ...message, stream: true })) {
       const frame = JSON.parse(event.data) as Frame;
       // Its process died and another writes it again, in other words: what is on the screen of it does not count.
-      if (frame.type === 'step_start' && frame.data.step === step) process.stdout.write('\n[the answer begins anew]\n');
+      if (frame.type === 'step_start' && frame.data.step === step) process.stdout.write('\n[the answer starts over]\n');
       step = frame.data.step ?? step;
       request = show(frame) ?? request;
     }
-    while (request !== undefined) request = await resolve(lines, sessionId, request);
+    while (request !== undefined) request = await resolve(lines, session, request);
   } catch (error) {
     process.stdout.write(`\n! ${errorMessage(error)}\n`);
   }
 }
 
 /** Asks until the answer is one, or the input ends and the request stays pending; returns the next question, if the turn has another. */
-async function resolve(lines: AsyncIterator<string>, sessionId: string, requestId: string): Promise<string | undefined> {
+async function resolve(lines: AsyncIterator<string>, session: string, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;
   while (decision === undefined) {
@@ -71,7 +67,7 @@ async function resolve(lines: AsyncIterator<string>, sessionId: string, requestI
     if (answer === undefined) return undefined;
     decision = decisions[answer.trim().toLowerCase()];
   }
-  const { events } = await call<{ events: Frame[] }>('PUT', `/v1/sessions/${sessionId}/inputs/${requestId}`, { decision });
+  const { events } = await call<{ events: Frame[] }>('PUT', `${session}/inputs/${requestId}`, { decision });
   let next: string | undefined;
   for (const event of events) next = show(event) ?? next;
   return next;

@@ -12,21 +12,21 @@ import { print } from '../print.ts';
 export function dataCommands(program: Command): void {
   program
     .command('backup <folder>')
-    .description('write the database and its secret key into a folder (stop the server first when the database is embedded)')
+    .description('write the database and its secret key to a folder; with the embedded database, stop the server first')
     .action(async (folder: string, _options, command: Command) => {
       await backup(loadConfig(), folder);
-      print(command, { folder }, () => `Backed up into ${folder}. Keep it as safe as the server.`);
+      print(command, { folder }, () => `Backed up to ${folder}. It contains the secret key: protect it as you protect the server.`);
     });
   program
     .command('restore <folder>')
-    .description('bring a backup back, into an empty data directory or database')
+    .description('restore a backup into an empty data directory or database')
     .action(async (folder: string, _options, command: Command) => {
       await restore(loadConfig(), folder);
-      print(command, { folder }, () => 'Restored. Start the server.');
+      print(command, { folder }, () => 'Restored. You can start the server.');
     });
   program
     .command('rotate-secret-key')
-    .description('encrypt what is stored with another key, which is read from standard input; stop every server first')
+    .description('re-encrypt stored secrets with a new key, read from standard input; stop every server first')
     .action(async (_options, command: Command) => {
       const config = loadConfig();
       const next = createSecretBox(parseSecretKey(await secretFromInput('parley rotate-secret-key')));
@@ -34,11 +34,7 @@ export function dataCommands(program: Command): void {
       const database = await openDatabase(config);
       try {
         const answer = await rotateSecretKey(database, box, next);
-        print(
-          command,
-          answer,
-          () => `Encrypted ${answer.resealed} secrets anew. Set PARLEY_SECRET_KEY to the new key and start the server.`,
-        );
+        print(command, answer, () => `Re-encrypted ${answer.resealed} secrets. Set PARLEY_SECRET_KEY to the new key and start the server.`);
       } finally {
         await database.close();
       }

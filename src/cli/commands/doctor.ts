@@ -11,11 +11,11 @@ interface Finding {
   says: string;
 }
 
-/** Looks at the installation and says what to mend. */
+/** Looks at the installation and says what to fix. */
 export function doctorCommand(program: Command): void {
   program
     .command('doctor')
-    .description('check the installation and say what to mend')
+    .description('check the installation and report what to fix')
     .action(async (_options, command: Command) => {
       const findings = [
         await check('Node', nodeVersion),
@@ -23,7 +23,7 @@ export function doctorCommand(program: Command): void {
         await check('data directory', dataDirectory),
         ...(await server()),
       ];
-      print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'MEND'}  ${name}: ${says}`).join('\n'));
+      print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'FAIL'}  ${name}: ${says}`).join('\n'));
       if (findings.some((finding) => !finding.ok)) process.exitCode = 1;
     });
 }
@@ -38,7 +38,7 @@ async function check(name: string, look: () => string | Promise<string>): Promis
 
 function nodeVersion(): string {
   const major = Number(process.versions.node.split('.')[0]);
-  if (major < 24) throw new Error(`the server needs Node 24 and this is ${process.version}; run npm install, which brings it`);
+  if (major < 24) throw new Error(`the server needs Node 24, this is ${process.version}; npm install installs it`);
   return process.version;
 }
 
@@ -46,15 +46,15 @@ function settings(): string {
   const config = loadConfig();
   const database = config.DATABASE_URL === undefined ? 'the embedded database' : 'PostgreSQL';
   return config.PARLEY_SECRET_KEY === undefined
-    ? `readable; ${database}; PARLEY_SECRET_KEY is not set, so back up secret.key`
-    : `readable; ${database}`;
+    ? `valid; ${database}; PARLEY_SECRET_KEY is not set, so back up secret.key`
+    : `valid; ${database}`;
 }
 
 async function dataDirectory(): Promise<string> {
   const { PARLEY_DATA_DIR: directory } = loadConfig();
   await access(directory, constants.R_OK | constants.W_OK).catch((error: unknown) => {
-    const problem = errorCode(error) === 'ENOENT' ? 'is not there yet: the first start makes it' : 'cannot be written';
-    throw new Error(`${directory} ${problem}; PARLEY_DATA_DIR chooses another`, { cause: error });
+    const problem = errorCode(error) === 'ENOENT' ? 'does not exist yet; the first start creates it' : 'is not writable';
+    throw new Error(`${directory} ${problem} (PARLEY_DATA_DIR)`, { cause: error });
   });
   const { bavail, bsize } = await statfs(directory);
   const freeMiB = Math.round((bavail * bsize) / 2 ** 20);
@@ -67,7 +67,7 @@ async function server(): Promise<Finding[]> {
   const { url, apiKey } = loadClientSettings();
   const get = async (path: string, headers: Record<string, string> = {}) => {
     const response = await fetch(url + path, { headers, signal: AbortSignal.timeout(5_000) }).catch((error: unknown) => {
-      throw new Error(`nothing answers at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
+      throw new Error(`no server at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
     });
     return { status: response.status, text: await response.text() };
   };
@@ -80,8 +80,8 @@ async function server(): Promise<Finding[]> {
     await check('API key', async () => {
       if (apiKey === undefined) throw new Error('PARLEY_API_KEY is not set');
       const { status } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
-      if (status === 401) throw new Error('the server does not know this PARLEY_API_KEY');
-      return status === 403 ? 'known, without the scope organization:read' : 'known';
+      if (status === 401) throw new Error('the server does not accept this PARLEY_API_KEY');
+      return status === 403 ? 'accepted, without the scope organization:read' : 'accepted';
     }),
   ];
 }

@@ -12,21 +12,25 @@ interface Release {
 }
 
 export function releaseCommands(program: Command): void {
-  const releases = program.command('releases').description('versions of an agent');
+  const releases = program.command('releases').description('releases (versions) of an agent');
   releases
     .command('list <agent>')
-    .description('all of them, with their state')
+    .description('list releases with their state')
     .action(async (agent: string, _options, command: Command) => {
       const answer = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
       const rows = answer.data.map((release) => ({ ...release }));
       print(command, answer, () =>
-        table(rows, ['version', 'state', 'created_at', 'error'], `No releases. Make one with: parley releases create ${agent} <file>`),
+        table(
+          rows,
+          ['version', 'state', 'created_at', 'error'],
+          `No releases yet. Create one with: parley releases create ${agent} <file>`,
+        ),
       );
     });
   releases
     .command('create <agent> <file>')
-    .description('make one from a JSON file with its config')
-    .option('--activate', 'make it the active one at once')
+    .description('create a release from a JSON file with its config')
+    .option('--activate', 'activate it right away')
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
       const config = await jsonObject(file);
       const answer = await call<{ release: Release }>('POST', pathOf(agent), {
@@ -35,7 +39,7 @@ export function releaseCommands(program: Command): void {
       });
       print(command, answer, () => describe(agent, answer.release));
     });
-  releases.command('activate <agent> <version>').description('new sessions get it from now on').action(activate);
+  releases.command('activate <agent> <version>').description('activate a release: new sessions will use it').action(activate);
   releases
     .command('rollback <agent>')
     .description('activate the newest materialized release before the active one')
@@ -52,7 +56,7 @@ export function releaseCommands(program: Command): void {
     });
   releases
     .command('watch <agent> <version>')
-    .description('wait until a release is materialized or failed')
+    .description('wait until a release is materialized or has failed')
     .action(async (agent: string, version: string, _options, command: Command) => {
       for (;;) {
         const answer = await call<{ release: Release }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
@@ -68,7 +72,7 @@ export function releaseCommands(program: Command): void {
 
 async function activate(agent: string, version: string, _options: unknown, command: Command): Promise<void> {
   const answer = await call('POST', `${pathOf(agent)}/${encodeURIComponent(version)}/activate`);
-  print(command, answer, () => `${agent} now runs release ${version}. Sessions that exist stay on theirs.`);
+  print(command, answer, () => `${agent} now runs release ${version}. Existing sessions keep their release.`);
 }
 
 function pathOf(agent: string): string {

@@ -13,47 +13,49 @@ interface Endpoint {
 }
 
 export function webhookCommands(program: Command): void {
-  const webhooks = program.command('webhooks').description('endpoints that are told of events');
+  const webhooks = program.command('webhooks').description('webhook endpoints and deliveries');
   webhooks
     .command('list')
-    .description('all of them, with their failures in a row')
+    .description('list endpoints with their consecutive failures')
     .action(async (_options, command: Command) => {
       const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
       const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
-      print(command, answer, () => table(answer.webhook_endpoints, columns, 'No endpoints. Make one with: parley webhooks create <url>'));
+      print(command, answer, () =>
+        table(answer.webhook_endpoints, columns, 'No endpoints yet. Create one with: parley webhooks create <url>'),
+      );
     });
   webhooks
     .command('create <url>')
-    .description('make one; its signing secret is shown once')
-    .option('--name <name>', 'shown to people; the host when left out')
-    .option('--events <types>', 'separated by commas; all when left out')
+    .description('create an endpoint; its signing secret is shown once')
+    .option('--name <name>', 'display name (default: the host)')
+    .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (url: string, options: { name?: string; events?: string }, command: Command) => {
       const answer = await createEndpoint(url, options.name ?? urlOf(url).host, options.events?.split(',') ?? []);
-      print(command, answer, () => `Endpoint ${answer.webhook_endpoint.id}. Its signing secret, shown once: ${answer.secret}`);
+      print(command, answer, () => `Created endpoint ${answer.webhook_endpoint.id}. Signing secret (shown once): ${answer.secret}`);
     });
   for (const [verb, description] of [
-    ['enable', 'send to it again'],
-    ['disable', 'send nothing to it for now'],
-    ['test', 'send it a test event'],
+    ['enable', 'resume deliveries to an endpoint'],
+    ['disable', 'pause deliveries to an endpoint'],
+    ['test', 'send a test event'],
   ] as const) {
     webhooks
       .command(`${verb} <endpoint-id>`)
       .description(description)
       .action(async (id: string, _options, command: Command) => {
         const answer = await call('POST', `/api/webhook_endpoints/${encodeURIComponent(id)}/${verb}`);
-        print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'a test event is on its way' : `${verb}d`}.`);
+        print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'test event sent' : `${verb}d`}.`);
       });
   }
   webhooks
     .command('delete <endpoint-id>')
-    .description('take it away')
+    .description('delete an endpoint')
     .action(async (id: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/webhook_endpoints/${encodeURIComponent(id)}`);
       print(command, answer, () => `Deleted endpoint ${id}.`);
     });
   webhooks
     .command('deliveries <endpoint-id>')
-    .description('what was sent to it lately')
+    .description('list recent deliveries')
     .action(async (id: string, _options, command: Command) => {
       const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
       print(command, answer, () =>
@@ -62,16 +64,16 @@ export function webhookCommands(program: Command): void {
     });
   webhooks
     .command('resend <delivery-id>')
-    .description('send one once more')
+    .description('send a delivery again')
     .action(async (id: string, _options, command: Command) => {
       const answer = await call('POST', `/api/webhook_deliveries/${encodeURIComponent(id)}/resend`);
-      print(command, answer, () => `Delivery ${id} is on its way again.`);
+      print(command, answer, () => `Sent delivery ${id} again.`);
     });
   webhooks
     .command('listen')
-    .description('receive events on this machine and pass them on to a local port (the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1)')
+    .description('forward events to a local URL while the command runs; the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1')
     .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
-    .option('--events <types>', 'separated by commas; all when left out')
+    .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, options.events?.split(',') ?? []));
 }
 
@@ -92,7 +94,7 @@ async function listen(forward: string, events: string[]): Promise<void> {
       throw error;
     },
   );
-  process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nCtrl-C ends.\n`);
+  process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
   process.once('SIGINT', async () => {
     await call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).catch(() => {});
     server.close();
