@@ -27,6 +27,14 @@ test('a session is created with 200 and has exactly the fields of 2.1, on the fl
   });
 });
 
+test('metadata comes back as it was sent, whatever its keys', async () => {
+  const tenant = await createTenant(url);
+  const metadata = { '': 1, 'two\nlines': 2, '\u2028': 3, constructor: 4, nested: { 'a\nb': [null] } };
+  const made = await tenant.post('/v1/sessions', { metadata });
+  assert.deepEqual(made.body.metadata, metadata);
+  assert.deepEqual((await tenant.get(`/v1/sessions/${made.body.id}`)).body.metadata, metadata);
+});
+
 test('on the agent route the session names its agent and the release it is pinned to', async () => {
   const tenant = await createTenant(url, { main: 'front', agents: [{ name: 'front' }] });
   const answer = await tenant.post(`${tenant.agentPath}/v1/sessions`, {});
