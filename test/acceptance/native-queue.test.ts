@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
+import { setImmediate as nextPass } from 'node:timers/promises';
 import { deadUrl } from '../support/accounts.ts';
 import { startApp } from '../support/app.ts';
+import { parseJson } from '../support/json.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { untilAccepted } from '../support/turns.ts';
 import { textOf } from '../support/wire.ts';
@@ -36,6 +39,29 @@ test('messages of one session run one after another, in the order of their arriv
   assert.deepEqual(
     await userTexts(tenant, id),
     answers.map((_, index) => `/delay 5\n/say answer ${index}`),
+  );
+});
+
+test('a message of one surface is not overtaken by a later one of another', async () => {
+  const agent = '/demo/assistant/v1';
+  const id = `order-${randomUUID()}`;
+  await app.request('POST', '/v1/sessions', { session_id: id });
+  const texts = Array.from({ length: 16 }, (_, index) => `/say ${index}`);
+  const sent: Promise<{ status: number }>[] = [];
+  for (const [index, text] of texts.entries()) {
+    const isManaged = index % 2 === 0;
+    const path = isManaged ? `${agent}/managed-agents/sessions/${id}/events` : `${agent}/sessions/${id}/messages`;
+    sent.push(app.request('POST', path, isManaged ? { type: 'user.message', text } : { text }));
+    await nextPass();
+  }
+  assert.deepEqual(
+    (await Promise.all(sent)).map(({ status }) => status),
+    texts.map((_, index) => (index % 2 === 0 ? 202 : 200)),
+  );
+  const transcript = parseJson((await app.request('GET', `${agent}/sessions/${id}/messages`)).text);
+  assert.deepEqual(
+    transcript.messages.flatMap(({ role, text }: { role: string; text: string }) => (role === 'user' ? [text] : [])),
+    texts,
   );
 });
 

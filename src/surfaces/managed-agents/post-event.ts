@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/authenticate.ts';
 import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
 import { once } from './once.ts';
@@ -10,12 +9,17 @@ import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;
 
+interface SessionIds {
+  orgId: number;
+  id: string;
+}
+
 /** Takes a user event. It is stored when this returns; what follows from it runs in the background and is in the log. */
 export async function postEvent(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  session: Session,
+  session: SessionIds,
   event: Event,
 ): Promise<void> {
   switch (event.type) {
@@ -32,7 +36,7 @@ async function postMessage(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  session: Session,
+  session: SessionIds,
   { text }: Event,
 ): Promise<void> {
   if (text === undefined) throw new ServiceError('bad-request', 'text: is required for a user.message');
@@ -49,7 +53,7 @@ async function postMessage(
   context.warm.begin(session.orgId, session.id);
 }
 
-async function confirm(context: Context, session: Session, { request_id: requestId, result }: Event): Promise<void> {
+async function confirm(context: Context, session: SessionIds, { request_id: requestId, result }: Event): Promise<void> {
   if (requestId === undefined || result === undefined)
     throw new ServiceError('bad-request', `${requestId === undefined ? 'request_id' : 'result'}: is required for a user.tool_confirmation`);
   const decision = result === 'allow' ? 'approve_once' : result;
