@@ -99,6 +99,7 @@ test('the order of checks: 401, 404, 403, body, budget, release', async () => {
   assert.equal((await connect(url, 'svc_live_wrong_wrong_wrong_wrong').post('/v1/sessions/ses_nowhere/messages', bad)).status, 401);
   assert.equal((await tenant.post('/v1/sessions/ses_nowhere/messages', bad)).status, 404, 'the session before the body');
   assert.equal((await tenant.post('/v1/sessions/ses_nowhere/messages', '{', {})).status, 404, 'also a body that is no JSON');
+  assert.equal((await app.request('DELETE', '/demo/assistant/v1/sessions/ses_nowhere', '{')).status, 404, 'and one of a DELETE');
   assert.equal((await tenant.post(path, bad)).status, 422, 'the body before the budget');
   assert.equal((await tenant.post(path, { text: 'hi', agent: 'nobody' })).status, 422);
   assert.equal((await tenant.post(path, { text: 'hi' })).status, 402);

@@ -169,10 +169,9 @@ function agentOnlyRoutes(server: Server, context: Context): void {
 
   server.delete(
     '/:org/:agent/v1/sessions/:session_id',
-    { config, onRequest: [guard], schema: { tags, summary: 'Stop a session', response: answered(204, Type.Null()) } },
+    { config, onRequest: [guard, seesSession], schema: { tags, summary: 'Stop a session', response: answered(204, Type.Null()) } },
     async (request, reply) => {
-      const session = await visibleSession(context, request, sessionIdOf(request));
-      await context.turns.interrupt(session.orgId, session.id, 'stop');
+      await context.turns.interrupt(agentOf(request).orgId, sessionIdOf(request), 'stop');
       return reply.code(204).send();
     },
   );
