@@ -24,7 +24,7 @@ export function identityOf(
     metadata: { ...rest, ...principal.metadata },
     endUserId: principal.endUserId,
     isVisitor: principal.endUserId === undefined,
-    agentInstanceId: principal.agentInstanceId,
+    agentInstanceId: principal.agentInstanceId ?? instanceOf(principal.metadata),
   };
 }
 

@@ -102,6 +102,8 @@ test('agent_instance_id counts from a key or a token, and is ignored from a brow
   assert.equal(await instanceOf(await alice.create({ metadata })), 'end_user:alice');
   const minted = client.as(await mintToken(app, { end_user_id: 'alice', agent_instance_id: 'employee-7' }));
   assert.equal(await instanceOf(await minted.create({ metadata: { agent_instance_id: 'employee-8' } })), 'instance:employee-7');
+  const told = client.as(await mintToken(app, { end_user_id: 'alice', metadata }));
+  assert.equal(await instanceOf(await told.create({ metadata: { agent_instance_id: 'employee-8' } })), 'instance:employee-7');
   const mode = await alice.create({ permission_mode: 'autonomous' });
   await alice.say(mode, '/tool bash {"command":"echo hi"}');
   assert.equal((await alice.untilIdle(mode)).at(-1)?.stop_reason, 'requires_action', 'nor can a browser lift its own permissions');
