@@ -1,7 +1,8 @@
 import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
-import { createContext } from './context.ts';
+import { type Context, createContext } from './context.ts';
 import { errorCode, errorMessage } from './errors.ts';
+import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
 
 const patienceMs = 2_000;
@@ -11,13 +12,10 @@ const backlog = 4_096;
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
   const context = await createContext(config);
-  const server = await createApp(context);
-  try {
-    await server.listen({ host: config.HOST, port: config.PORT, backlog });
-  } catch (error) {
+  const server = await listen(context).catch(async (error: unknown) => {
     await context.close();
-    throw unusableAddress(error, config);
-  }
+    throw error;
+  });
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 
   let stopping = false;
@@ -34,6 +32,15 @@ export async function serve(config: Config): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+}
+
+async function listen(context: Context): Promise<Server> {
+  const { config } = context;
+  const server = await createApp(context);
+  await server.listen({ host: config.HOST, port: config.PORT, backlog }).catch((error: unknown) => {
+    throw unusableAddress(error, config);
+  });
+  return server;
 }
 
 /** Says which setting an address that cannot be listened on comes from. */

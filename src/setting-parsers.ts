@@ -13,8 +13,21 @@ export function text(value: string): string {
   return value;
 }
 
-export function lowerCase(value: string): string {
-  return value.toLowerCase();
+/** As a Host header has it, in lower case. */
+export function host(value: string): string {
+  const name = value.toLowerCase();
+  if (!/^([\w.-]+|\[[\da-f:.]+\])(:\d+)?$/.test(name)) throw new Error(`must be a host name such as api.example.com, not "${value}"`);
+  return name;
+}
+
+/** As an Origin header has them: anything else would never match one. */
+export function origins(value: string): string[] {
+  const entries = list(value);
+  for (const entry of entries) {
+    if (entry !== '*' && !/^[a-z][a-z\d+.-]*:\/\/[^\s/?#@A-Z]+$/.test(entry))
+      throw new Error(`must be * or origins such as https://app.example.com, without a path, not "${entry}"`);
+  }
+  return entries;
 }
 
 export function path(value: string): string {
@@ -62,8 +75,9 @@ export function urlWith(protocols: string[]): Parse<string> {
 export function networks(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
-    const [address = '', prefix = '0'] = entry.split('/');
-    if (isIP(address) === 0 || !/^\d{1,3}$/.test(prefix))
+    const [address = '', prefix = '1'] = entry.split('/');
+    const most = isIP(address) === 4 ? 32 : 128;
+    if (isIP(address) === 0 || !/^[1-9]\d{0,2}$/.test(prefix) || Number(prefix) > most)
       throw new Error(`must be addresses or networks such as 10.0.0.0/8, not "${entry}"`);
   }
   return entries;

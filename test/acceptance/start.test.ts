@@ -34,6 +34,13 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PARLEY_GATEWAY_PEERS', '[1]', 'must be a JSON object'],
   ['PARLEY_GATEWAY_PEERS', '{"peer":"k"}', '"peer" must be a URL that starts with http:// or https://'],
   ['PARLEY_LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent, not "loud"'],
+  ['PARLEY_BASE_HOST', 'https://api.example.com', 'must be a host name such as api.example.com, not "https://api.example.com"'],
+  ['PARLEY_TRUST_PROXY', '10.0.0.0/33', 'must be addresses or networks such as 10.0.0.0/8, not "10.0.0.0/33"'],
+  [
+    'PARLEY_CORS_ORIGINS',
+    'https://a.example, https://b.example/',
+    'must be * or origins such as https://app.example.com, without a path, not "https://b.example/"',
+  ],
   ['PARLEY_MAX_TURNS', '0', 'must be a whole number from 1 to 1000000, not "0"'],
 ];
 for (const [name, value, says] of badSettings) {
