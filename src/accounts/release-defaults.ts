@@ -4,7 +4,11 @@ import { FieldReader } from './read-json.ts';
 
 const providers = ['offline', 'openai', 'anthropic', 'google', 'openai-compatible'] as const;
 const builtInTools = ['bash', 'files', 'fetch'] as const;
-const namePattern = { most: 64, pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/, words: '1 to 64 of A-Z a-z 0-9 _ -' };
+const namePattern = {
+  most: 64,
+  pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/,
+  words: 'one or more of A-Z a-z 0-9 _ - and start with a letter or digit',
+};
 const topLevel = ['instructions', 'model', 'main', 'agents', 'tools', 'mcp_servers', 'permissions', 'instance', 'limits', 'context'];
 const mostInstructions = 200_000;
 

@@ -68,7 +68,7 @@ async function writeFile(db: Db, { orgId, agentId, instanceKey }: Instance, path
 export function uploadPath(name: string): string {
   const basename = (name.split(/[/\\]/).at(-1) ?? '').trim().normalize('NFC');
   const problem = basenameProblem(basename);
-  if (problem !== undefined) throw new ServiceError('bad-request', `The file name ${problem}`);
+  if (problem !== undefined) throw new ServiceError('bad-request', `name: ${problem}`);
   return `uploads/${basename}`;
 }
 
