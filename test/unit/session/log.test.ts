@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
+import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
 import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { isStored } from '../../../src/session/events.ts';
@@ -212,3 +213,19 @@ async function seqs(log: SessionLog, feed: Feed, session: string, after: number,
   }
   return seen;
 }
+
+test('the session of a message is looked up by its id, also in a table that was never analyzed', async () => {
+  // As the function that admits turns does: its plan is made once, when the planner knows nothing of the table.
+  const plan = await database.db.transaction().execute(async (transaction) => {
+    await sql`set local enable_seqscan = off`.execute(transaction);
+    await sql`set local enable_hashjoin = off`.execute(transaction);
+    await sql`set local enable_mergejoin = off`.execute(transaction);
+    const { rows } = await sql`explain (format json) select s.last_seq
+      from unnest(array[${'ses_1'}]::text[], array[1]::integer[]) o (session, org)
+      join sessions s on s.id = o.session and s.org_id = o.org where s.active_turn_id is null and s.pending_input is null`.execute(
+      transaction,
+    );
+    return rows;
+  });
+  assert.match(JSON.stringify(plan), /"Index Name":"sessions_pkey"/);
+});
