@@ -69,7 +69,7 @@ class PushedStream implements EndableStream {
       }
     } catch {
       // The log could not be read. The client comes back with its cursor.
-      this.finish('');
+      this.end('database_unavailable');
     } finally {
       this.isBusy = false;
     }

@@ -75,6 +75,16 @@ test('closing the server ends every stream with a frame that says so', async (t)
   assert.equal((await frames).at(-1)?.data.reason, 'server_shutdown');
 });
 
+test('a stream whose log cannot be read ends with a frame that says so', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const session = await client.create();
+  await client.say(session, '/say one');
+  await app.context.runner.idle();
+  t.mock.method(app.context.log, 'read', () => Promise.reject(new Error('the database is away')));
+  assert.equal((await collect(await client.follow(session))).at(-1)?.data.reason, 'database_unavailable');
+});
+
 test('a comment keeps an idle stream alive every 15 s', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const app = await startApp(t);
