@@ -50,7 +50,7 @@ async function budgetRefusal(db: Db, orgId: number): Promise<BudgetRefusal | und
   return rows[0]?.refusal ?? undefined;
 }
 
-/** Changes caps. What was reported of the old ones is forgotten, and what the new ones already pass is reported now. */
+/** Changes caps. What was reported of a cap that is another now is forgotten, and what the new one already passes is reported now. */
 export async function changeBudget(transaction: Db, actor: Actor, changes: BudgetChanges): Promise<void> {
   const { creditsMicros, totalTokensCap, instanceSpendCapMicros } = changes;
   const before = await transaction
@@ -59,21 +59,25 @@ export async function changeBudget(transaction: Db, actor: Actor, changes: Budge
     .where('org_id', '=', actor.orgId)
     .forUpdate()
     .executeTakeFirstOrThrow();
+  // Credits are counted anew whenever they are set, also to what they were.
+  const isOther =
+    typeof creditsMicros === 'number' ||
+    (creditsMicros === null && before.credits_micros !== null) ||
+    (totalTokensCap !== undefined && totalTokensCap !== before.total_tokens_cap);
   const after = await transaction
     .updateTable('budgets')
     .set({
       credits_micros: creditsMicros,
-      // Credits are counted from when they were last set.
       credits_spent_micros: creditsMicros === undefined ? undefined : 0,
       total_tokens_cap: totalTokensCap,
       instance_spend_cap_micros: instanceSpendCapMicros,
-      threshold_fired: 0,
+      threshold_fired: isOther ? 0 : undefined,
       updated_at: actor.at,
     })
     .where('org_id', '=', actor.orgId)
     .returningAll()
     .executeTakeFirstOrThrow();
-  await reportThresholds(transaction, actor.orgId, percentUsed(after));
+  if (isOther) await reportThresholds(transaction, actor.orgId, percentUsed(after));
   await recordAudit(transaction, actor, {
     action: 'budget.updated',
     subjectType: 'budget',

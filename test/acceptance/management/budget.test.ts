@@ -84,6 +84,8 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   const second = await parley.call('GET', `/api/usage?limit=1&cursor=${first.body.next_cursor}`, { key: acme.key });
   assert.deepEqual([...first.body.data, ...second.body.data], usage.body.data);
   assert.equal(second.body.next_cursor, null);
+  const unfiltered = await parley.call('GET', '/api/usage?limit=1&from=&to=&agent=&model=', { key: acme.key });
+  assert.deepEqual(unfiltered.body, first.body, 'empty fields of a form filter nothing');
   for (const bad of ['from=yesterday', 'group_by=week', 'cursor=x']) {
     assert.equal((await parley.call('GET', `/api/usage?${bad}`, { key: acme.key })).status, 422, bad);
   }
@@ -108,7 +110,7 @@ test('a hundred turns at the edge of a cap overspend it by no more than their re
   assert.ok(budget.tokens_used <= 300 + 1_100, `${budget.tokens_used} used`);
 });
 
-test('thresholds are reported once, and again after the budget is changed', async () => {
+test('thresholds are reported once, and again after a cap is changed', async () => {
   const acme = await organizationWithAgent('alerts');
   await createEndpoint(parley, acme.key);
   const reported = async () => {
@@ -125,6 +127,9 @@ test('thresholds are reported once, and again after the budget is changed', asyn
   assert.deepEqual(await reported(), all, 'a larger cap is not near its end');
   await operate(parley, acme.slug, { total_tokens_cap: 1 });
   assert.deepEqual(await reported(), [...all, ...all].sort(), 'a smaller one is passed at once');
+  for (const body of [{ total_tokens_cap: 1 }, { instance_spend_cap_micros: 5 }, {}])
+    assert.equal((await parley.call('PUT', '/api/budget', { key: acme.key, body })).status, 200);
+  assert.deepEqual(await reported(), [...all, ...all].sort(), 'the same cap again is nothing new');
 });
 
 test('the cap is reported also where no threshold names it, and nothing beyond it is called exhausted', async () => {
