@@ -126,6 +126,20 @@ for (const { name, body, malformed } of adapters) {
     assert.equal(await sessionCount(tenant), 0);
   });
 
+  test(`${name}: what is wrong inside of an array is named by its place there`, async () => {
+    const tenant = await createTenant(url);
+    for (const [content, place, reason] of [
+      [7, 'content', 'must be string or array or null'],
+      [[{ text: 'hi' }], 'content.0.type', 'is required'],
+      [[{ type: 'text', text: 7 }], 'content.0.text', 'must be string'],
+    ]) {
+      const items = [{ role: 'user', content }];
+      const { error } = (await tenant.post(pathOf(tenant), body('', { messages: items, input: items }))).body;
+      const param = `${name === 'responses' ? 'input' : 'messages'}.0.${place}`;
+      assert.deepEqual([error.param, error.message], [param, `${param}: ${reason}`]);
+    }
+  });
+
   test(`${name}: an exhausted budget is 402 before the turn and before the release, and leaves no session`, async () => {
     const tenant = await createTenant(url);
     const session = await tenant.session();

@@ -124,19 +124,31 @@ const outages: Record<string, string> = {
 };
 
 /** Names the field first, in the client's own words for it. */
-function describeValidation(error: FastifyError): string {
-  const first = error.validation?.[0];
-  const path = (first?.instancePath ?? '').split('/').filter((name) => name !== '');
-  const { requiredProperties: missing } = first?.params ?? {};
+function describeValidation({ validation = [], validationContext = 'body' }: FastifyError): string {
+  const nearest = nearestOf(validation);
+  const path = (nearest?.instancePath ?? '').split('/').filter((name) => name !== '');
+  const { requiredProperties: missing } = nearest?.params ?? {};
   const field = [...path, ...(Array.isArray(missing) ? [String(missing[0])] : [])].join('.');
-  return `${field === '' ? (error.validationContext ?? 'body') : field}: ${Array.isArray(missing) ? 'is required' : reasonOf(error)}`;
+  return `${field === '' ? validationContext : field}: ${Array.isArray(missing) ? 'is required' : reasonOf(validation, nearest)}`;
 }
 
-function reasonOf({ validation = [] }: FastifyError): string {
-  const [first] = validation;
-  if (first?.keyword === 'boolean') return 'is not known here';
-  const same = validation.filter(({ instancePath }) => instancePath === first?.instancePath);
+type Refusal = NonNullable<FastifyError['validation']>[number];
+
+/** Where one of several shapes is taken, each says why it does not fit: the one that fits furthest is the one that was meant. */
+function nearestOf(validation: Refusal[]): Refusal | undefined {
+  return validation.reduce<Refusal | undefined>((best, next) => {
+    if (best === undefined) return next;
+    if (best.keyword !== 'type' || next.keyword === 'anyOf') return best;
+    const isBelow = next.instancePath.startsWith(`${best.instancePath}/`);
+    return isBelow || (next.instancePath === best.instancePath && next.keyword !== 'type') ? next : best;
+  }, undefined);
+}
+
+function reasonOf(validation: Refusal[], nearest: Refusal | undefined): string {
+  if (nearest?.keyword === 'boolean') return 'is not known here';
+  const same = validation.filter(({ instancePath }) => instancePath === nearest?.instancePath);
   const allowed = same.flatMap(({ keyword, params }) => (keyword === 'const' ? [params.allowedValue] : (params.allowedValues ?? [])));
   if (allowed.length > 0) return `must be ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}`;
-  return first?.message ?? 'is not valid';
+  if (nearest?.keyword === 'type') return `must be ${same.flatMap(({ params }) => params.type ?? []).join(' or ')}`;
+  return nearest?.message ?? 'is not valid';
 }
