@@ -35,7 +35,8 @@ export async function complete(
   const said = readMessages(body.messages ?? [], sessionId === undefined);
   const { orgId } = agentOf(request);
   const goesOn = sessionId === undefined ? undefined : { id: sessionId, orgId, stored: true };
-  const open = () => openForTurn(context, request, reply, goesOn, { surface: 'chat', metadata, stored: body.store ?? true });
+  const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
+  const open = (newSessionId?: string) => openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
   if (said === undefined) return answerNothing(context, request, reply, open, model, live);
   const earlier = await findEarlierTurn(context, request, reply, live);
   if (earlier !== undefined) {
@@ -85,14 +86,15 @@ async function answerNothing(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  open: () => Promise<AdapterSession>,
+  open: (newSessionId?: string) => Promise<AdapterSession>,
   model: string,
   live: boolean,
 ): Promise<FastifyReply> {
-  const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async () => {
-    const { session } = await open();
+  const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
+    const { session } = await open(chosen);
     if (!session.stored) await forget(context, session);
-    return { sessionId: session.id, turnId: newId('turn_') };
+    // Made of the id that is kept under a key, so that two requests at once give one answer.
+    return { sessionId: session.id, turnId: chosen.replace('ses_', 'turn_') };
   });
   reply.header('x-svc-session', sessionId);
   if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));

@@ -24,13 +24,21 @@ export interface AdapterSession {
   endUserId: string | undefined;
 }
 
+interface WantedSession {
+  surface: 'chat' | 'responses';
+  metadata: Record<string, unknown>;
+  stored: boolean;
+  /** The id that a new session gets. */
+  newSessionId?: string | undefined;
+}
+
 /** The session that the call names, or a new one. Its id is on every answer. */
 export async function openForTurn(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
   named: TurnSession | undefined,
-  wanted: { surface: 'chat' | 'responses'; metadata: Record<string, unknown>; stored: boolean },
+  wanted: WantedSession,
 ): Promise<AdapterSession> {
   assertMetadata(wanted.metadata, 'invalid');
   const session = named ?? (await openNew(context, request, wanted));
@@ -93,16 +101,13 @@ export async function forget(context: Context, session: TurnSession): Promise<vo
   context.settings.forget(session.id);
 }
 
-async function openNew(
-  context: Context,
-  request: FastifyRequest,
-  wanted: { surface: 'chat' | 'responses'; metadata: Record<string, unknown>; stored: boolean },
-): Promise<Session> {
+async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
   const agent = agentOf(request);
   const { directory, database } = context;
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
   await checkBudgetOfNew(database.db, directory, agent, identity);
   context.turns.assertRoom();
-  return openSession(context, agent, { ...identity, surface: wanted.surface, stored: wanted.stored, sameAgent: true });
+  const { surface, stored, newSessionId: sessionId } = wanted;
+  return openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
 }

@@ -95,10 +95,14 @@ export async function underKey<Result>(
 ): Promise<Result> {
   const key = idempotencyKey(request);
   if (key === undefined) return work();
-  const isRepeated = (await findKey(context, request, key)) !== undefined;
+  const { id: orgId } = principalOf(request).organization;
+  const fingerprint = keyFingerprintOf(request);
+  const earlier = await findKey(context, request, key);
   const result = await work();
-  if (isRepeated) sayReplayed(reply);
-  else await takeKey(context.database.db, principalOf(request).organization.id, key, keyFingerprintOf(request), context.clock.now());
+  // Another may have come while this one was at work.
+  const kept = earlier ?? (await takeKey(context.database.db, orgId, key, fingerprint, context.clock.now()));
+  if (kept !== undefined && kept.fingerprint !== fingerprint) throw keyReused();
+  if (kept !== undefined) sayReplayed(reply);
   return result;
 }
 
