@@ -1,14 +1,15 @@
 import { createHash } from 'node:crypto';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import type { GatewayEvent } from '../../gateway/event.ts';
 import { newId } from '../../ids.ts';
 import { assertMetadata } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey, visibleSession } from '../shared/authenticate.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
 import type { Server } from '../shared/fastify.ts';
+import { fieldOf } from '../shared/field-of.ts';
 import { idempotencyKey, underKey } from '../shared/idempotency.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
@@ -21,12 +22,22 @@ export function gatewayRoutes(server: Server, context: Context): void {
   const { gateway } = context;
   if (gateway === undefined) return;
   const guard = requireKey(context);
+  // Before the body is validated: what is not visible is 404, whatever else is wrong. What goes on to another gateway names a
+  // session there, and what came from one is dropped if it was here before.
+  const seesSession: preValidationAsyncHookHandler = async (request) => {
+    const { body } = request;
+    const sessionId = fieldOf(body, 'session_id');
+    const route = [fieldOf(body, 'recipient_gateway_url'), fieldOf(body, 'hops'), fieldOf(fieldOf(body, 'event'), 'hops')];
+    const isLocal = route.every((field) => field === undefined);
+    if (isLocal && typeof sessionId === 'string') await visibleSession(context, request, sessionId);
+  };
 
   server.post(
     '/v1/gateway/events',
     {
       config,
       onRequest: [guard],
+      preValidation: [seesSession],
       schema: {
         tags,
         summary: 'Submit an event',
@@ -50,6 +61,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: [guard],
+      preValidation: [seesSession],
       schema: {
         tags,
         summary: 'Deliver an event',

@@ -112,6 +112,8 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   const second = await submit(org, message('/say keyed'), keyed);
   assert.equal(second.headers['x-svc-session'], first.headers['x-svc-session']);
   assert.deepEqual([first.headers['idempotent-replayed'], second.headers['idempotent-replayed']], [undefined, 'true']);
+  const atOnce = await Promise.all([1, 2, 3].map(() => submit(org, message('/say at once'), { 'idempotency-key': 'k3' })));
+  assert.deepEqual(atOnce.map(({ headers }) => headers['idempotent-replayed'] ?? 'first').sort(), ['first', 'true', 'true']);
   const other = await submit(org, message('/say other'), keyed);
   assert.deepEqual([other.status, other.body.detail.error], [422, 'idempotency_key_reused']);
   await logOf(org, String(first.headers['x-svc-session']), 1);
@@ -185,7 +187,7 @@ test('a delivery is an entry in the log of the recipient’s newest session that
   assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
 });
 
-test('an unknown recipient or session is 404, also when it is another org’s', async () => {
+test('an unknown recipient or session is 404, also when it is another org’s, and before a bad body is 422', async () => {
   const org = await newOrganization();
   const other = await newOrganization();
   const theirs = (await parley.call('POST', '/v1/sessions', { key: other.key })).body.id;
@@ -199,6 +201,8 @@ test('an unknown recipient or session is 404, also when it is another org’s', 
     await deliver(org, { recipient_id: 'ada', event }),
     await deliver(org, { recipient_id: 'helper', event }),
     await deliver(org, { recipient_id: 'helper', session_id: theirs, event }),
+    await submit(org, { session_id: theirs }),
+    await deliver(org, { session_id: theirs }),
   ];
   for (const answer of answers) assert.deepEqual([answer.status, answer.text], [404, notFound]);
   await logOf(other, theirs, 1);
