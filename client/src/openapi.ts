@@ -1039,7 +1039,12 @@ export interface Routes {
   /** List model credentials */
   'GET /api/model_credentials': {
     path: {};
-    query: {};
+    query: {
+      /** Entries of one page, clamped to 1..200. */
+      limit?: number;
+      /** The `next_cursor` of the page before. */
+      cursor?: string;
+    };
     body: undefined;
     answer: {
       data: (Schemas['ModelCredential'])[];

@@ -37,14 +37,20 @@ export async function storeCredential(
   return { name: input.name, lastFour, updatedAt: actor.at };
 }
 
-export async function listCredentials(db: Db, orgId: number): Promise<ModelCredential[]> {
-  const rows = await db
-    .selectFrom('model_credentials')
-    .select(['name', 'last_four', 'updated_at'])
-    .where('org_id', '=', orgId)
-    .orderBy('name')
-    .execute();
-  return rows.map((row) => ({ name: row.name, lastFour: row.last_four, updatedAt: row.updated_at }));
+/** By name. `after`: the name that the page before ended with. */
+export async function listCredentials(
+  db: Db,
+  orgId: number,
+  page: { limit: number; after: string | undefined },
+): Promise<ModelCredential[]> {
+  let query = selectCredentials(db, orgId).orderBy('name').limit(page.limit);
+  if (page.after !== undefined) query = query.where('name', '>', page.after);
+  return query.execute();
+}
+
+/** Undefined when the org has none of that name. */
+export async function findCredential(db: Db, orgId: number, name: string): Promise<ModelCredential | undefined> {
+  return selectCredentials(db, orgId).where('name', '=', name).executeTakeFirst();
 }
 
 /** False when the org has none of that name. */
@@ -69,6 +75,13 @@ export async function deleteCredential(transaction: Db, actor: Actor, name: stri
 export async function readSealedCredentials(db: Db, orgId: number): Promise<Map<string, string>> {
   const rows = await db.selectFrom('model_credentials').select(['name', 'ciphertext']).where('org_id', '=', orgId).execute();
   return new Map(rows.map((row) => [row.name, row.ciphertext]));
+}
+
+function selectCredentials(db: Db, orgId: number) {
+  return db
+    .selectFrom('model_credentials')
+    .select(['name', 'last_four as lastFour', 'updated_at as updatedAt'])
+    .where('org_id', '=', orgId);
 }
 
 export function credentialContext(orgId: number): string {

@@ -1,6 +1,6 @@
-import type { FastifyRequest } from 'fastify';
 import {
   deleteCredential,
+  findCredential,
   isCredentialName,
   listCredentials,
   type ModelCredential,
@@ -13,7 +13,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { listOf } from '../shared/list.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 
@@ -45,17 +45,28 @@ const answer = Type.Object({ model_credential: credentialObject });
 
 export function modelCredentialRoutes(server: Server, context: Context): void {
   const guard = requireKey(context, 'model_credentials:write');
-  const find = async (request: FastifyRequest) => {
-    const stored = await listCredentials(context.database.db, principalOf(request).organization.id);
-    return stored.find(({ name }) => name === pathParameter(request, 'provider'));
-  };
 
   server.get(
     '/api/model_credentials',
-    { config, onRequest: [guard], schema: { tags, summary: 'List model credentials', response: answered(200, listOf(credentialObject)) } },
+    {
+      config,
+      onRequest: [guard],
+      schema: {
+        tags,
+        summary: 'List model credentials',
+        querystring: Type.Object(pageQuery),
+        response: answered(200, listOf(credentialObject)),
+      },
+    },
     async (request) => {
-      const stored = await listCredentials(context.database.db, principalOf(request).organization.id);
-      return { data: stored.map(showCredential), next_cursor: null };
+      const position = decodeCursor(request.query.cursor, ['string'])?.[0];
+      const after = position === undefined ? undefined : String(position);
+      return readPage(
+        limitOf(request.query),
+        (limit) => listCredentials(context.database.db, principalOf(request).organization.id, { limit, after }),
+        (credential) => credential.name,
+        showCredential,
+      );
     },
   );
 
@@ -63,7 +74,8 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
     '/api/model_credentials/:provider',
     { config, onRequest: [guard], schema: { tags, summary: 'Fetch a model credential', response: answered(200, answer) } },
     async (request) => {
-      const credential = await find(request);
+      const { id: orgId } = principalOf(request).organization;
+      const credential = await findCredential(context.database.db, orgId, pathParameter(request, 'provider'));
       if (credential === undefined) throw notFound();
       return { model_credential: showCredential(credential) };
     },

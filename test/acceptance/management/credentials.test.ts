@@ -9,6 +9,18 @@ const secret = 'sk-PLAINTEXT-must-never-be-seen-9x7q';
 const server = await startServer({ after }, { settings: { PARLEY_LOG_LEVEL: 'trace' } });
 const wire = connect(server.url, server.apiKey);
 
+test('stored credentials are listed by name, a page at a time', async () => {
+  for (const name of ['crm', 'anthropic', 'billing']) await wire.put(`/api/model_credentials/${name}`, { api_key: `${secret}-too` });
+  const names = async (query: string) => {
+    const { data, next_cursor } = (await wire.get(`/api/model_credentials?limit=2${query}`)).body;
+    return { names: data.map(({ provider }: { provider: string }) => provider), cursor: next_cursor };
+  };
+  const first = await names('');
+  assert.deepEqual(first.names, ['anthropic', 'billing']);
+  assert.deepEqual(await names(`&cursor=${first.cursor}`), { names: ['crm'], cursor: null });
+  assert.equal((await wire.get('/api/model_credentials?cursor=x')).status, 422);
+});
+
 test('a stored credential shows its last four characters and nothing more, anywhere', async () => {
   const answers = [
     await wire.put('/api/model_credentials/openai', { api_key: secret }),

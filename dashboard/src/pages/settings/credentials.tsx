@@ -18,7 +18,7 @@ const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];
 /** Keys of model providers, and of MCP servers. What is stored is never shown again. */
 export function Credentials() {
   const may = useMay('model_credentials:write');
-  const { data, error } = useRead<List<Credential>>('/api/model_credentials', { enabled: may });
+  const { data, error } = useRead<List<Credential>>('/api/model_credentials?limit=200', { enabled: may });
   const [storing, setStoring] = useState(false);
   const [trying, setTrying] = useState<string>();
   const [removing, setRemoving] = useState<string>();
