@@ -60,7 +60,7 @@ export function usageRoutes(server: Server, context: Context): void {
         groupBy.map((dimension) => cursorShape[dimension]),
       );
       if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined) throw badCursor();
-      const slug = request.query.agent;
+      const slug = request.query.agent || undefined;
       const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
       if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
       return readPage(
@@ -71,7 +71,7 @@ export function usageRoutes(server: Server, context: Context): void {
             from: day(request.query.from, 'from'),
             to: day(request.query.to, 'to'),
             agentId: agent?.id,
-            model: request.query.model,
+            model: request.query.model || undefined,
             endUserId: request.query.end_user_id,
             limit,
             after,
@@ -92,7 +92,8 @@ function dimensionsOf(text: string | undefined): UsageDimension[] {
 }
 
 function day(text: string | undefined, field: string): string | undefined {
-  if (text === undefined) return undefined;
+  // An empty one, as a form sends it, is none.
+  if (text === undefined || text === '') return undefined;
   const valid = validDay(text);
   if (valid === undefined) throw new ServiceError('invalid', `${field}: must be a day, YYYY-MM-DD`);
   return valid;
