@@ -15,7 +15,7 @@ import { followRedirects } from './redirects.ts';
 export interface DestinationPolicy extends Rules {
   /** Lifts the HTTPS-and-public rule for this kind of use. Metadata services and foreign ports stay refused. */
   allowPrivate: boolean;
-  /** The setting that lifts it, named in every refusal. */
+  /** The setting that lifts it, named in every refusal while it does not. */
   liftedBy?: string;
   /** Origins that the operator chose, exempt from every rule but those on the form of a URL. */
   exemptOrigins?: readonly string[];
@@ -118,7 +118,8 @@ function refusalOfAny(host: string, addresses: readonly { address: string }[], p
 }
 
 function refusal(host: string, reason: string, policy: DestinationPolicy): ServiceError {
-  const hint = policy.liftedBy === undefined ? '' : ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)`;
+  const hint =
+    policy.liftedBy === undefined || policy.allowPrivate ? '' : ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)`;
   return new ServiceError('invalid', `The destination ${host} is refused: it ${reason}${hint}`, { code: 'destination_refused' });
 }
 

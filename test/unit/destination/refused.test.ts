@@ -144,7 +144,7 @@ test('where private destinations are allowed, metadata, disguised addresses, cre
   }
 });
 
-test('a refusal names the setting that lifts it, and never the credentials', async () => {
+test('a refusal names the setting that lifts it, unless that is set already, and never the credentials', async () => {
   const policy = { allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' };
   await assert.rejects(checkDestination('http://user:hunter2@10.0.0.1/?token=hunter2', policy), (error) => {
     assert(isRefusal(error));
@@ -152,6 +152,8 @@ test('a refusal names the setting that lifts it, and never the credentials', asy
     assert.doesNotMatch(error.message, /hunter2/);
     return true;
   });
+  const message = 'The destination 10.0.0.1:22 is refused: it must not use port 22, which belongs to another kind of service';
+  await assert.rejects(checkDestination('http://10.0.0.1:22', { ...policy, allowPrivate: true }), { message });
 });
 
 function isRefusal(error: unknown): error is ServiceError {
