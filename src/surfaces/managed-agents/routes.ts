@@ -214,7 +214,6 @@ function mcpRoute(server: Server, context: Context): void {
       schema: {
         tags,
         summary: "Use the session's MCP servers",
-        description: 'The header X-Svc-Session names the session.',
         body: schemas.mcpBody,
         response: answered(200, Type.Unknown()),
       },

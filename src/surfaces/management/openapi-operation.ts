@@ -5,18 +5,30 @@ import { Type } from '../shared/type.ts';
 /** Routes that an end user's session token may call too (spec 5.3). */
 const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)/;
 /** Where a turn begins, and so where a budget counts; besides these, only minting. */
-const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens|inputs\/:request_id)$/;
+const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens)$/;
 
 const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
 
-const idempotencyKey = Type.Object({
+const idempotencyKey = {
   'idempotency-key': Type.Optional(
     Type.String({ maxLength: 255, description: 'The same key and body within 24 h give the first answer again, and do nothing twice.' }),
   ),
-});
+};
+/** Headers that mean something on one route only; it reads them itself. */
+const ownHeaders: [url: RegExp, headers: Record<string, TSchema>][] = [
+  [/\/mcp$/, { 'x-svc-session': Type.String({ description: 'The session whose servers are used.' }) }],
+  [/\/chat\/completions$/, { 'x-svc-session': Type.Optional(Type.String({ description: 'The session to go on with.' })) }],
+  [/\/events\/stream$/, { 'last-event-id': Type.Optional(Type.String({ description: 'As `after`; the larger one counts.' })) }],
+];
 
 /** What the document says of a route beyond its own schema: its name, its scope, its errors, its credentials. */
-export function documented(method: string, url: string, schema: FastifySchema, scopes: readonly string[]): Record<string, unknown> {
+export function documented(
+  method: string,
+  url: string,
+  schema: FastifySchema,
+  scopes: readonly string[],
+  badBody = 'invalid',
+): Record<string, unknown> {
   const needs = scopes.length === 0 ? '' : `Needs the scope ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`;
   const description = [schema.description, needs].filter((text) => text !== undefined && text !== '').join(' ');
   return {
@@ -24,9 +36,15 @@ export function documented(method: string, url: string, schema: FastifySchema, s
     ...(description === '' ? {} : { description }),
     ...(scopes.length === 0 ? {} : { 'x-scopes': scopes }),
     ...(tokenRoutes.test(url) ? { security: [{ apiKey: [] }, { sessionToken: [] }] } : {}),
-    ...(method === 'POST' && schema.security === undefined ? { headers: idempotencyKey } : {}),
-    response: answersOf(method, url, schema.response),
+    ...headersOf(method, url, schema),
+    response: answersOf(method, url, schema.response, badBody),
   };
+}
+
+function headersOf(method: string, url: string, { security }: FastifySchema): { headers?: TSchema } {
+  const own = ownHeaders.find(([pattern]) => pattern.test(url))?.[1];
+  const headers = { ...(method === 'POST' && security === undefined ? idempotencyKey : {}), ...own };
+  return Object.keys(headers).length === 0 ? {} : { headers: Type.Object(headers) };
 }
 
 /** The scopes that the route's hooks ask for; a hook carries them as a property. */
@@ -37,9 +55,14 @@ export function scopesOfHooks(hooks: unknown): string[] {
 }
 
 /** Every error that this route can give, and none that it cannot. */
-function answersOf(method: string, url: string, response: unknown): Record<string, unknown> {
+function answersOf(method: string, url: string, response: unknown, badBody: string): Record<string, unknown> {
   const answers: Record<string, TSchema> = { ...(typeof response === 'object' ? response : {}) };
   const isRead = method === 'GET' || method === 'HEAD';
+  if (badBody === 'bad-request' && answers[422] !== undefined) {
+    answers[400] = answers[422];
+    // What is left of it: another request under the same Idempotency-Key.
+    if (method !== 'POST') delete answers[422];
+  }
   for (const [status, schema] of Object.entries(answers)) {
     const impossible =
       (status === '402' && (isRead || !budgetedRoutes.test(url))) ||

@@ -3,6 +3,7 @@ import fastify, { type RouteOptions } from 'fastify';
 import { lateCompilers, validateLate } from '../shared/compile-late.ts';
 import type { Server } from '../shared/fastify.ts';
 import { nameSchemas } from './openapi-components.ts';
+import { mendContents, type Operation } from './openapi-contents.ts';
 import { documented, scopesOfHooks } from './openapi-operation.ts';
 
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
@@ -25,7 +26,7 @@ const options: SwaggerOptions = {
   hideUntagged: true,
   transform: ({ schema, url, route }) => {
     const method = String(route.method);
-    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOfHooks(route.onRequest)) } };
+    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOfHooks(route.onRequest), route.config?.badBody) } };
   },
 };
 
@@ -55,14 +56,17 @@ async function writeDocument(routes: RouteOptions[]): Promise<string> {
   const documents = fastify({ exposeHeadRoutes: false, schemaController: lateCompilers });
   documents.setValidatorCompiler(validateLate);
   await documents.register(swagger, options);
-  for (const { method, url, schema, onRequest, handler } of routes)
+  for (const { method, url, schema, onRequest, config, handler } of routes)
     documents.route({
       method,
       url,
       handler,
       ...(schema === undefined ? {} : { schema }),
       ...(onRequest === undefined ? {} : { onRequest }),
+      ...(config === undefined ? {} : { config }),
     });
   await documents.ready();
-  return JSON.stringify(nameSchemas(documents.swagger()));
+  const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(JSON.stringify(documents.swagger()));
+  for (const operations of Object.values(document.paths)) for (const operation of Object.values(operations)) mendContents(operation);
+  return JSON.stringify(nameSchemas(document));
 }

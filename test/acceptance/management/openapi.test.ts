@@ -11,8 +11,8 @@ interface Operation {
   summary: string;
   tags: string[];
   security?: unknown[];
-  parameters?: { in: string; name: string }[];
-  requestBody?: Body;
+  parameters?: { in: string; name: string; required?: boolean }[];
+  requestBody?: Body & { required: boolean };
   responses: Record<string, Body & { description: string }>;
 }
 interface Body {
@@ -89,6 +89,28 @@ test('examples are of their schemas, and the main answers have one', () => {
   ])
     assert.ok(names.has(name), name);
   for (const title of ['Agent', 'WebhookEndpoint']) assert.ok(document.components.schemas[title].examples, title);
+});
+
+test('what a route takes and gives is said as it is: statuses, types, headers, and bodies that may be left out', () => {
+  const agent = '/{org}/{agent}/v1';
+  const managed = `${agent}/managed-agents`;
+  const of = (method: string, path: string): Operation => document.paths[path][method];
+  for (const path of ['/v1/sessions', `${agent}/sessions`, `${managed}/sessions`])
+    assert.equal(of('post', path).requestBody?.required, false, path);
+  assert.equal(of('post', '/v1/sessions/{session_id}/messages').requestBody?.required, true);
+  for (const { path, method, operation } of operations.filter(({ path }) => path.startsWith(managed))) {
+    assert.ok(operation.responses['400'], `${method} ${path}`);
+    assert.equal(operation.responses['422'] !== undefined, method === 'post', `${method} ${path}: only for a key that is used again`);
+  }
+  assert.equal(of('put', '/v1/sessions/{session_id}/inputs/{request_id}').responses['402'], undefined);
+  for (const path of ['/v1/sessions/{session_id}/messages', `${agent}/chat/completions`, `${agent}/responses`])
+    assert.deepEqual(Object.keys(of('post', path).responses['200']?.content ?? {}), ['application/json', 'text/event-stream'], path);
+  for (const { path, method, operation } of operations)
+    for (const [status, { content }] of Object.entries(operation.responses))
+      if (status >= '400') assert.deepEqual(Object.keys(content ?? {}), ['application/json'], `${method} ${path} ${status}`);
+  const header = (method: string, path: string, name: string) => of(method, path).parameters?.find((parameter) => parameter.name === name);
+  assert.equal(header('post', `${managed}/mcp`, 'x-svc-session')?.required, true);
+  assert.equal(header('get', `${managed}/sessions/{session_id}/events/stream`, 'last-event-id')?.required, false);
 });
 
 test('a scope that a route needs is said', () => {

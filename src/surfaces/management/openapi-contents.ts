@@ -1,0 +1,29 @@
+import { fieldOf } from '../shared/field-of.ts';
+
+interface Media {
+  schema?: unknown;
+}
+
+export interface Operation {
+  requestBody?: { required?: boolean; content: Record<string, Media> };
+  responses?: Record<string, { content?: Record<string, Media> }>;
+}
+
+const eventStream: Media = { schema: { type: 'string', description: 'Server-Sent Events, when the body has `stream: true`.' } };
+
+/** What the plugin cannot say: which bodies may be left out, what is streamed when asked to, and that errors are JSON everywhere. */
+export function mendContents({ requestBody, responses = {} }: Operation): void {
+  const body = requestBody?.content['application/json']?.schema;
+  const choices: unknown = fieldOf(body, 'anyOf');
+  if (requestBody && Array.isArray(choices) && choices.some((choice) => fieldOf(choice, 'type') === 'null')) requestBody.required = false;
+  for (const [status, { content = {} }] of Object.entries(responses)) {
+    const [type, media] = Object.entries(content)[0] ?? [];
+    if (media === undefined || type === undefined) continue;
+    if (status >= '400') {
+      delete content[type];
+      content['application/json'] = media;
+    } else if (fieldOf(fieldOf(body, 'properties'), 'stream') !== undefined) {
+      content['text/event-stream'] = eventStream;
+    }
+  }
+}
