@@ -83,7 +83,7 @@ export function networks(value: string): string[] {
   return entries;
 }
 
-export function list(value: string): string[] {
+function list(value: string): string[] {
   return value
     .split(',')
     .map((entry) => entry.trim())
