@@ -1,11 +1,11 @@
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
 import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
-import type { GatewayEvent } from './event.ts';
+import { type GatewayEvent, maxHops } from './event.ts';
 
 /**
  * Queues an event for every participant at another gateway but the one who said it. Whoever is here reads it in the
- * session's log, where it stands already.
+ * session's log, where it stands already. What has passed as many gateways as it may goes no further.
  */
 export async function tellOthers(
   transaction: Db,
@@ -15,6 +15,7 @@ export async function tellOthers(
   ownUrl: string | undefined,
   now: Date,
 ): Promise<void> {
+  if (event.hops.length > maxHops) return;
   const deliveries = participants.flatMap((participant): GatewayDelivery[] => {
     const { name, gateway_url: gatewayUrl, gateway_session_id: sessionId } = participant;
     if (gatewayUrl === undefined || gatewayUrl === ownUrl || name === event.sender_id) return [];

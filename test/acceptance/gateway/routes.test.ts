@@ -329,6 +329,16 @@ test('what already passed here, or passed eight gateways, goes no further', asyn
   assert.equal(other.received.length, 0);
   const session = await sessionOf(org, id);
   assert.deepEqual(session.participants, []);
+  const joined = { sender_id: 'eve', sender_type: 'ai', event_type: 'joined', session_id: id };
+  await submit(org, { ...joined, sender_gateway_url: new URL(other.url).origin });
+  await submit(org, { ...tired, message: '/say near', session_id: id });
+  await other.until((received) => received.length > 0);
+  await parley.context.courier.idle();
+  assert.deepEqual(
+    other.received.map(({ body }) => body.event.message),
+    ['near'],
+    'the reply is an event of its own',
+  );
 });
 
 test('an event without a message only makes its sender known', async () => {
