@@ -69,8 +69,8 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorate('streams', streams);
   const refusals = new Refusals(context);
   server.decorate('refusals', refusals);
-  context.metrics.gauge('parley_streams_open', 'Event streams that clients follow', () => streams.size);
-  context.metrics.counter('parley_streams_cut_total', 'Streams whose reader took nothing for too long', () => streams.cut);
+  context.metrics.gauge('parley_streams_open', 'Open event streams', () => streams.size);
+  context.metrics.counter('parley_streams_cut_total', 'Streams closed because their reader stalled', () => streams.cut);
   server.addHook('preClose', async () => {
     streams.close();
     context.feed.close();

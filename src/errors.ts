@@ -55,7 +55,7 @@ export function notMaterialized(version: number, state: string): ServiceError {
 
 /** One Idempotency-Key means one request. */
 export function keyReused(): ServiceError {
-  return new ServiceError('invalid', 'This Idempotency-Key was used with another request.', { code: 'idempotency_key_reused' });
+  return new ServiceError('invalid', 'This Idempotency-Key was already used with a different request.', { code: 'idempotency_key_reused' });
 }
 
 export function errorMessage(error: unknown): string {

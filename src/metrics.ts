@@ -28,14 +28,14 @@ export function createMetrics(): Metrics {
   collectDefaultMetrics({ register: registry });
   for (const name of countedOneByOne) registry.removeSingleMetric(name);
   const registers = [registry];
-  const turns = new Counter({ name: 'parley_turns_total', help: 'Turns that ended, by how', labelNames: ['outcome'], registers });
+  const turns = new Counter({ name: 'parley_turns_total', help: 'Ended turns, by outcome', labelNames: ['outcome'], registers });
   const turnSeconds = new Histogram({
     name: 'parley_turn_seconds',
-    help: 'From taking up a turn to its end or pause',
+    help: 'Time from the start of a turn to its end or pause',
     buckets: seconds,
     registers,
   });
-  const tokens = new Counter({ name: 'parley_tokens_total', help: 'Tokens used by ended turns', labelNames: ['kind'], registers });
+  const tokens = new Counter({ name: 'parley_tokens_total', help: 'Tokens of ended turns', labelNames: ['kind'], registers });
   const requests = new Histogram({
     name: 'parley_http_request_seconds',
     help: 'HTTP requests by route and status; streams count until they end',

@@ -47,8 +47,8 @@ async function listen(context: Context): Promise<Server> {
 function unusableAddress(error: unknown, { HOST, PORT }: Config): Error {
   const code = errorCode(error);
   if (code === 'EADDRINUSE' || code === 'EACCES')
-    return new Error(`PORT: ${PORT} cannot be had (${errorMessage(error)})`, { cause: error });
-  return new ConfigError(`HOST: ${HOST} cannot be listened on (${errorMessage(error)})`, { cause: error });
+    return new Error(`PORT: ${PORT} is not available (${errorMessage(error)})`, { cause: error });
+  return new ConfigError(`HOST: cannot listen on ${HOST} (${errorMessage(error)})`, { cause: error });
 }
 
 function portOf(address: string | { port: number } | null): number | undefined {

@@ -11,7 +11,7 @@ export function welcome(context: Context, port: number): string {
       '',
       `API key (shown once): ${seeded.apiKey}`,
       ...(seeded.operatorKey === undefined ? [] : [`Operator key:         ${seeded.operatorKey}`]),
-      ...(seeded.ownerToken === undefined ? [] : [`Become its owner:     ${url}/dashboard/join?token=${seeded.ownerToken}`]),
+      ...(seeded.ownerToken === undefined ? [] : [`Become the owner:     ${url}/dashboard/join?token=${seeded.ownerToken}`]),
       '',
       'A first conversation:',
       `curl -s ${url}/demo/assistant/v1/chat/completions -H "Authorization: Bearer ${seeded.apiKey}" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`,

@@ -15,9 +15,9 @@ export interface Schemas {
     slug: string;
     name: string;
     description: string;
-    /** Whether the flat routes talk to it: the org's default agent. */
+    /** Whether it is the organization's default agent, which the flat routes use. */
     default: boolean;
-    /** The release that new sessions get. */
+    /** The release that new sessions use. */
     active_version: number | null;
     created_at: string;
     updated_at: string;
@@ -25,7 +25,7 @@ export interface Schemas {
   ApiKey: {
     id: number;
     name: string;
-    /** The beginning of the key; what audit events name it by. */
+    /** The beginning of the key, which identifies it in audit events. */
     prefix: string;
     scopes: (string)[];
     created_at: string;
@@ -47,16 +47,16 @@ export interface Schemas {
     state: 'ok' | 'exhausted';
     /** Why the next turn would be refused. */
     reason: string | null;
-    /** Of the cap that is nearest to its end. */
+    /** Of the cap that is closest to being reached. */
     percent_used: number;
-    /** Prepaid, set by the operator; null: unlimited. */
+    /** Prepaid credits, set by the operator; null means unlimited. */
     credits_micros: number | null;
     credits_remaining_micros: number | null;
     total_tokens_cap: number | null;
     tokens_used: number;
     instance_spend_cap_micros: number | null;
     spent_micros: number;
-    /** Held by turns that run now. */
+    /** Held by running turns. */
     reserved_tokens: number;
     reserved_micros: number;
     updated_at: string;
@@ -81,7 +81,7 @@ export interface Schemas {
     };
   };
   ChatCompletionRequest: {
-    /** The last user message is what runs; in a new session the ones before it are context. */
+    /** The last user message is run; in a new session the messages before it are context. */
     messages?: ({
       role: 'user' | 'assistant' | 'system' | 'developer' | 'tool' | 'function';
       content?: string | ({
@@ -90,12 +90,12 @@ export interface Schemas {
         refusal?: string;
       })[] | null;
     })[];
-    /** Echoed; the agent decides which model runs. */
+    /** Echoed; does not select the model. */
     model?: string | null;
     stream?: boolean | null;
-    /** false: the new session is dropped after the turn. */
+    /** false deletes a session created by this call after the turn. */
     store?: boolean | null;
-    /** Of the session; `session_id` names the session to go on with, `end_user_id` the acting user. */
+    /** Metadata of a new session; `session_id` continues an existing session, `end_user_id` is the acting user. */
     metadata?: { [name: string]: unknown } | null;
   };
   CreateAgent: {
@@ -107,7 +107,7 @@ export interface Schemas {
   };
   CreateApiKey: {
     name: string;
-    /** None that the calling key lacks. */
+    /** Only scopes that the calling key has. */
     scopes: (string)[];
   };
   CreateInvitation: {
@@ -115,22 +115,22 @@ export interface Schemas {
     role?: 'owner' | 'admin' | 'member';
   };
   CreateManagedSession: {
-    /** Client key/values: at most 50 keys and 16 KiB. */
+    /** Key/value pairs of the client; at most 50 keys and 16 KiB. */
     metadata?: { [name: string]: unknown };
     /** Warm the session in the background. */
     prewarm?: boolean;
-    /** How aggressively turns prompt. Taken from an API key only. */
+    /** How often turns ask for approval. Only accepted with an API key. */
     permission_mode?: 'interactive' | 'autonomous' | 'locked' | null;
   };
   CreateRelease: {
     /** System prompt of the main sub-agent. */
     instructions?: string;
     model?: Schemas['Model'];
-    /** The sub-agent that new sessions start with. */
+    /** The sub-agent with which new sessions start. */
     main?: string;
-    /** Without them there is one sub-agent, "main". */
+    /** By default there is one sub-agent, "main". */
     agents?: (Schemas['SubAgent'])[];
-    /** Of every sub-agent that names none; absent: all of them. */
+    /** Built-in tools of every sub-agent that names none; all of them if absent. */
     tools?: ('bash' | 'files' | 'fetch')[];
     mcp_servers?: (Schemas['McpServer'])[];
     permissions?: {
@@ -138,7 +138,7 @@ export interface Schemas {
       /** The last rule that matches wins. */
       rules?: (Schemas['PermissionRule'])[];
     };
-    /** The boundary of the durable instance: its files and its spend. */
+    /** What shares an instance, that is, files and a spending cap. */
     instance?: {
       scope?: 'session' | 'end_user' | 'shared';
     };
@@ -155,18 +155,18 @@ export interface Schemas {
     activate?: boolean;
   };
   CreateSession: {
-    /** Client key/values: at most 50 keys and 16 KiB. */
+    /** Key/value pairs of the client; at most 50 keys and 16 KiB. */
     metadata?: { [name: string]: unknown };
-    /** Resumes the session of this id, or creates one with it. */
+    /** Resumes the session with this id, or creates one with it. */
     session_id?: string;
-    /** How aggressively turns prompt; null is the release's mode. */
+    /** How often turns ask for approval; null uses the release's mode. */
     permission_mode?: 'interactive' | 'autonomous' | 'locked' | null;
   };
   CreateWebhookEndpoint: {
     name: string;
-    /** HTTPS and on the public internet; checked again before every attempt. */
+    /** An HTTPS URL on the public internet; checked again before every attempt. */
     url: string;
-    /** Subscribed event types; none means every supported one. */
+    /** Subscribed event types; an empty list means all of them. */
     event_types?: (string)[];
   };
   DeletedResponse: {
@@ -223,7 +223,7 @@ export interface Schemas {
   McpRequest: {
     /** tools/list, tools/call, resources/list, resources/read, prompts/list or prompts/get */
     method: string;
-    /** `server` names the server where the release has several. */
+    /** `server` names the server if the release has several. */
     params?: { [name: string]: unknown };
   };
   McpServer: {
@@ -262,31 +262,31 @@ export interface Schemas {
       message: string;
       options: (string)[];
     };
-    /** Of a turn that did not end by itself: interrupted or max_steps. */
+    /** Set if the turn did not end normally: interrupted or max_steps. */
     stop_reason?: string;
   };
   MintSessionToken: {
     /** The verified end user; without it the token is anonymous. */
     end_user_id?: string;
     ttl_seconds?: number;
-    /** Names the durable instance. */
+    /** The durable instance to use. */
     agent_instance_id?: string;
-    /** For the sessions it opens: at most 2 KiB. */
+    /** Added to every session that the token creates; at most 2 KiB. */
     metadata?: { [name: string]: unknown };
   };
   Model: {
     provider: 'offline' | 'openai' | 'anthropic' | 'google' | 'openai-compatible';
-    /** Needed for every provider but offline. */
+    /** Required for every provider except offline. */
     name?: string;
-    /** Needed for openai-compatible. */
+    /** Required for openai-compatible. */
     base_url?: string | null;
     /** temperature, max_output_tokens, top_p, stop, provider_options */
     settings?: { [name: string]: unknown };
   };
   ModelCredential: {
-    /** A provider, or the `credential` that an MCP server of a release names. */
+    /** A provider, or the name that an MCP server's `credential` refers to. */
     provider: string;
-    /** The end of the key; empty for one shorter than 12 characters. */
+    /** The last four characters; empty if the key is shorter than 12. */
     last_four: string;
     updated_at: string;
   };
@@ -304,12 +304,12 @@ export interface Schemas {
     slug: string;
     name: string;
     status: 'active' | 'suspended';
-    /** Slug of the agent that the flat routes talk to. */
+    /** Slug of the agent that the flat routes use. */
     default_agent: string | null;
     support_access: {
       transcripts: boolean;
     };
-    /** Percents of a budget at which a webhook event is sent. */
+    /** Percentages of a budget at which a webhook event is sent. */
     alert_thresholds: (number)[];
     subscription: {
       plan: string;
@@ -326,7 +326,7 @@ export interface Schemas {
   };
   PostEvent: {
     type: 'user.message' | 'user.tool_confirmation' | 'user.interrupt';
-    /** Of a user.message. */
+    /** Text of a user.message. */
     text?: string;
     tool_use_id?: string;
     /** The approval that a user.tool_confirmation answers. */
@@ -337,7 +337,7 @@ export interface Schemas {
   RecoverWebhookEndpoint: {
     /** ISO 8601 time, inclusive. */
     from: string;
-    /** ISO 8601 time, inclusive; absent: now. */
+    /** ISO 8601 time, inclusive; default: now. */
     to?: string;
   };
   Release: {
@@ -347,7 +347,7 @@ export interface Schemas {
     /** Which step of materializing failed, and why. */
     error: string | null;
     created_at: string;
-    /** As given, with every default filled in. */
+    /** The config with every default filled in. */
     config: { [name: string]: unknown };
     /** The MCP tools as they were when the release was materialized. */
     pinned_tools: ({
@@ -403,18 +403,18 @@ export interface Schemas {
       approval_request_id?: string;
       approve?: boolean;
     })[];
-    /** Echoed; the agent decides which runs. */
+    /** Echoed; does not select the model. */
     model?: string | null;
     stream?: boolean | null;
-    /** Goes on with the session of this response. */
+    /** Continues the session of this response. */
     previous_response_id?: string | null;
-    /** Goes on with the session of this id. */
+    /** Continues the session with this id. */
     conversation?: string | {
       id: string;
     } | null;
-    /** false: the new session is dropped after the turn. */
+    /** false deletes a session created by this call after the turn. */
     store?: boolean | null;
-    /** A string is context of a new session, beside what the agent was told. */
+    /** A string is context of a new session, in addition to the release's instructions. */
     instructions?: unknown;
     metadata?: { [name: string]: unknown } | null;
   };
@@ -477,7 +477,7 @@ export interface Schemas {
     content_base64: string;
   };
   StoreModelCredential: {
-    /** Visible ASCII: it is sent in a header. */
+    /** Printable ASCII, because it is sent in a header. */
     api_key: string;
   };
   SubAgent: {
@@ -489,7 +489,7 @@ export interface Schemas {
     tools?: ('bash' | 'files' | 'fetch')[] | null;
   };
   TestWebhookEndpoint: {
-    /** Absent: the first one that the endpoint subscribes to. */
+    /** Default: the first type that the endpoint is subscribed to. */
     event_type?: string;
   };
   Transcript: {
@@ -527,9 +527,9 @@ export interface Schemas {
   };
   UpdateWebhookEndpoint: {
     name?: string;
-    /** HTTPS and on the public internet; checked again before every attempt. */
+    /** An HTTPS URL on the public internet; checked again before every attempt. */
     url?: string;
-    /** Subscribed event types; none means every supported one. */
+    /** Subscribed event types; an empty list means all of them. */
     event_types?: (string)[];
   };
   Uploaded: {
@@ -554,7 +554,7 @@ export interface Schemas {
     status: 'warming';
   };
   WebhookDelivery: {
-    /** Also `id` of the payload and the header `Svc-Event-Id`. */
+    /** Same as the payload's `id` and the header `Svc-Event-Id`. */
     id: string;
     endpoint_id: number;
     event_type: string;
@@ -566,11 +566,11 @@ export interface Schemas {
     delivered_at: string | null;
     attempts: ({
       number: number;
-      /** A test or a resend: outside of the schedule. */
+      /** A test or resend, outside the retry schedule. */
       manual: boolean;
       started_at: string;
       duration_ms: number;
-      /** HTTP status; null when no answer came. */
+      /** HTTP status; null if there was no response. */
       status: number | null;
       error: string | null;
       response_excerpt: string;
@@ -711,9 +711,9 @@ export interface Routes {
   'GET /api/agents': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -768,9 +768,9 @@ export interface Routes {
       slug: string;
     };
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -834,9 +834,9 @@ export interface Routes {
   'GET /api/api_keys': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -904,11 +904,11 @@ export interface Routes {
   'GET /api/usage': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
-      /** Some of day,agent,model,end_user, with commas; all by default. The rest is summed. */
+      /** Comma-separated list of day, agent, model and end_user (default: all). The rest is summed. */
       group_by?: string;
       /** First day, YYYY-MM-DD, in UTC. */
       from?: string;
@@ -929,9 +929,9 @@ export interface Routes {
   'GET /api/members': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -975,9 +975,9 @@ export interface Routes {
   'GET /api/invitations': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -1040,9 +1040,9 @@ export interface Routes {
   'GET /api/model_credentials': {
     path: {};
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -1173,9 +1173,9 @@ export interface Routes {
       id: string;
     };
     query: {
-      /** Entries of one page, clamped to 1..200. */
+      /** Page size, clamped to 1..200. */
       limit?: number;
-      /** The `next_cursor` of the page before. */
+      /** The `next_cursor` of the previous page. */
       cursor?: string;
       state?: 'pending' | 'delivered' | 'failed';
     };
@@ -1233,9 +1233,9 @@ export interface Routes {
   'GET /api/audit_events': {
     path: {};
     query: {
-      /** Only events of this action. */
+      /** Only events with this action. */
       event_action?: string;
-      /** Only events of this acting user. */
+      /** Only events caused by this user. */
       user_id?: string;
       /** First day, YYYY-MM-DD, in UTC; an invalid date is ignored. */
       from?: string;
@@ -1243,7 +1243,7 @@ export interface Routes {
       to?: string;
       /** At most 500. */
       limit?: number;
-      /** The `meta.next_cursor` of the page before. */
+      /** The `meta.next_cursor` of the previous page. */
       cursor?: string;
     };
     body: undefined;
@@ -1256,7 +1256,7 @@ export interface Routes {
       };
     };
   };
-  /** Verify the chain of audit events */
+  /** Verify the hash chain of audit events */
   'GET /api/audit_events/verification': {
     path: {};
     query: {};
@@ -1276,9 +1276,9 @@ export interface Routes {
   'GET /api/audit_events.csv': {
     path: {};
     query: {
-      /** Only events of this action. */
+      /** Only events with this action. */
       event_action?: string;
-      /** Only events of this acting user. */
+      /** Only events caused by this user. */
       user_id?: string;
       /** First day, YYYY-MM-DD, in UTC; an invalid date is ignored. */
       from?: string;
@@ -1305,7 +1305,7 @@ export interface Routes {
       agent: string;
     };
     query: {
-      /** Required from an anonymous caller; a verified token uses its subject. */
+      /** Required for anonymous callers; ignored with a verified token, which uses its subject. */
       end_user?: string;
     };
     body: undefined;
@@ -1344,7 +1344,7 @@ export interface Routes {
     body: undefined;
     answer: Schemas['Warming'];
   };
-  /** Watch a session warm */
+  /** Follow the warming of a session */
   'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}/warm': {
     path: {
       org: string;
@@ -1355,7 +1355,7 @@ export interface Routes {
     body: undefined;
     answer: unknown;
   };
-  /** Stream the log */
+  /** Stream the event log */
   'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}/events/stream': {
     path: {
       org: string;
@@ -1363,17 +1363,17 @@ export interface Routes {
       session_id: string;
     };
     query: {
-      /** Resumes after this seq; absent: from the start. */
+      /** Resume after this seq; from the start if absent. */
       after?: number;
-      /** Closes the stream after the next terminal event. */
+      /** Close the stream after the next terminal event. */
       until?: 'idle';
-      /** Adds agent.message_delta frames, which are never logged. */
+      /** Also send agent.message_delta frames, which are never logged. */
       deltas?: boolean;
     };
     body: undefined;
     answer: unknown;
   };
-  /** Fetch the state */
+  /** Fetch a session with its log */
   'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}': {
     path: {
       org: string;
@@ -1392,7 +1392,7 @@ export interface Routes {
       session_id: string;
     };
     query: {
-      /** Required from an anonymous caller; a verified token uses its subject. */
+      /** Required for anonymous callers; ignored with a verified token, which uses its subject. */
       end_user?: string;
     };
     body: undefined;
@@ -1462,7 +1462,7 @@ export interface Routes {
       response_id: string;
     };
     query: {
-      /** Replays the stream, and goes on with it while the turn runs. */
+      /** Replays the stream and continues it while the turn runs. */
       stream?: boolean;
       /** Only events after this `sequence_number`. */
       starting_after?: number;

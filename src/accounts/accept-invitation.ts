@@ -51,7 +51,7 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
     .onConflict((conflict) => conflict.doNothing())
     .returning('user_id')
     .executeTakeFirst();
-  if (joined === undefined) throw new ServiceError('conflict', `${email} is a member already`);
+  if (joined === undefined) throw new ServiceError('conflict', `${email} is already a member`);
   await transaction.updateTable('invitations').set({ accepted_at: actor.at }).where('id', '=', row.id).execute();
   await recordAudit(
     transaction,
@@ -72,7 +72,7 @@ async function existingUser(db: Db, email: string, password: string): Promise<st
     .executeTakeFirst();
   if (account === undefined) return undefined;
   if (account.password !== null && (await isPasswordOf(account.password, password))) return account.id;
-  throw new ServiceError('forbidden', `${email} has an account already: give its password`);
+  throw new ServiceError('forbidden', `${email} already has an account: enter its password`);
 }
 
 async function createUser(transaction: Db, actor: Actor, input: { email: string; name: string; passwordHash: string }): Promise<string> {
@@ -84,7 +84,7 @@ async function createUser(transaction: Db, actor: Actor, input: { email: string;
     .onConflict((conflict) => conflict.column('email').doNothing())
     .returning('id')
     .executeTakeFirst();
-  if (user === undefined) throw new ServiceError('conflict', `${input.email} has just joined: try again with its password`);
+  if (user === undefined) throw new ServiceError('conflict', `${input.email} has just joined: try again with that account's password`);
   await transaction
     .insertInto('user_accounts')
     .values({ id: randomUUID(), user_id: id, account_id: id, provider_id: 'credential', password: input.passwordHash, ...times })

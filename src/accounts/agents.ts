@@ -35,7 +35,7 @@ export async function createAgent(
     .onConflict((conflict) => conflict.columns(['org_id', 'slug']).where('deleted_at', 'is', null).doNothing())
     .returningAll()
     .executeTakeFirst();
-  if (row === undefined) throw new ServiceError('conflict', `slug: an agent "${input.slug}" exists already`);
+  if (row === undefined) throw new ServiceError('conflict', `slug: an agent "${input.slug}" already exists`);
   if (input.isDefault) await makeDefault(transaction, actor, row.id);
   await recordAudit(transaction, actor, {
     action: 'agent.created',

@@ -25,7 +25,7 @@ export async function invite(
 ): Promise<{ invitation: Invitation; token: string }> {
   const email = input.email?.toLowerCase();
   if (email !== undefined && (await isMember(transaction, actor.orgId, email))) {
-    throw new ServiceError('conflict', `email: ${email} is a member already`);
+    throw new ServiceError('conflict', `email: ${email} is already a member`);
   }
   const token = `inv_${randomBytes(24).toString('base64url')}`;
   const row = await transaction

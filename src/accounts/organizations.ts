@@ -38,7 +38,7 @@ export async function createOrganization(transaction: Db, input: { slug: string;
     .onConflict((conflict) => conflict.column('slug').doNothing())
     .returning(organizationColumns)
     .executeTakeFirst();
-  if (row === undefined) throw new ServiceError('conflict', `slug: an organization "${input.slug}" exists already`);
+  if (row === undefined) throw new ServiceError('conflict', `slug: an organization "${input.slug}" already exists`);
   await transaction.insertInto('budgets').values({ org_id: row.id, updated_at: input.at }).execute();
   return organizationFrom(row);
 }

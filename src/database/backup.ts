@@ -46,7 +46,7 @@ export async function restore(config: Config, folder: string): Promise<void> {
     await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
   } else {
     const database = join(config.PARLEY_DATA_DIR, 'db');
-    if (await isThere(database)) throw new Error(`${database} exists already; restore into an empty PARLEY_DATA_DIR`);
+    if (await isThere(database)) throw new Error(`${database} already exists; restore into an empty PARLEY_DATA_DIR`);
     const { PGlite } = await import('@electric-sql/pglite');
     await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
     const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(file) });

@@ -8,6 +8,6 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new ConfigError(`PARLEY_DATA_DIR: ${directory} cannot be written (${errorMessage(error)})`, { cause: error });
+    throw new ConfigError(`PARLEY_DATA_DIR: ${directory} is not writable (${errorMessage(error)})`, { cause: error });
   }
 }

@@ -86,7 +86,7 @@ function giveUp(this: Socket): void {
 async function checkServer(pool: pg.Pool): Promise<void> {
   try {
     const { rows } = await pool.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
-    if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is needed');
+    if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is required');
   } catch (error) {
     await pool.end();
     throw new Error(`DATABASE_URL: ${errorMessage(error) || errorCode(error) || 'the server cannot be reached'}`, { cause: error });

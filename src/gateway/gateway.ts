@@ -147,7 +147,8 @@ export class Gateway {
     const seen = await recordEvent(db, orgId, event, target, session.id);
     if (seen.state === 'done') return;
     // Another request is at it, or died at it: only time tells.
-    if (!seen.isNew && !seen.isStale) throw new ServiceError('unavailable', 'This event is being delivered.', { retryAfterSeconds: 1 });
+    if (!seen.isNew && !seen.isStale)
+      throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
     await joinSession(db, session.id, senderOf(event, this.parts.identity.url, event.session_id));
     const messageId = `msg_${createHash('sha256').update(`${orgId} ${event.id}`).digest('hex').slice(0, 26)}`;
     if (event.message !== undefined && (seen.isNew || !(await isInLog(database, session.id, messageId)))) {

@@ -58,7 +58,7 @@ export class ReplyWorker {
         if ((await deliverReplies(database.db, identity, clock.now())) > 0) this.lookAgain = true;
       }
     } catch (error) {
-      logger.warn({ err: error }, 'replies were not delivered; they will be');
+      logger.warn({ err: error }, 'could not deliver replies; will retry');
     }
   }
 }

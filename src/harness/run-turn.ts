@@ -95,14 +95,14 @@ async function* settleCall(
   }
   const decision = call.approval?.decision;
   if (decision === 'deny') {
-    yield finish(call, { output: 'The user denied this action. Go on without it.', isError: true }, 'denied');
+    yield finish(call, { output: 'The user denied this action. Continue without it.', isError: true }, 'denied');
     return 'settled';
   }
   if (decision === undefined) {
     const mode = turn.message?.unattended && world.permissionMode === 'interactive' ? 'locked' : world.permissionMode;
     const permission = decidePermission(tool, call.input, world.release.permissions.rules, state.grants, mode);
     if (permission.action === 'deny') {
-      yield finish(call, { output: 'This action is not permitted for this agent. Go on without it.', isError: true }, 'denied');
+      yield finish(call, { output: 'This action is not permitted for this agent. Continue without it.', isError: true }, 'denied');
       return 'settled';
     }
     if (permission.action === 'ask') {

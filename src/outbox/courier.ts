@@ -121,7 +121,7 @@ export class Courier {
       await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
     } catch (error) {
       // A database that is gone keeps nobody from stopping: the claims run out by themselves.
-      this.parts.logger.warn({ err: error }, 'deliveries were not given up');
+      this.parts.logger.warn({ err: error }, 'could not release deliveries');
     }
   }
 
@@ -143,7 +143,7 @@ export class Courier {
       }
     } catch (error) {
       this.wakeAgain = false;
-      logger.warn({ err: error }, 'deliveries were not looked at');
+      logger.warn({ err: error }, 'could not look for due deliveries');
     }
   }
 
@@ -158,7 +158,7 @@ export class Courier {
     this.lanes.begin(delivery.id, delivery.lane);
     const sent = this.send(delivery)
       .catch((error: unknown) => {
-        this.parts.logger.warn({ err: error, delivery: delivery.id }, 'a delivery was not written: it is due again when its lease ends');
+        this.parts.logger.warn({ err: error, delivery: delivery.id }, 'could not record a delivery; it is due again when its lease ends');
         return false;
       })
       .then((well) => {
@@ -210,7 +210,7 @@ export class Courier {
     try {
       await renewClaims(database.db, processId, new Date(clock.now().getTime() + leaseMs), ids);
     } catch (error) {
-      logger.warn({ err: error }, 'claims on deliveries were not renewed');
+      logger.warn({ err: error }, 'could not renew claims on deliveries');
     }
   }
 
@@ -221,7 +221,7 @@ export class Courier {
       await bringForward(database.db, clock.now());
       await dropOldDeliveries(database.db, clock.now(), retentionDays);
     } catch (error) {
-      logger.warn({ err: error }, 'old deliveries were not dropped');
+      logger.warn({ err: error }, 'could not delete old deliveries');
     }
   }
 

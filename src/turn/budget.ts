@@ -3,15 +3,15 @@ import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 
 const sentences: Record<string, string> = {
-  credits_exhausted: 'The prepaid balance is used up.',
-  total_tokens_cap_reached: 'The token cap is reached.',
+  credits_exhausted: 'The prepaid balance is exhausted.',
+  total_tokens_cap_reached: 'The token cap has been reached.',
   subscription_past_due: 'The subscription is past due.',
 };
 
 /** Spec 7.1: `error` is the stable code, `reason` is diagnostic. */
 export function budgetError(reason: string): ServiceError {
   if (reason === 'instance_spend_cap_exceeded')
-    return new ServiceError('budget', 'The spend cap of this instance is reached.', { code: reason });
+    return new ServiceError('budget', 'The spending cap of this instance has been reached.', { code: reason });
   return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
 }
 

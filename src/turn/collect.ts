@@ -63,7 +63,7 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
 
 /** For a caller who waits for the turn's rest and will not see it here. */
 export function cutShort(): ServiceError {
-  return new ServiceError('unavailable', 'The server is shutting down; the turn goes on without it.', { retryAfterSeconds: 1 });
+  return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
 }
 
 export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>['data']): ToolState {

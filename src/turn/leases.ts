@@ -41,7 +41,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
         await sql`update turns set lease_until = now() where process_id = ${await holderName()} and state = 'running'`.execute(database.db);
       } catch (error) {
         // A database that is gone keeps nobody from stopping: the leases run out by themselves.
-        logger.warn({ err: error }, 'leases were not given up');
+        logger.warn({ err: error }, 'could not release leases');
       }
     },
   };
@@ -59,7 +59,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       onBeat();
     } catch (error) {
       if (refusesWrites(error) || performance.now() - answeredAt > patienceMs) onStranded(error);
-      if (!isReleased) logger.warn({ err: error }, 'leases were not renewed');
+      if (!isReleased) logger.warn({ err: error }, 'could not renew leases');
     } finally {
       beating = false;
     }

@@ -105,7 +105,7 @@ export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid
   if (Object.keys(metadata).length > maxMetadataKeys) throw new ServiceError(kind, `metadata: at most ${maxMetadataKeys} keys`);
   const text = JSON.stringify(metadata, (_key, value: unknown) => {
     // 1e400 is JSON, but no number here: it would be kept as null.
-    if (typeof value === 'number' && !Number.isFinite(value)) throw new ServiceError(kind, 'metadata: holds a number that is too large');
+    if (typeof value === 'number' && !Number.isFinite(value)) throw new ServiceError(kind, 'metadata: contains a number that is too large');
     return value;
   });
   if (Buffer.byteLength(text) > maxMetadataBytes) throw new ServiceError(kind, 'metadata: at most 16 KiB in all');

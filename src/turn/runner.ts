@@ -79,7 +79,7 @@ export class Runner {
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
       if (error instanceof InterruptReason && error.reason === 'released') return;
       this.states.drop(turn.session);
-      this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left to be recovered');
+      this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left for recovery');
       if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
     });
     this.hold(turn, controller, done);

@@ -219,16 +219,16 @@ function admissionError(result: OperationResult): ServiceError {
     case 'key-reused':
       return keyReused();
     case 'stopped':
-      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to go on.', {
+      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to continue.', {
         code: 'session_stopped',
       });
     case 'input-pending':
-      return new ServiceError('conflict', 'The session waits for an approval.', {
+      return new ServiceError('conflict', 'The session is waiting for an approval.', {
         code: 'input_pending',
         fields: { request_id: result.request_id },
       });
     case 'queue-full':
-      return new ServiceError('rate-limited', 'Too many messages wait in this session.', { retryAfterSeconds: 1 });
+      return new ServiceError('rate-limited', 'Too many messages are waiting in this session.', { retryAfterSeconds: 1 });
     default:
       return budgetError(result.status);
   }
@@ -236,6 +236,6 @@ function admissionError(result: OperationResult): ServiceError {
 
 function resolutionError(result: OperationResult): ServiceError {
   if (result.status === 'not-found') return notFound();
-  const message = result.status === 'different' ? 'This request was already answered otherwise.' : 'This request is not the pending one.';
+  const message = result.status === 'different' ? 'This request was already answered differently.' : 'This request is not pending.';
   return new ServiceError('conflict', message, { code: 'input_mismatch' });
 }

@@ -146,8 +146,8 @@ for (const { name, body, malformed } of adapters) {
     await tenant.post('/api/agents', { slug: 'bare' });
     await tenant.operate({ credits_micros: 0 });
     const text =
-      '{"detail":{"error":"budget_exhausted","message":"The prepaid balance is used up.","reason":"credits_exhausted"},' +
-      '"error":{"message":"The prepaid balance is used up.","type":"insufficient_quota","code":"budget_exhausted","param":null}}';
+      '{"detail":{"error":"budget_exhausted","message":"The prepaid balance is exhausted.","reason":"credits_exhausted"},' +
+      '"error":{"message":"The prepaid balance is exhausted.","type":"insufficient_quota","code":"budget_exhausted","param":null}}';
     for (const stream of [false, true]) {
       const answer = await tenant.post(pathOf(tenant), body('hi', { stream }));
       assert.deepEqual([answer.status, answer.text], [402, text]);

@@ -60,7 +60,7 @@ for (const [name, useResponses] of [
       useResponses ? /ended with unsuccessful terminal state "response\.failed"/ : /break off its answer/,
     );
     await tenant.operate({ credits_micros: 0 });
-    await assert.rejects(runnerOf(tenant, useResponses).run(assistant, 'hi'), /402 The prepaid balance is used up\./);
+    await assert.rejects(runnerOf(tenant, useResponses).run(assistant, 'hi'), /402 The prepaid balance is exhausted\./);
   });
 }
 

@@ -92,7 +92,7 @@ for (const { name, model } of providers) {
     assert.deepEqual(await failure(model(tenant, { apiKey: 'svc_live_unknownunknownunknown' })), [401, 'Unauthorized']);
     assert.deepEqual(await failure(model(tenant, { agent: 'nobody' })), [404, 'Not Found']);
     await tenant.operate({ credits_micros: 0 });
-    assert.deepEqual(await failure(model(tenant)), [402, 'The prepaid balance is used up.']);
+    assert.deepEqual(await failure(model(tenant)), [402, 'The prepaid balance is exhausted.']);
   });
 }
 

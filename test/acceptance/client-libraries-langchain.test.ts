@@ -76,6 +76,6 @@ for (const [name, useResponsesApi] of [
     await assert.rejects(modelOf(tenant, useResponsesApi, 'svc_live_unknownunknownunknown').invoke('hi'), /401 Unauthorized/);
     await assert.rejects(modelOf(tenant, useResponsesApi, tenant.key, 'nobody').invoke('hi'), /404 Not Found/);
     await tenant.operate({ credits_micros: 0 });
-    await assert.rejects(modelOf(tenant, useResponsesApi).invoke('hi'), /402 The prepaid balance is used up\./);
+    await assert.rejects(modelOf(tenant, useResponsesApi).invoke('hi'), /402 The prepaid balance is exhausted\./);
   });
 }

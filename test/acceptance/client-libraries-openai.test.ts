@@ -115,7 +115,7 @@ test("errors are of the library's own classes and say what happened", async () =
       async () => await call(),
       (error: unknown) => {
         assert.ok(error instanceof APIError);
-        assert.deepEqual([error.status, error.code, error.message], [402, 'budget_exhausted', '402 The prepaid balance is used up.']);
+        assert.deepEqual([error.status, error.code, error.message], [402, 'budget_exhausted', '402 The prepaid balance is exhausted.']);
         return true;
       },
     );

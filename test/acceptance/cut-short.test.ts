@@ -85,7 +85,7 @@ test('a stream of a turn ends with the error of its wire, and never looks comple
   assert.deepEqual(native.data, {
     type: 'error',
     session_id: session,
-    data: { code: 'server_shutdown', provider: null, message: 'The server is restarting. The turn goes on without this stream.' },
+    data: { code: 'server_shutdown', provider: null, message: 'The server is restarting. The turn continues without this stream.' },
   });
 
   const chat = await cut(await chatStream(tenant));

@@ -167,7 +167,7 @@ test('headers that are too large, and what is no HTTP, are refused in the same s
   let answer = '';
   for await (const text of socket) answer += text;
   assert.match(answer, /^HTTP\/1\.1 400 Bad Request\r\n/);
-  assert.ok(answer.endsWith('{"detail":"This is not a request that can be read."}'), answer);
+  assert.ok(answer.endsWith('{"detail":"The request is malformed."}'), answer);
 });
 
 test('an identity that no model could mean is refused before anything is written', async () => {

@@ -108,7 +108,7 @@ test('a denial is seen by the agent, which goes on without the tool', async () =
     input: [answerTo(request, false)],
     previous_response_id: paused.body.id,
   });
-  assert.ok(denied.text.includes('"output_text":"bash failed: The user denied this action. Go on without it."'), denied.text);
+  assert.ok(denied.text.includes('"output_text":"bash failed: The user denied this action. Continue without it."'), denied.text);
   const id = /resp_\w+/.exec(denied.text)?.[0];
   assert.equal(
     (await tenant.get(`${pathOf(tenant)}/${id}?stream=true`)).text,

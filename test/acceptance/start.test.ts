@@ -82,7 +82,7 @@ test('a host that is none of this machine is one line that names the setting', a
   t.after(database.remove);
   const host = await runToEnd({ ...database.settings, HOST: '203.0.113.7' });
   assert.equal(host.code, 2);
-  assert.match(host.output, /^parley: HOST: 203\.0\.113\.7 cannot be listened on \(.*EADDRNOTAVAIL.*\)\n$/);
+  assert.match(host.output, /^parley: HOST: cannot listen on 203\.0\.113\.7 \(.*EADDRNOTAVAIL.*\)\n$/);
 });
 
 test('a port in use is one clear line that names it', async (t) => {
@@ -91,7 +91,7 @@ test('a port in use is one clear line that names it', async (t) => {
   t.after(second.remove);
   const { code, output } = await runToEnd({ ...second.settings, PORT: new URL(server.url).port });
   assert.equal(code, 1);
-  assert.match(output, /^parley: PORT: \d+ cannot be had \(.*EADDRINUSE.*\)\n$/);
+  assert.match(output, /^parley: PORT: \d+ is not available \(.*EADDRINUSE.*\)\n$/);
 });
 
 test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {

@@ -38,7 +38,7 @@ function textOf(message: ChatMessage, index: number): string {
   let text = '';
   for (const [number, part] of (content ?? []).entries()) {
     const piece = part.text ?? part.refusal;
-    if (piece === undefined) throw new ServiceError('invalid', `messages.${index}.content.${number}: only text is taken here`);
+    if (piece === undefined) throw new ServiceError('invalid', `messages.${index}.content.${number}: only text is accepted`);
     text += piece;
   }
   return text;

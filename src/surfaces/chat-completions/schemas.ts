@@ -18,16 +18,16 @@ export const chatMessage = Type.Object({
 export const chatBody = Type.Object(
   {
     messages: Type.Optional(
-      Type.Array(chatMessage, { description: 'The last user message is what runs; in a new session the ones before it are context.' }),
+      Type.Array(chatMessage, { description: 'The last user message is run; in a new session the messages before it are context.' }),
     ),
-    model: Type.Optional(
-      Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; the agent decides which model runs.' }),
-    ),
+    model: Type.Optional(Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; does not select the model.' })),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-    store: Type.Optional(Type.Union([Type.Boolean(), Type.Null()], { description: 'false: the new session is dropped after the turn.' })),
+    store: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Null()], { description: 'false deletes a session created by this call after the turn.' }),
+    ),
     metadata: Type.Optional(
       Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
-        description: 'Of the session; `session_id` names the session to go on with, `end_user_id` the acting user.',
+        description: 'Metadata of a new session; `session_id` continues an existing session, `end_user_id` is the acting user.',
       }),
     ),
   },

@@ -14,9 +14,8 @@ export function requireOwnAddress(config: Config): onRequestAsyncHookHandler {
   return async (request) => {
     const name = nameOf(request.host);
     const isKnown = name !== undefined && (names.has(name) || name === 'localhost' || name.endsWith('.localhost') || isAddress(name));
-    if (!isKnown)
-      throw new ServiceError('forbidden', 'Unknown host. Set PARLEY_PUBLIC_URL to the address under which people reach Parley.');
-    if (!isOwnOrigin(request)) throw new ServiceError('forbidden', 'This is for pages of the dashboard only.');
+    if (!isKnown) throw new ServiceError('forbidden', 'Unknown host. Set PARLEY_PUBLIC_URL to the URL at which people reach Parley.');
+    if (!isOwnOrigin(request)) throw new ServiceError('forbidden', 'This route is for the dashboard only.');
   };
 }
 

@@ -41,7 +41,8 @@ export function gatewayRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Submit an event',
-        description: "A message runs a turn of the session's agent; `X-Svc-Session` names the session. Its reply goes to the participants.",
+        description:
+          "A message runs a turn of the session's agent, and the reply goes to the other participants. `X-Svc-Session` names the session.",
         body: eventBody,
         response: answered(200, done),
       },
@@ -65,7 +66,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Deliver an event',
-        description: 'Puts the event into the log of a session here, or sends it on to `recipient_gateway_url`.',
+        description: 'Adds the event to the log of a session at this gateway, or forwards it to `recipient_gateway_url`.',
         body: deliveryBody,
         response: answered(200, done),
       },

@@ -8,16 +8,21 @@ const url = Type.String({ minLength: 1, maxLength: 2_048 });
 /** A gateway event, as submitted and as nested in a delivery (spec 4.12). */
 export const eventBody = Type.Object(
   {
-    id: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Acted on once; absent: one is made.' })),
+    id: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 200, description: 'An event is processed once per id. Generated if absent.' }),
+    ),
     sender_id: participantId,
     sender_type: Type.Enum(['human', 'ai']),
-    event_type: Type.String({ minLength: 1, maxLength: 100, description: 'Such as `message`.' }),
+    event_type: Type.String({ minLength: 1, maxLength: 100, description: 'For example `message`.' }),
     message: Type.Optional(Type.String({ maxLength: maxTextCharacters })),
     session_id: Type.Optional(Type.String({ minLength: 1 })),
     sender_gateway_url: Type.Optional(url),
     metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'At most 50 keys and 16 KiB.' })),
     hops: Type.Optional(
-      Type.Array(Type.String({ minLength: 1, maxLength: 2_048 }), { maxItems: maxHops, description: 'The gateways that it passed.' }),
+      Type.Array(Type.String({ minLength: 1, maxLength: 2_048 }), {
+        maxItems: maxHops,
+        description: 'The gateways that the event has passed.',
+      }),
     ),
   },
   {

@@ -88,13 +88,13 @@ async function holding<Result>(context: Context, orgId: number, key: string, wor
       .where('org_id', '=', orgId)
       .where('key', '=', key)
       .execute()
-      .catch((error: unknown) => context.logger.warn({ err: error }, 'the hold of an idempotency key was not renewed'));
+      .catch((error: unknown) => context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'));
   const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();
   return work().finally(() => clearInterval(timer));
 }
 
 function unanswered(): ServiceError {
-  return new ServiceError('conflict', 'The first request under this Idempotency-Key has no answer yet.', {
+  return new ServiceError('conflict', 'The first request with this Idempotency-Key has not finished yet.', {
     code: 'idempotency_key_in_use',
     willPass: true,
   });

@@ -96,7 +96,7 @@ export function closingFrame(reason: ClosingReason): string {
     token_expired: 'The session token has expired. Open the stream again with a new one and the last seq.',
     credential_revoked: 'The credential of this stream is no longer valid.',
     server_shutdown: 'The server is restarting. Open the stream again with the last seq.',
-    database_unavailable: 'The database is not reachable right now. Open the stream again with the last seq.',
+    database_unavailable: 'The database is not reachable at the moment. Open the stream again with the last seq.',
   };
   return `event: stream.closed\ndata: ${JSON.stringify({ type: 'stream.closed', reason, message: messages[reason] })}\n\n`;
 }

@@ -144,7 +144,12 @@ function conversationRoutes(server: Server, context: Context): void {
       config,
       onRequest,
       exposeHeadRoute: false,
-      schema: { tags, summary: 'Watch a session warm', produces: ['text/event-stream'], response: answered(200, schemas.eventStream) },
+      schema: {
+        tags,
+        summary: 'Follow the warming of a session',
+        produces: ['text/event-stream'],
+        response: answered(200, schemas.eventStream),
+      },
     },
     async (request, reply) => {
       const { orgId, id } = sessionOfPath(request);
@@ -162,7 +167,7 @@ function conversationRoutes(server: Server, context: Context): void {
       exposeHeadRoute: false,
       schema: {
         tags,
-        summary: 'Stream the log',
+        summary: 'Stream the event log',
         querystring: schemas.streamQuery,
         produces: ['text/event-stream'],
         response: answered(200, schemas.eventStream),
@@ -180,7 +185,7 @@ function readingRoutes(server: Server, context: Context): void {
 
   server.get(
     '/sessions/:session_id',
-    { config, onRequest, schema: { tags, summary: 'Fetch the state', response: answered(200, schemas.sessionState) } },
+    { config, onRequest, schema: { tags, summary: 'Fetch a session with its log', response: answered(200, schemas.sessionState) } },
     async (request, reply) => {
       const session = sessionOfPath(request);
       return sendLongArray(reply, sessionOf(session), 'events', eventsOf(context, session));

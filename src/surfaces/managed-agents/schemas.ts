@@ -5,11 +5,13 @@ import * as examples from './examples.ts';
 /** The managed surface's bodies, as validated and as documented (spec 2.6 and 4.9). */
 export const createBody = Type.Object(
   {
-    metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Client key/values: at most 50 keys and 16 KiB.' })),
+    metadata: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'Key/value pairs of the client; at most 50 keys and 16 KiB.' }),
+    ),
     prewarm: Type.Optional(Type.Boolean({ default: true, description: 'Warm the session in the background.' })),
     permission_mode: Type.Optional(
       Type.Union([Type.Literal('interactive'), Type.Literal('autonomous'), Type.Literal('locked'), Type.Null()], {
-        description: 'How aggressively turns prompt. Taken from an API key only.',
+        description: 'How often turns ask for approval. Only accepted with an API key.',
       }),
     ),
   },
@@ -19,7 +21,7 @@ export const createBody = Type.Object(
 export const eventBody = Type.Object(
   {
     type: Type.Union([Type.Literal('user.message'), Type.Literal('user.tool_confirmation'), Type.Literal('user.interrupt')]),
-    text: Type.Optional(Type.String({ maxLength: maxTextCharacters, description: 'Of a user.message.' })),
+    text: Type.Optional(Type.String({ maxLength: maxTextCharacters, description: 'Text of a user.message.' })),
     tool_use_id: Type.Optional(Type.String()),
     request_id: Type.Optional(Type.String({ description: 'The approval that a user.tool_confirmation answers.' })),
     result: Type.Optional(
@@ -43,21 +45,25 @@ export const mcpBody = Type.Object(
   {
     method: Type.String({ description: 'tools/list, tools/call, resources/list, resources/read, prompts/list or prompts/get' }),
     params: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), { description: '`server` names the server where the release has several.' }),
+      Type.Record(Type.String(), Type.Unknown(), { description: '`server` names the server if the release has several.' }),
     ),
   },
   { title: 'McpRequest', examples: [{ method: 'tools/list', params: {} }] },
 );
 
 export const streamQuery = Type.Object({
-  after: Type.Optional(Type.Integer({ minimum: 0, description: 'Resumes after this seq; absent: from the start.' })),
-  until: Type.Optional(Type.Literal('idle', { description: 'Closes the stream after the next terminal event.' })),
-  deltas: Type.Optional(Type.Boolean({ default: false, description: 'Adds agent.message_delta frames, which are never logged.' })),
+  after: Type.Optional(Type.Integer({ minimum: 0, description: 'Resume after this seq; from the start if absent.' })),
+  until: Type.Optional(Type.Literal('idle', { description: 'Close the stream after the next terminal event.' })),
+  deltas: Type.Optional(Type.Boolean({ default: false, description: 'Also send agent.message_delta frames, which are never logged.' })),
 });
 
 export const endUserQuery = Type.Object({
   end_user: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 256, description: 'Required from an anonymous caller; a verified token uses its subject.' }),
+    Type.String({
+      minLength: 1,
+      maxLength: 256,
+      description: 'Required for anonymous callers; ignored with a verified token, which uses its subject.',
+    }),
   ),
 });
 

@@ -19,7 +19,7 @@ const apiKeyObject = Type.Object(
   {
     id: Type.Integer(),
     name: Type.String(),
-    prefix: Type.String({ description: 'The beginning of the key; what audit events name it by.' }),
+    prefix: Type.String({ description: 'The beginning of the key, which identifies it in audit events.' }),
     scopes: Type.Array(Type.String()),
     created_at: Type.String(),
     last_used_at: time,
@@ -31,7 +31,7 @@ const apiKeyObject = Type.Object(
 const createBody = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 200 }),
-    scopes: Type.Array(Type.String(), { maxItems: 100, description: 'None that the calling key lacks.' }),
+    scopes: Type.Array(Type.String(), { maxItems: 100, description: 'Only scopes that the calling key has.' }),
   },
   { title: 'CreateApiKey', additionalProperties: false, examples: [{ name: 'Backend', scopes: ['sessions:read', 'session_tokens:mint'] }] },
 );
@@ -64,7 +64,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Create an API key',
-        description: 'The secret is shown here and never again. An unknown scope is 422, one that the caller lacks 403.',
+        description: 'The secret is shown only once. An unknown scope is 422; a scope that the caller lacks is 403.',
         body: createBody,
         response: answered(201, Type.Object({ api_key: apiKeyObject, secret: Type.String() })),
       },
@@ -78,7 +78,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
         return { api_key: showApiKey(apiKey), secret };
       });
       if (!managesOwners(principal) && (await keyManagesOwners(context.database.db, principal.organization.id, answer.api_key.id)))
-        throw new ServiceError('forbidden', 'An owner made this key');
+        throw new ServiceError('forbidden', 'This key was created by an owner');
       return answer;
     },
   );

@@ -43,8 +43,8 @@ const auditEvent = Type.Object(
 );
 
 const filters = {
-  event_action: Type.Optional(Type.String({ description: 'Only events of this action.' })),
-  user_id: Type.Optional(Type.String({ description: 'Only events of this acting user.' })),
+  event_action: Type.Optional(Type.String({ description: 'Only events with this action.' })),
+  user_id: Type.Optional(Type.String({ description: 'Only events caused by this user.' })),
   from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD, in UTC; an invalid date is ignored.' })),
   to: Type.Optional(Type.String({ description: 'Last day, likewise.' })),
 };
@@ -52,7 +52,7 @@ const csvQuery = Type.Object(filters);
 const jsonQuery = Type.Object({
   ...filters,
   limit: Type.Optional(Type.Integer({ default: 100, description: 'At most 500.' })),
-  cursor: Type.Optional(Type.String({ description: 'The `meta.next_cursor` of the page before.' })),
+  cursor: Type.Optional(Type.String({ description: 'The `meta.next_cursor` of the previous page.' })),
 });
 
 export function auditRoutes(server: Server, context: Context): void {
@@ -66,7 +66,7 @@ export function auditRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Export audit events as JSON',
-        description: 'Newest first. Every export is itself recorded first, as `audit_log.exported`.',
+        description: 'Newest first. Every export is first recorded itself, as `audit_log.exported`.',
         querystring: jsonQuery,
         response: answered(
           200,
@@ -105,7 +105,7 @@ export function auditRoutes(server: Server, context: Context): void {
       onRequest: [guard],
       schema: {
         tags,
-        summary: 'Verify the chain of audit events',
+        summary: 'Verify the hash chain of audit events',
         description:
           'Each event stores a hash of its content and of the event before it. Keep `head` elsewhere: it also shows a cut-off end.',
         response: answered(
@@ -134,11 +134,11 @@ export function auditRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Export audit events as CSV',
-        description: 'Every event that the filters match, streamed. Cells that a spreadsheet would run as a formula are made inert.',
+        description: 'Every event that matches the filters, streamed. Cells that a spreadsheet would run as a formula are escaped.',
         querystring: csvQuery,
         response: {
           ...answered(200, Type.String()),
-          200: { description: 'One line for each event', content: { 'text/csv': { schema: Type.Unsafe<unknown>(Type.String()) } } },
+          200: { description: 'One line per event', content: { 'text/csv': { schema: Type.Unsafe<unknown>(Type.String()) } } },
         },
       },
     },

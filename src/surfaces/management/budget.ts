@@ -15,14 +15,16 @@ const budgetObject = Type.Object(
   {
     state: Type.Enum(['ok', 'exhausted']),
     reason: Type.Union([Type.String(), Type.Null()], { description: 'Why the next turn would be refused.' }),
-    percent_used: Type.Integer({ description: 'Of the cap that is nearest to its end.' }),
-    credits_micros: Type.Union([Type.Integer(), Type.Null()], { description: 'Prepaid, set by the operator; null: unlimited.' }),
+    percent_used: Type.Integer({ description: 'Of the cap that is closest to being reached.' }),
+    credits_micros: Type.Union([Type.Integer(), Type.Null()], {
+      description: 'Prepaid credits, set by the operator; null means unlimited.',
+    }),
     credits_remaining_micros: Type.Union([Type.Integer(), Type.Null()]),
     total_tokens_cap: amount,
     tokens_used: Type.Integer(),
     instance_spend_cap_micros: amount,
     spent_micros: Type.Integer(),
-    reserved_tokens: Type.Integer({ description: 'Held by turns that run now.' }),
+    reserved_tokens: Type.Integer({ description: 'Held by running turns.' }),
     reserved_micros: Type.Integer(),
     updated_at: Type.String(),
   },
@@ -34,7 +36,7 @@ const updateBody = Type.Object(
   {
     title: 'UpdateBudget',
     additionalProperties: false,
-    description: 'null removes a cap; an absent field stays as it is.',
+    description: 'null removes a cap; an absent field is left unchanged.',
     examples: [{ total_tokens_cap: 1_000_000, instance_spend_cap_micros: 5_000_000 }],
   },
 );

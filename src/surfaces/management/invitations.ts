@@ -107,7 +107,7 @@ export function invitationRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Invite someone',
-        description: 'Nothing is mailed: pass the token on, as a link /dashboard/join?token=... It works once, for seven days.',
+        description: 'No mail is sent: pass on the link /dashboard/join?token=... yourself. The token works once, for seven days.',
         body: inviteBody,
         response: answered(201, Type.Object({ invitation: invitationObject, token: Type.String() })),
       },
@@ -140,7 +140,7 @@ export function invitationRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Change the role of an invitation',
-        description: 'Its token stays valid. Nobody gives, or takes, a role that may do more than they may.',
+        description: 'Its token stays valid. Nobody can grant or remove a role with more permissions than their own.',
         body: updateBody,
         response: answered(200, answer),
       },

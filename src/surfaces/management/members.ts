@@ -73,7 +73,7 @@ export function memberRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: "Change a member's role",
-        description: 'Nobody gives, or takes, a role that may do more than they may. The last owner keeps theirs (409).',
+        description: 'Nobody can grant or remove a role with more permissions than their own. The last owner cannot be changed (409).',
         body: updateBody,
         response: answered(200, answer),
       },

@@ -22,8 +22,8 @@ const config = { family: 'management' as const };
 
 const credentialObject = Type.Object(
   {
-    provider: Type.String({ description: 'A provider, or the `credential` that an MCP server of a release names.' }),
-    last_four: Type.String({ description: 'The end of the key; empty for one shorter than 12 characters.' }),
+    provider: Type.String({ description: "A provider, or the name that an MCP server's `credential` refers to." }),
+    last_four: Type.String({ description: 'The last four characters; empty if the key is shorter than 12.' }),
     updated_at: Type.String(),
   },
   { title: 'ModelCredential' },
@@ -35,7 +35,7 @@ const storeBody = Type.Object(
       minLength: 1,
       maxLength: 8_192,
       pattern: '^[\\x21-\\x7e]+$',
-      description: 'Visible ASCII: it is sent in a header.',
+      description: 'Printable ASCII, because it is sent in a header.',
     }),
   },
   { title: 'StoreModelCredential', additionalProperties: false, examples: [{ api_key: 'sk-...' }] },
@@ -89,7 +89,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Store a model credential',
-        description: 'Encrypted before it is stored, and never shown again.',
+        description: 'Stored encrypted and never shown again.',
         body: storeBody,
         response: answered(200, answer),
       },

@@ -9,7 +9,7 @@ export interface Operation {
   responses?: Record<string, { content?: Record<string, Media> }>;
 }
 
-const eventStream: Media = { schema: { type: 'string', description: 'Server-Sent Events, when the body has `stream: true`.' } };
+const eventStream: Media = { schema: { type: 'string', description: 'Server-Sent Events, if the body has `stream: true`.' } };
 
 /** What the plugin cannot say: which bodies may be left out, what is streamed when asked to, and that errors are JSON everywhere. */
 export function mendContents({ requestBody, responses = {} }: Operation): void {

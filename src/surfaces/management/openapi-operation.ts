@@ -11,14 +11,17 @@ const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'A
 
 const idempotencyKey = {
   'idempotency-key': Type.Optional(
-    Type.String({ maxLength: 255, description: 'The same key and body within 24 h give the first answer again, and do nothing twice.' }),
+    Type.String({
+      maxLength: 255,
+      description: 'Repeating a request with the same key and body within 24 h returns the first response and does nothing twice.',
+    }),
   ),
 };
 /** Headers that mean something on one route only; it reads them itself. */
 const ownHeaders: [url: RegExp, headers: Record<string, TSchema>][] = [
-  [/\/mcp$/, { 'x-svc-session': Type.String({ description: 'The session whose servers are used.' }) }],
-  [/\/chat\/completions$/, { 'x-svc-session': Type.Optional(Type.String({ description: 'The session to go on with.' })) }],
-  [/\/events\/stream$/, { 'last-event-id': Type.Optional(Type.String({ description: 'As `after`; the larger one counts.' })) }],
+  [/\/mcp$/, { 'x-svc-session': Type.String({ description: 'The session whose MCP servers are used.' }) }],
+  [/\/chat\/completions$/, { 'x-svc-session': Type.Optional(Type.String({ description: 'The session to continue.' })) }],
+  [/\/events\/stream$/, { 'last-event-id': Type.Optional(Type.String({ description: 'Same as `after`; the larger one wins.' })) }],
 ];
 
 /** What the document says of a route beyond its own schema: its name, its scope, its errors, its credentials. */

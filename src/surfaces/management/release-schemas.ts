@@ -8,8 +8,8 @@ const nullable = { description: 'null is the same as absent.' };
 const model = Type.Object(
   {
     provider,
-    name: Type.Optional(Type.String({ description: 'Needed for every provider but offline.' })),
-    base_url: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'Needed for openai-compatible.' })),
+    name: Type.Optional(Type.String({ description: 'Required for every provider except offline.' })),
+    base_url: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'Required for openai-compatible.' })),
     settings: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: 'temperature, max_output_tokens, top_p, stop, provider_options' }),
     ),
@@ -55,7 +55,7 @@ const sections = {
   ),
   instance: Type.Object(
     { scope: Type.Optional(Type.Enum(['session', 'end_user', 'shared'], { default: 'end_user' })) },
-    { additionalProperties: false, description: 'The boundary of the durable instance: its files and its spend.' },
+    { additionalProperties: false, description: 'What shares an instance, that is, files and a spending cap.' },
   ),
   limits: Type.Object(
     {
@@ -85,9 +85,9 @@ export const releaseBody = Type.Object(
   {
     instructions: Type.Optional(Type.String({ maxLength: 200_000, description: 'System prompt of the main sub-agent.' })),
     model: Type.Optional(model),
-    main: Type.Optional(Type.String({ description: 'The sub-agent that new sessions start with.' })),
-    agents: Type.Optional(Type.Array(subAgent, { description: 'Without them there is one sub-agent, "main".' })),
-    tools: Type.Optional(Type.Array(tool, { description: 'Of every sub-agent that names none; absent: all of them.' })),
+    main: Type.Optional(Type.String({ description: 'The sub-agent with which new sessions start.' })),
+    agents: Type.Optional(Type.Array(subAgent, { description: 'By default there is one sub-agent, "main".' })),
+    tools: Type.Optional(Type.Array(tool, { description: 'Built-in tools of every sub-agent that names none; all of them if absent.' })),
     mcp_servers: Type.Optional(Type.Array(mcpServer)),
     permissions: Type.Optional(sections.permissions),
     instance: Type.Optional(sections.instance),
@@ -105,7 +105,7 @@ export const releaseObject = Type.Object(
     active: Type.Boolean(),
     error: Type.Union([Type.String(), Type.Null()], { description: 'Which step of materializing failed, and why.' }),
     created_at: Type.String(),
-    config: Type.Record(Type.String(), Type.Unknown(), { description: 'As given, with every default filled in.' }),
+    config: Type.Record(Type.String(), Type.Unknown(), { description: 'The config with every default filled in.' }),
     pinned_tools: Type.Array(
       Type.Object({ server: Type.String(), name: Type.String(), description: Type.String(), read_only: Type.Boolean() }),
       { description: 'The MCP tools as they were when the release was materialized.' },

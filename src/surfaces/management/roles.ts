@@ -12,7 +12,7 @@ export function assertMayGrant(principal: Principal, role: Role): void {
   const lacking = [...scopesOfRole(role)].find((scope) => !own.has(scope));
   if (lacking !== undefined) throw new ServiceError('forbidden', `The role ${role} includes a scope that the caller lacks: ${lacking}`);
   if (role === 'owner' && !managesOwners(principal))
-    throw new ServiceError('forbidden', 'Only an owner, or a key that no admin made, can give or take the role owner');
+    throw new ServiceError('forbidden', 'Only an owner, or a key that was not created by an admin, can grant or remove the role owner');
 }
 
 /** A key is given this by whoever makes it: otherwise an admin would do with one what an admin may not. */

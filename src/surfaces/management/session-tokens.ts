@@ -21,8 +21,10 @@ const mintBody = Type.Object(
       Type.String({ minLength: 1, maxLength: 256, description: 'The verified end user; without it the token is anonymous.' }),
     ),
     ttl_seconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 7_200, default: 900 })),
-    agent_instance_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256, description: 'Names the durable instance.' })),
-    metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'For the sessions it opens: at most 2 KiB.' })),
+    agent_instance_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256, description: 'The durable instance to use.' })),
+    metadata: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'Added to every session that the token creates; at most 2 KiB.' }),
+    ),
   },
   { title: 'MintSessionToken', additionalProperties: false, examples: [{ end_user_id: 'user_42', ttl_seconds: 900 }] },
 );
@@ -75,7 +77,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       schema: {
         tags: ['Session tokens'],
         summary: 'Mint a session token',
-        description: "A short-lived token for an end user's browser. Errors of this route are flat: the fields of `detail` at the top.",
+        description: "A short-lived token for an end user's browser. Errors of this route are flat, without `detail`.",
         body: Type.Union([mintBody, Type.Null()]),
         response: flatAnswers,
       },
@@ -88,7 +90,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
       const named = metadata === undefined ? undefined : endUserOf(metadata);
       if (endUserId !== undefined && named !== undefined && named !== endUserId)
-        throw new ServiceError('invalid', 'metadata: names another end user than end_user_id');
+        throw new ServiceError('invalid', 'metadata: names a different end user than end_user_id');
       const agent = agentOf(request);
       await checkBudget(
         context.database.db,

@@ -40,7 +40,7 @@ async function passOn(context: Context, request: FastifyRequest, reply: FastifyR
   const path = pathParameter(request, '*');
   if (!context.signIn.serves(`/${path}`)) throw notFound();
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
-    throw new ServiceError('forbidden', 'Send X-Parley-Dashboard: 1 with a cookie');
+    throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
   if (email !== undefined && !context.signIn.mayTry(email))
     throw new ServiceError('rate-limited', 'Too many attempts for this account', { retryAfterSeconds: 600 });

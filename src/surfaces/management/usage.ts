@@ -27,7 +27,7 @@ const usageRow = Type.Object(
 const query = Type.Object({
   ...pageQuery,
   group_by: Type.Optional(
-    Type.String({ description: 'Some of day,agent,model,end_user, with commas; all by default. The rest is summed.' }),
+    Type.String({ description: 'Comma-separated list of day, agent, model and end_user (default: all). The rest is summed.' }),
   ),
   from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD, in UTC.' })),
   to: Type.Optional(Type.String({ description: 'Last day, likewise.' })),

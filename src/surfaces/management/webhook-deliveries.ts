@@ -58,7 +58,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Send a test delivery',
-        description: 'One attempt with example data (`data.test` is true), also to a disabled endpoint. It never counts as a failure.',
+        description: 'One attempt with example data (`data.test` is true), even if the endpoint is disabled. It never counts as a failure.',
         body: Type.Union([testBody, Type.Null()]),
         response: answered(202, answer),
       },
@@ -84,7 +84,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Recover a time range',
-        description: 'Sends what the endpoint did not get: deliveries given up, and events never sent to it.',
+        description: 'Sends what the endpoint missed: failed deliveries, and events that were never sent to it.',
         body: recoverBody,
         response: answered(202, Type.Object({ recovered: Type.Integer() })),
       },
@@ -120,7 +120,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Resend a delivery',
-        description: 'One more attempt, now, byte for byte the same body. It never counts as a failure.',
+        description: 'One more attempt right away, with exactly the same body. It never counts as a failure.',
         response: answered(202, answer),
       },
     },

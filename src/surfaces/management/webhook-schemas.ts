@@ -4,11 +4,11 @@ import type { WebhookEndpoint } from '../../outbox/endpoints.ts';
 import { Type } from '../shared/type.ts';
 
 const time = Type.Union([Type.String(), Type.Null()]);
-const types = Type.Array(Type.String(), { maxItems: 100, description: 'Subscribed event types; none means every supported one.' });
+const types = Type.Array(Type.String(), { maxItems: 100, description: 'Subscribed event types; an empty list means all of them.' });
 const url = Type.String({
   minLength: 1,
   maxLength: 2_048,
-  description: 'HTTPS and on the public internet; checked again before every attempt.',
+  description: 'An HTTPS URL on the public internet; checked again before every attempt.',
 });
 const name = Type.String({ minLength: 1, maxLength: 200 });
 
@@ -59,14 +59,14 @@ export const updateBody = Type.Object(
 );
 
 export const testBody = Type.Object(
-  { event_type: Type.Optional(Type.String({ description: 'Absent: the first one that the endpoint subscribes to.' })) },
+  { event_type: Type.Optional(Type.String({ description: 'Default: the first type that the endpoint is subscribed to.' })) },
   { title: 'TestWebhookEndpoint', additionalProperties: false },
 );
 
 export const recoverBody = Type.Object(
   {
     from: Type.String({ description: 'ISO 8601 time, inclusive.' }),
-    to: Type.Optional(Type.String({ description: 'ISO 8601 time, inclusive; absent: now.' })),
+    to: Type.Optional(Type.String({ description: 'ISO 8601 time, inclusive; default: now.' })),
   },
   {
     title: 'RecoverWebhookEndpoint',
@@ -77,17 +77,17 @@ export const recoverBody = Type.Object(
 
 const attempt = Type.Object({
   number: Type.Integer(),
-  manual: Type.Boolean({ description: 'A test or a resend: outside of the schedule.' }),
+  manual: Type.Boolean({ description: 'A test or resend, outside the retry schedule.' }),
   started_at: Type.String(),
   duration_ms: Type.Integer(),
-  status: Type.Union([Type.Integer(), Type.Null()], { description: 'HTTP status; null when no answer came.' }),
+  status: Type.Union([Type.Integer(), Type.Null()], { description: 'HTTP status; null if there was no response.' }),
   error: time,
   response_excerpt: Type.String(),
 });
 
 export const deliveryObject = Type.Object(
   {
-    id: Type.String({ description: 'Also `id` of the payload and the header `Svc-Event-Id`.' }),
+    id: Type.String({ description: "Same as the payload's `id` and the header `Svc-Event-Id`." }),
     endpoint_id: Type.Integer(),
     event_type: Type.String(),
     test: Type.Boolean(),

@@ -39,7 +39,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'List event types and webhook endpoints',
-        description: 'Any key gets the supported event types; the endpoints need `webhooks:read`, and are none without it.',
+        description: 'Any key gets the supported event types. Without `webhooks:read` the list of endpoints is empty.',
         response: answered(200, Type.Object({ event_types: Type.Array(Type.String()), webhook_endpoints: Type.Array(endpointObject) })),
       },
     },
@@ -58,7 +58,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Create a webhook endpoint',
-        description: 'The signing secret is shown here and never again.',
+        description: 'The signing secret is shown only once.',
         body: createBody,
         response: answered(201, secretAnswer),
       },
@@ -126,7 +126,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Rotate the signing secret',
-        description: 'For 24 hours both secrets sign: `Svc-Signature` then carries two `v1` entries.',
+        description: 'For 24 hours both secrets sign, and `Svc-Signature` has two `v1` entries.',
         response: answered(200, secretAnswer),
       },
     },

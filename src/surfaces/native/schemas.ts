@@ -5,11 +5,13 @@ import * as examples from './examples.ts';
 /** The native surface's bodies, as validated and as documented (spec 2 and 4). */
 export const sessionBody = Type.Object(
   {
-    metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Client key/values: at most 50 keys and 16 KiB.' })),
-    session_id: Type.Optional(Type.String({ description: 'Resumes the session of this id, or creates one with it.' })),
+    metadata: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'Key/value pairs of the client; at most 50 keys and 16 KiB.' }),
+    ),
+    session_id: Type.Optional(Type.String({ description: 'Resumes the session with this id, or creates one with it.' })),
     permission_mode: Type.Optional(
       Type.Union([Type.Literal('interactive'), Type.Literal('autonomous'), Type.Literal('locked'), Type.Null()], {
-        description: "How aggressively turns prompt; null is the release's mode.",
+        description: "How often turns ask for approval; null uses the release's mode.",
       }),
     ),
   },
@@ -74,7 +76,7 @@ export const messageObject = Type.Object(
     messages: Type.Array(Type.Object({ id: Type.String(), role: Type.String(), text: Type.String(), parts: Type.Array(Type.Unknown()) })),
     usage,
     pending_input: Type.Optional(pendingInput),
-    stop_reason: Type.Optional(Type.String({ description: 'Of a turn that did not end by itself: interrupted or max_steps.' })),
+    stop_reason: Type.Optional(Type.String({ description: 'Set if the turn did not end normally: interrupted or max_steps.' })),
   },
   { title: 'Message', examples: examples.messageExamples },
 );

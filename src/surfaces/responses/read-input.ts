@@ -21,7 +21,7 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean):
   const approvals = items.filter((item, index) => index >= first && item.type === 'mcp_approval_response');
   if (approvals.length > 0) return readApproval(approvals, last >= 0);
   const text = last < 0 ? '' : textOf(items[last], last);
-  if (text === '') throw new ServiceError('invalid', 'input: holds no user message to run');
+  if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
   if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);
   const context: Context = [];
   for (const [index, item] of items.entries()) {
@@ -65,7 +65,7 @@ function textOf(item: InputItem | undefined, index: number): string {
   let text = '';
   for (const [number, part] of content.entries()) {
     const piece = part.text ?? part.refusal;
-    if (piece === undefined) throw new ServiceError('invalid', `input.${index}.content.${number}: only text is taken here`);
+    if (piece === undefined) throw new ServiceError('invalid', `input.${index}.content.${number}: only text is accepted`);
     text += piece;
   }
   return text;

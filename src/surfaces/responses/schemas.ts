@@ -18,18 +18,20 @@ const sessionId = Type.String({ minLength: 1, maxLength: 128 });
 export const responseRequest = Type.Object(
   {
     input: Type.Union([Type.String(), Type.Array(inputItem)]),
-    model: Type.Optional(
-      Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; the agent decides which runs.' }),
-    ),
+    model: Type.Optional(Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; does not select the model.' })),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     previous_response_id: Type.Optional(
-      Type.Union([Type.String(), Type.Null()], { description: 'Goes on with the session of this response.' }),
+      Type.Union([Type.String(), Type.Null()], { description: 'Continues the session of this response.' }),
     ),
     conversation: Type.Optional(
-      Type.Union([sessionId, Type.Object({ id: sessionId }), Type.Null()], { description: 'Goes on with the session of this id.' }),
+      Type.Union([sessionId, Type.Object({ id: sessionId }), Type.Null()], { description: 'Continues the session with this id.' }),
     ),
-    store: Type.Optional(Type.Union([Type.Boolean(), Type.Null()], { description: 'false: the new session is dropped after the turn.' })),
-    instructions: Type.Optional(Type.Unknown({ description: 'A string is context of a new session, beside what the agent was told.' })),
+    store: Type.Optional(
+      Type.Union([Type.Boolean(), Type.Null()], { description: 'false deletes a session created by this call after the turn.' }),
+    ),
+    instructions: Type.Optional(
+      Type.Unknown({ description: "A string is context of a new session, in addition to the release's instructions." }),
+    ),
     metadata: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
   },
   { title: 'ResponseRequest', examples: [{ input: 'Hello!' }] },
@@ -92,6 +94,6 @@ export const deletedResponse = Type.Object(
 );
 
 export const fetchQuery = Type.Object({
-  stream: Type.Optional(Type.Boolean({ default: false, description: 'Replays the stream, and goes on with it while the turn runs.' })),
+  stream: Type.Optional(Type.Boolean({ default: false, description: 'Replays the stream and continues it while the turn runs.' })),
   starting_after: Type.Optional(Type.Integer({ minimum: 0, description: 'Only events after this `sequence_number`.' })),
 });

@@ -93,7 +93,10 @@ export async function dropWhenEnded(
   else if (key !== undefined) await keepTurn(context, session.orgId, key, session.id, events);
   await forget(context, session);
   // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
-  context.feed.strand(session.id, new ServiceError('conflict', 'The session of this turn is gone: ask again.', { willPass: true }));
+  context.feed.strand(
+    session.id,
+    new ServiceError('conflict', 'The session of this turn no longer exists. Send the request again.', { willPass: true }),
+  );
 }
 
 export async function forget(context: Context, session: TurnSession): Promise<void> {

@@ -82,7 +82,7 @@ export function sendError(
 export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
-    if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'the database failed');
+    if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'database error');
     if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
     if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void refuseRest(request, reply, known);
     // Fastify asks for the connection to be closed after a bad body; once that was read there is no need to.
@@ -100,7 +100,7 @@ function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): Se
   if (error instanceof ServiceError) return error;
   if (isOutage(error)) return outage(error);
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is larger than this route takes.');
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is too large for this route.');
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
     return new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.');
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return new ServiceError(badBody, error.message);
@@ -114,13 +114,13 @@ function isOutage(error: FastifyError): boolean {
 
 function outage(error: unknown): ServiceError {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  const reason = outages[String(code)] ?? 'The database is not reachable right now.';
+  const reason = outages[String(code)] ?? 'The database is not reachable at the moment.';
   return new ServiceError('unavailable', reason, { retryAfterSeconds: 1 });
 }
 
 const outages: Record<string, string> = {
   '53100': 'The database has no space left.',
-  '25006': 'The database takes no writes right now.',
+  '25006': 'The database accepts no writes at the moment.',
 };
 
 /** Names the field first, in the client's own words for it. */

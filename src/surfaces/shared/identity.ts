@@ -10,7 +10,7 @@ export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request
   if (principal.type !== 'token' || principal.endUserId === undefined) return;
   const claimed = claimedEndUsers(request.body);
   if (claimed.some((endUserId) => endUserId !== principal.endUserId))
-    throw new ServiceError('forbidden', 'The metadata names another end user than the session token.', { code: 'identity_mismatch' });
+    throw new ServiceError('forbidden', 'The metadata names a different end user than the session token.', { code: 'identity_mismatch' });
 };
 
 /** Who a new session belongs to. What a browser says of itself is taken for what it is; what its token says is not its word. */

@@ -50,6 +50,6 @@ function assertPlain(value: unknown, kind: 'invalid' | 'bad-request'): void {
 
 function assertStorable(text: string, path: string, kind: 'invalid' | 'bad-request'): void {
   const where = path === '' ? 'body' : path.slice(0, 200);
-  if (text.includes('\0')) throw new ServiceError(kind, `${where}: must not hold a NUL character`);
+  if (text.includes('\0')) throw new ServiceError(kind, `${where}: must not contain a NUL character`);
   if (!text.isWellFormed()) throw new ServiceError(kind, `${where}: must be well-formed Unicode`);
 }

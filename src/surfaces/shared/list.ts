@@ -4,8 +4,8 @@ import { Type } from './type.ts';
 
 /** Lists are `{data, next_cursor}`; the cursor says where the page ended and means nothing to the client. */
 export const pageQuery = {
-  limit: Type.Optional(Type.Integer({ default: 50, description: 'Entries of one page, clamped to 1..200.' })),
-  cursor: Type.Optional(Type.String({ description: 'The `next_cursor` of the page before.' })),
+  limit: Type.Optional(Type.Integer({ default: 50, description: 'Page size, clamped to 1..200.' })),
+  cursor: Type.Optional(Type.String({ description: 'The `next_cursor` of the previous page.' })),
 };
 
 export function listOf<Item extends TSchema>(item: Item) {

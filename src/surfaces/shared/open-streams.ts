@@ -125,7 +125,7 @@ export class OpenStreams {
       // A token in its grace is nobody's any more, but was not revoked.
       return endsAt - graceMs <= this.context.clock.now().getTime();
     } catch (error) {
-      this.context.logger.warn({ err: error }, 'open streams were not checked');
+      this.context.logger.warn({ err: error }, 'could not check open streams');
       return true;
     }
   }

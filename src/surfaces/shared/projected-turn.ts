@@ -38,7 +38,8 @@ export async function* projectedTurn(
     }
   } finally {
     // The client left; the turn goes on, and what was not to be kept goes with its end.
-    if (!isDropped) void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'unstored session left to be dropped'));
+    if (!isDropped)
+      void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'could not delete an unstored session yet'));
     turn.subscription.close();
   }
 }

@@ -23,5 +23,5 @@ export const requireOneHost: onRequestAsyncHookHandler = async ({ raw }) => {
 export const refuseNulQuery: preValidationAsyncHookHandler = async (request) => {
   const query = request.url.slice(request.url.indexOf('?') + 1);
   if (query !== request.url && (query.includes('%00') || query.includes('\0')))
-    throw new ServiceError(request.routeOptions.config.badBody ?? 'invalid', 'query: must not hold a NUL character');
+    throw new ServiceError(request.routeOptions.config.badBody ?? 'invalid', 'query: must not contain a NUL character');
 };

@@ -33,7 +33,7 @@ export function refuseTunnel(_request: IncomingMessage, socket: Duplex): void {
 
 /** What a client expects beyond `100-continue`, nobody here can give. */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const body = JSON.stringify({ detail: 'Expect: only 100-continue is known here' });
+  const body = JSON.stringify({ detail: 'Expect: only 100-continue is supported' });
   const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newRequestId() };
   response.writeHead(417, headers).end(body);
 }
@@ -45,7 +45,7 @@ function isItsOwn({ req, headersSent, socket }: ServerResponse): boolean {
 
 function refuse({ code = '' }: { code?: string }, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
-  const [status, detail] = reasons[code] ?? ['400 Bad Request', 'This is not a request that can be read.'];
+  const [status, detail] = reasons[code] ?? ['400 Bad Request', 'The request is malformed.'];
   const body = JSON.stringify({ detail });
   const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newRequestId()}`;
   socket.end(
@@ -55,7 +55,7 @@ function refuse({ code = '' }: { code?: string }, socket: Duplex): void {
 }
 
 const reasons: Record<string, [status: string, detail: string]> = {
-  CONNECT: ['400 Bad Request', 'CONNECT: this server is no proxy.'],
+  CONNECT: ['400 Bad Request', 'CONNECT: this server is not a proxy.'],
   HPE_HEADER_OVERFLOW: ['431 Request Header Fields Too Large', 'The headers are larger than 16 KiB.'],
   ERR_HTTP_REQUEST_TIMEOUT: ['408 Request Timeout', 'The request did not arrive in time.'],
 };

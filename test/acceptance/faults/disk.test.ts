@@ -95,7 +95,7 @@ test('a data directory that cannot be written stops the start with a line that n
   const child = spawnServer({ PARLEY_DATA_DIR: directory, PORT: '0' }, (text) => printed.push(text));
   const code = await new Promise((resolve) => child.once('exit', resolve));
   assert.equal(code, 2, printed.join(''));
-  assert.match(printed.join(''), /^parley: PARLEY_DATA_DIR: \S+ cannot be written \(.+\)\n$/);
+  assert.match(printed.join(''), /^parley: PARLEY_DATA_DIR: \S+ is not writable \(.+\)\n$/);
 });
 
 interface OnSmallDisk {

@@ -168,7 +168,7 @@ test('an exhausted budget is 402 before the turn, and reading stays possible', a
   assert.equal(answer.status, 402);
   assert.deepEqual(fields(answer).detail, {
     error: 'budget_exhausted',
-    message: 'The prepaid balance is used up.',
+    message: 'The prepaid balance is exhausted.',
     reason: 'credits_exhausted',
   });
   assert.deepEqual((await broke.state(id)).events, []);

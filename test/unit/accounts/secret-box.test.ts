@@ -77,7 +77,7 @@ test('a data directory that is a file, or lies below one, is told with the setti
   try {
     for (const path of [file, join(file, 'data')])
       await assert.rejects(loadSecretKey(loadConfig({ PARLEY_DATA_DIR: path })), (error: Error) =>
-        error.message.startsWith(`PARLEY_DATA_DIR: ${path} cannot be written (`),
+        error.message.startsWith(`PARLEY_DATA_DIR: ${path} is not writable (`),
       );
   } finally {
     rmSync(directory, { recursive: true });
