@@ -51,7 +51,8 @@ test('a message of one surface is not overtaken by a later one of another', asyn
   for (const [index, text] of texts.entries()) {
     const isManaged = index % 2 === 0;
     const path = isManaged ? `${agent}/managed-agents/sessions/${id}/events` : `${agent}/sessions/${id}/messages`;
-    sent.push(app.request('POST', path, isManaged ? { type: 'user.message', text } : { text }));
+    const key: Record<string, string> = index % 4 < 2 ? { 'idempotency-key': `${id} ${index}` } : {};
+    sent.push(app.request('POST', path, isManaged ? { type: 'user.message', text } : { text }, key));
     await nextPass();
   }
   assert.deepEqual(

@@ -3,7 +3,7 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import { findRetriedTurn, startTurn } from '../shared/start-turn.ts';
 import { once } from './once.ts';
 import type { eventBody } from './schemas.ts';
 
@@ -42,7 +42,7 @@ async function postMessage(
   if (text === undefined) throw new ServiceError('bad-request', 'text: is required for a user.message');
   const principal = principalOf(request);
   const turn =
-    (await findEarlierTurn(context, request, reply, false)) ??
+    (await findRetriedTurn(context, request, false)) ??
     (await startTurn(context, request, reply, session.id, {
       message: { text },
       shows: 'nothing',

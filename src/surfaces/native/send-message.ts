@@ -6,7 +6,7 @@ import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { errorBody } from '../shared/errors.ts';
 import { sendLongJson } from '../shared/long-json.ts';
 import { sendEvents } from '../shared/sse.ts';
-import { findEarlierTurn, startTurn } from '../shared/start-turn.ts';
+import { findRetriedTurn, startTurn } from '../shared/start-turn.ts';
 import { messageBodyOf } from './answer.ts';
 import { closingFrame, frameText, NativeProjector } from './project.ts';
 import type { messageBody } from './schemas.ts';
@@ -21,7 +21,7 @@ export async function sendMessage(
 ): Promise<FastifyReply> {
   const { text, agent, participant_name, participant_type, thinking = false, stream = false } = body;
   const turn =
-    (await findEarlierTurn(context, request, reply, stream)) ??
+    (await findRetriedTurn(context, request, stream)) ??
     (await startTurn(context, request, reply, sessionId, {
       shows: stream ? 'live' : 'whole',
       message: {

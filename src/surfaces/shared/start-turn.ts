@@ -23,9 +23,9 @@ export async function startTurn(
       idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
     })
     .catch(async (error: unknown) => {
-      // The same request, sent twice at once, may have run meanwhile, and its session may be dropped.
-      const isGone = error instanceof ServiceError && error.kind === 'not-found';
-      const earlier = isGone && key !== undefined ? await findTurnOfKey(context, request, key, admission.shows === 'live') : undefined;
+      // The same request may have run before, or meanwhile: then it is answered as it was, whatever stands in its way by now.
+      const mayHaveRun = error instanceof ServiceError && key !== undefined;
+      const earlier = mayHaveRun ? await findTurnOfKey(context, request, key, admission.shows === 'live') : undefined;
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
@@ -50,7 +50,12 @@ export async function findEarlierTurn(
     if (earlier !== undefined) sayReplayed(reply);
     return earlier;
   }
-  if (!(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
+  return findRetriedTurn(context, request, live);
+}
+
+/** Only the latter, where admission looks at the key itself: a look ahead of it would let later messages overtake this one. */
+export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
+  if (idempotencyKey(request) !== undefined || !(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
   return turnId === undefined ? undefined : context.turns.watchTurn(turnId, live);
 }
