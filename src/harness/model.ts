@@ -57,8 +57,8 @@ export type ModelPart =
   | { type: 'reasoning-delta'; text: string }
   // Ends one block of reasoning; an answer may hold several. Each goes back with its own metadata, one without text too.
   | { type: 'reasoning-end'; providerMetadata?: Record<string, unknown> }
-  | { type: 'tool-call'; callId: string; tool: string; input: unknown; providerMetadata?: Record<string, unknown> }
-  | { type: 'finish'; reason: 'stop' | 'tool-calls' | 'length' | 'content-filter' | 'other'; usage: Usage };
+  | { type: 'tool-call'; tool: string; input: unknown; providerMetadata?: Record<string, unknown> }
+  | { type: 'finish'; usage: Usage };
 
 export type ModelErrorCode =
   | 'byok_key_rejected' // 401, 403 of the provider

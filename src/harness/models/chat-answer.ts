@@ -1,14 +1,11 @@
-import { newId } from '../../ids.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { isJsonObject, isRecord, type JsonObject, parseToolInput } from './json.ts';
 import { type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
 
-type FinishReason = Extract<ModelPart, { type: 'finish' }>['reason'];
-
 interface OpenCall {
   index: unknown;
-  id: string;
+  id: string | undefined;
   name: string;
   arguments: string;
   extra: JsonObject | undefined;
@@ -22,8 +19,9 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
   const calls: OpenCall[] = [];
   const shape = new WordShape();
   let reasoningField: string | undefined;
-  let reason: FinishReason | undefined;
   let usage: Record<string, unknown> | undefined;
+  /** It said why it ends: only the usage may follow. */
+  let hasEnded = false;
   let isDone = false;
   let characters = 0;
 
@@ -53,8 +51,8 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
     // A word and nothing that counts or ends shows how the next words will look.
-    if (isRecord(delta) && !isRecord(chunk.usage) && typeof choice.finish_reason !== 'string') shape.learn(data, delta);
-    if (typeof choice.finish_reason === 'string') reason = finishReasons[choice.finish_reason] ?? 'other';
+    if (typeof choice.finish_reason === 'string') hasEnded = true;
+    else if (isRecord(delta) && !isRecord(chunk.usage)) shape.learn(data, delta);
   }
 
   function takeDelta(delta: Record<string, unknown>, parts: ModelPart[]): void {
@@ -88,7 +86,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
     // A new id under a used index, or one without any index, is another call.
     if (open === undefined || (id !== undefined && id !== open.id)) {
-      open = { index: piece.index, id: id ?? newId('call_'), name: '', arguments: '', extra: undefined };
+      open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
     if (typeof call.name === 'string' && open.name === '') open.name = call.name;
@@ -104,17 +102,15 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
   }
 
   function finish(): ModelPart[] {
-    if (reason === undefined && !isDone) throw cutOff(caller);
+    if (!hasEnded && !isDone) throw cutOff(caller);
     const parts: ModelPart[] = [];
     endReasoning(parts);
-    for (const { id, name, arguments: text, extra } of calls) {
+    for (const { name, arguments: text, extra } of calls) {
       characters += text.length;
-      const call: ModelPart = { type: 'tool-call', callId: id, tool: name, input: parseToolInput(text) };
+      const call: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
       parts.push(extra === undefined ? call : { ...call, providerMetadata: { [metadataKey]: { extra_content: extra } } });
     }
-    // Not every server says so when it calls a tool.
-    const isCall = calls.length > 0 && (reason === undefined || reason === 'stop');
-    parts.push({ type: 'finish', reason: isCall ? 'tool-calls' : (reason ?? 'stop'), usage: toUsage(usage, () => estimate(characters)) });
+    parts.push({ type: 'finish', usage: toUsage(usage, () => estimate(characters)) });
     return parts;
   }
 
@@ -169,14 +165,6 @@ function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', tex
   if (last?.type === type) last.text += text;
   else parts.push({ type, text });
 }
-
-const finishReasons: Record<string, FinishReason> = {
-  stop: 'stop',
-  tool_calls: 'tool-calls',
-  function_call: 'tool-calls',
-  length: 'length',
-  content_filter: 'content-filter',
-};
 
 function toUsage(usage: Record<string, unknown> | undefined, estimate: () => { input: number; output: number }) {
   const input = usage?.prompt_tokens;

@@ -1,5 +1,4 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import { newId } from '../../ids.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
 import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';
 import { type Directives, type FailureCode, parseDirectives, type RequestedCall } from './offline-directives.ts';
@@ -66,10 +65,10 @@ function writeScript(call: ModelCall): Script {
   const calls = isFirstStep ? chooseCalls(directives, call.tools) : [];
   if (calls.length > 0) {
     for (const { tool, input } of calls) {
-      parts.push({ type: 'tool-call', callId: newId('call_'), tool, input });
+      parts.push({ type: 'tool-call', tool, input });
       characters += tool.length + valueLength(input);
     }
-    parts.push({ type: 'finish', reason: 'tool-calls', usage: { input, output: countTokens(characters), cachedInput: 0 } });
+    parts.push({ type: 'finish', usage: { input, output: countTokens(characters), cachedInput: 0 } });
     return { parts, delayMilliseconds };
   }
   if (directives.fail !== undefined) {
@@ -82,7 +81,7 @@ function writeScript(call: ModelCall): Script {
     parts.push({ type: 'text-delta', text });
     characters += text.length;
   }
-  parts.push({ type: 'finish', reason: 'stop', usage: { input, output: countTokens(characters), cachedInput: 0 } });
+  parts.push({ type: 'finish', usage: { input, output: countTokens(characters), cachedInput: 0 } });
   return { parts, delayMilliseconds };
 }
 

@@ -26,14 +26,14 @@ export function createPartReader(caller: Caller, estimate: () => { input: number
       case 'tool-call': {
         // What a provider ran on its own side is not ours to run.
         if (part.providerExecuted === true) return undefined;
-        const call: ModelPart = { type: 'tool-call', callId: part.toolCallId, tool: part.toolName, input: parseToolInput(part.input) };
+        const call: ModelPart = { type: 'tool-call', tool: part.toolName, input: parseToolInput(part.input) };
         return part.providerMetadata === undefined ? call : { ...call, providerMetadata: part.providerMetadata };
       }
       case 'finish': {
         const reason = part.finishReason.unified;
         if (reason === 'interrupted') throw cutOff(caller);
         if (reason === 'error') throw failureOf(caller, { message: part.finishReason.raw ?? 'no reason given' });
-        return { type: 'finish', reason, usage: toUsage(part.usage, estimate) };
+        return { type: 'finish', usage: toUsage(part.usage, estimate) };
       }
       case 'error':
         throw streamFailure(caller, part.error);

@@ -73,16 +73,16 @@ test('chunks that look alike are still read for what they say', async () => {
   const parts = await answer(...chunks, ...later);
   assert.equal(textOf(parts), `${odd.join('')}last`);
   assert.equal(reasoningOf(parts), 'hm');
-  assert.equal(finishOf(parts)?.reason, 'length');
+  assert.ok(finishOf(parts));
 });
 
 describe('a chat-completions server may', () => {
   test('end with a finish reason and no [DONE]', async () => {
-    assert.deepEqual(finishOf(await answer(delta({ content: 'Hi' }, 'length')))?.reason, 'length');
+    assert.ok(finishOf(await answer(delta({ content: 'Hi' }, 'length'))));
   });
 
   test('end with [DONE] and no finish reason', async () => {
-    assert.deepEqual(finishOf(await answer(delta({ content: 'Hi' }), done))?.reason, 'stop');
+    assert.ok(finishOf(await answer(delta({ content: 'Hi' }), done)));
   });
 
   test('keep the connection open after [DONE]', async () => {
@@ -134,35 +134,28 @@ describe('a chat-completions server may', () => {
     ];
     const parts = await answer(delta({ tool_calls }, 'stop'), done);
     assert.deepEqual(
-      callsOf(parts).map(({ callId, tool, input }) => [callId, tool, input]),
+      callsOf(parts).map(({ tool, input }) => [tool, input]),
       [
-        ['a', 'bash', { command: 'ls' }],
-        ['b', 'files', { operation: 'list' }],
+        ['bash', { command: 'ls' }],
+        ['files', { operation: 'list' }],
       ],
     );
-    assert.equal(finishOf(parts)?.reason, 'tool-calls');
   });
 
   test('give its calls the same index and different ids', async () => {
     const piece = (id: string) => delta({ tool_calls: [{ index: 0, id, function: { name: 'bash', arguments: '{}' } }] });
-    assert.deepEqual(
-      callsOf(await answer(piece('a'), piece('b'), done)).map((part) => part.callId),
-      ['a', 'b'],
-    );
+    assert.equal(callsOf(await answer(piece('a'), piece('b'), done)).length, 2);
   });
 
-  test('give its calls no ids: they get some', async () => {
+  test('give its calls no ids', async () => {
     const piece = (index: number) => delta({ tool_calls: [{ index, function: { name: 'bash', arguments: '{}' } }] });
-    const ids = callsOf(await answer(piece(0), piece(1), done)).map((part) => part.callId);
-    assert.equal(new Set(ids).size, 2);
-    assert.ok(ids.every((id) => id.startsWith('call_')));
+    assert.equal(callsOf(await answer(piece(0), piece(1), done)).length, 2);
   });
 
   test('write an input that is no JSON: the tool gets it as it is', async () => {
     const tool_calls = [{ index: 0, id: 'a', function: { name: 'bash', arguments: '{"comm' } }];
     const parts = await answer(delta({ tool_calls }, 'length'), done);
     assert.equal(callsOf(parts)[0]?.input, '{"comm');
-    assert.equal(finishOf(parts)?.reason, 'length');
   });
 
   test('nest an input so deep that it could not be stored: it stays text', async () => {
@@ -188,7 +181,7 @@ describe('a chat-completions server may', () => {
       model.stream(
         callOf([
           { role: 'user', text: 'x' },
-          { role: 'assistant', parts: [call] },
+          { role: 'assistant', parts: [{ ...call, callId: 'call_1' }] },
         ]),
         neverAborted,
       ),
@@ -204,7 +197,7 @@ describe('a chat-completions server may', () => {
     const model = modelAnswering([JSON.stringify(whole)], { 'content-type': 'application/json; charset=utf-8' });
     assert.deepEqual(await collect(model.stream(callOf(), neverAborted)), [
       { type: 'text-delta', text: 'Hi' },
-      { type: 'finish', reason: 'stop', usage: { input: 3, output: 1, cachedInput: 0 } },
+      { type: 'finish', usage: { input: 3, output: 1, cachedInput: 0 } },
     ]);
   });
 

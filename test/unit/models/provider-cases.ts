@@ -11,8 +11,6 @@ export interface ProviderCase {
   basePath: string;
   text: string;
   tools: string;
-  /** The two calls' ids. */
-  callIds: [string, string];
 }
 
 export const providerCases: ProviderCase[] = [
@@ -22,7 +20,6 @@ export const providerCases: ProviderCase[] = [
     basePath: '/v1',
     text: 'anthropic-text',
     tools: 'anthropic-thinking-tools',
-    callIds: ['toolu_01A', 'toolu_01B'],
   },
   {
     provider: 'openai',
@@ -30,7 +27,6 @@ export const providerCases: ProviderCase[] = [
     basePath: '/v1',
     text: 'openai-text',
     tools: 'openai-reasoning-tools',
-    callIds: ['call_68b3', 'call_68b4'],
   },
   {
     provider: 'google',
@@ -38,7 +34,6 @@ export const providerCases: ProviderCase[] = [
     basePath: '/v1beta',
     text: 'google-text',
     tools: 'google-thinking-tools',
-    callIds: ['fc-1', 'fc-2'],
   },
   {
     provider: 'openai-compatible',
@@ -46,7 +41,6 @@ export const providerCases: ProviderCase[] = [
     basePath: '/v1',
     text: 'chat-text',
     tools: 'chat-reasoning-tools',
-    callIds: ['call_a', 'call_b'],
   },
 ];
 
@@ -79,9 +73,13 @@ export const neverAborted = new AbortController().signal;
 export const textOf = (parts: ModelPart[]) => parts.map((part) => (part.type === 'text-delta' ? part.text : '')).join('');
 export const reasoningOf = (parts: ModelPart[]) => parts.map((part) => (part.type === 'reasoning-delta' ? part.text : '')).join('');
 
+/** The loop gives calls ids of its own. */
+export const callIds = ['call_1', 'call_2'] as const;
+
 /** What the loop would keep of an answer, to send it back. */
 export function assistantMessage(parts: ModelPart[]): PromptMessage {
   const kept: Extract<PromptMessage, { role: 'assistant' }>['parts'] = [];
+  let calls = 0;
   let reasoning = '';
   let text = '';
   for (const part of parts) {
@@ -91,7 +89,7 @@ export function assistantMessage(parts: ModelPart[]): PromptMessage {
       kept.push({ type: 'reasoning', text: reasoning, ...(part.providerMetadata && { providerMetadata: part.providerMetadata }) });
       reasoning = '';
     }
-    if (part.type === 'tool-call') kept.push(part);
+    if (part.type === 'tool-call') kept.push({ ...part, callId: callIds[calls++] ?? '' });
   }
   if (text !== '') kept.splice(kept.findIndex((part) => part.type === 'tool-call') >>> 0, 0, { type: 'text', text });
   return { role: 'assistant', parts: kept };

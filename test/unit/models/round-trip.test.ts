@@ -4,6 +4,7 @@ import type { PromptMessage } from '../../../src/harness/model.ts';
 import { providerFixture, serveProvider } from '../../support/provider-server.ts';
 import {
   assistantMessage,
+  callIds,
   callOf,
   collect,
   modelAt,
@@ -30,8 +31,8 @@ async function runTwoSteps(wire: ProviderCase, before: PromptMessage[] = []): Pr
     messages.push(assistantMessage(first), {
       role: 'tool',
       results: [
-        { callId: wire.callIds[0], tool: 'files', output: 'content of a', isError: false },
-        { callId: wire.callIds[1], tool: 'bash', output: 'exit code 1', isError: true },
+        { callId: callIds[0], tool: 'files', output: 'content of a', isError: false },
+        { callId: callIds[1], tool: 'bash', output: 'exit code 1', isError: true },
       ],
     });
     const second = await collect(model.stream(callOf(messages, { tools, thinking: true }), neverAborted));
@@ -58,15 +59,15 @@ describe('the second step sends back', () => {
           { type: 'thinking', thinking: 'Two files to read.', signature: 'EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk=' },
           { type: 'redacted_thinking', data: 'EmwKAhgBEgy3va3pzix' },
           { type: 'text', text: 'Reading both.' },
-          { type: 'tool_use', id: 'toolu_01A', name: 'files', input: { operation: 'read', path: 'a.txt' } },
-          { type: 'tool_use', id: 'toolu_01B', name: 'bash', input: {} },
+          { type: 'tool_use', id: 'call_1', name: 'files', input: { operation: 'read', path: 'a.txt' } },
+          { type: 'tool_use', id: 'call_2', name: 'bash', input: {} },
         ],
       },
       {
         role: 'user',
         content: [
-          { type: 'tool_result', tool_use_id: 'toolu_01A', content: 'content of a' },
-          { type: 'tool_result', tool_use_id: 'toolu_01B', content: 'exit code 1', is_error: true, cache_control: { type: 'ephemeral' } },
+          { type: 'tool_result', tool_use_id: 'call_1', content: 'content of a' },
+          { type: 'tool_result', tool_use_id: 'call_2', content: 'exit code 1', is_error: true, cache_control: { type: 'ephemeral' } },
         ],
       },
     ]);
@@ -85,10 +86,10 @@ describe('the second step sends back', () => {
         encrypted_content: 'gAAAAABoEncryptedWhole',
         summary: [{ type: 'summary_text', text: 'Two files to read.' }],
       },
-      { type: 'function_call', call_id: 'call_68b3', name: 'files', arguments: '{"operation":"read","path":"a.txt"}' },
-      { type: 'function_call', call_id: 'call_68b4', name: 'bash', arguments: '{}' },
-      { type: 'function_call_output', call_id: 'call_68b3', output: 'content of a' },
-      { type: 'function_call_output', call_id: 'call_68b4', output: '{"error":"exit code 1"}' },
+      { type: 'function_call', call_id: 'call_1', name: 'files', arguments: '{"operation":"read","path":"a.txt"}' },
+      { type: 'function_call', call_id: 'call_2', name: 'bash', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'call_1', output: 'content of a' },
+      { type: 'function_call_output', call_id: 'call_2', output: '{"error":"exit code 1"}' },
     ]);
   });
 
@@ -138,12 +139,12 @@ describe('the second step sends back', () => {
         content: null,
         reasoning_content: 'Two files to read.',
         tool_calls: [
-          { id: 'call_a', type: 'function', function: { name: 'files', arguments: '{"operation":"read","path":"a.txt"}' } },
-          { id: 'call_b', type: 'function', function: { name: 'bash', arguments: '{}' } },
+          { id: 'call_1', type: 'function', function: { name: 'files', arguments: '{"operation":"read","path":"a.txt"}' } },
+          { id: 'call_2', type: 'function', function: { name: 'bash', arguments: '{}' } },
         ],
       },
-      { role: 'tool', tool_call_id: 'call_a', content: 'content of a' },
-      { role: 'tool', tool_call_id: 'call_b', content: 'exit code 1' },
+      { role: 'tool', tool_call_id: 'call_1', content: 'content of a' },
+      { role: 'tool', tool_call_id: 'call_2', content: 'exit code 1' },
     ]);
     assert.deepEqual(body.tools, [
       { type: 'function', function: { name: 'files', description: 'Reads and writes files', parameters: tools[0]?.inputSchema } },
