@@ -21,7 +21,7 @@ export interface McpConnections {
     input: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ output: string; isError: boolean }>;
-  /** Of a session that was stopped. */
+  /** Of a session that was stopped, or dropped. */
   closeSession(sessionId: string): void;
   close(): void;
 }

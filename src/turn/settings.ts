@@ -34,6 +34,8 @@ export interface SettingParts {
   traced(model: Model, sessionId: string): Model;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
   workspaceFor(session: Session): Workspace;
+  /** Lets go of what the turns of a session hold open. */
+  release(sessionId: string): void;
 }
 
 /** Settings of sessions that are in use, kept in memory: the pinned parts of a session do not change while it lives. */
@@ -68,8 +70,10 @@ export class Settings {
     return this.parts.modelFor(orgId, config);
   }
 
+  /** Of a session that was stopped, or dropped. */
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
+    this.parts.release(sessionId);
   }
 
   /** Keys come and go while a session lives. */

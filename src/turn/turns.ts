@@ -145,15 +145,12 @@ export class Turns {
     const reason = kind === 'stop' ? 'stop' : 'user';
     const { result, at } = await this.log.apply({ kind, org: orgId, session: sessionId, reason });
     if (result.status === 'not-found') throw notFound();
+    if (kind === 'stop') this.settings.forget(sessionId);
     if (result.turn === undefined || result.seq === undefined) return;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
-    if (result.status === 'resumed') {
-      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
-      this.runner.interrupt(result.turn);
-    } else {
-      this.feed.publish(sessionId, events);
-      this.runner.interrupt(result.turn);
-    }
+    if (result.status === 'resumed') this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
+    else this.feed.publish(sessionId, events);
+    this.runner.interrupt(result.turn);
   }
 
   /** Adds an entry that no turn answers. */

@@ -184,6 +184,25 @@ test('params.server chooses where the release has several', async () => {
   assert.equal((await list({ server: 'archive' })).status, 200);
 });
 
+test('a session that is stopped, or not kept, leaves nothing open at its server', async (t) => {
+  const keeping = await startMcpServer(secret, 'sessions');
+  t.after(() => keeping.close());
+  await release('keeping', { mcp_servers: [{ ...crm, url: keeping.url }] });
+  const kept = new ManagedClient(app, app.apiKey, 'demo/keeping');
+  const id = await kept.create();
+  const answer = await kept.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id });
+  assert.equal(answer.status, 200, answer.text);
+  await until(async () => keeping.sessions.size === 1);
+  assert.equal((await app.request('DELETE', `/demo/keeping/v1/sessions/${id}`)).status, 204);
+  await until(async () => keeping.sessions.size === 0);
+  const before = keeping.requests.length;
+  const body = { store: false, messages: [{ role: 'user', content: '/tool crm__find {"name":"Ada"}' }] };
+  const said = await app.request('POST', '/demo/keeping/v1/chat/completions', body);
+  assert.match(said.text, /found Ada/);
+  assert.ok(keeping.requests.slice(before).includes('POST tools/call'));
+  await until(async () => keeping.sessions.size === 0);
+});
+
 test('a server that is gone is 502, and warming says error', async () => {
   const gone = await startMcpServer(secret);
   await release('gone', { mcp_servers: [{ ...crm, url: gone.url }] });
