@@ -16,6 +16,7 @@ import { checkBudgetOfNew } from '../turn/new-session-budget.ts';
 import { instanceOf, openSession } from '../turn/open-session.ts';
 import type { Settings } from '../turn/settings.ts';
 import type { Turns } from '../turn/turns.ts';
+import type { WatchableTurn } from '../turn/watch.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
 import { assertRoomFor, isKnownParticipant, joinSession, newestSessionWith, senderOf } from './participants.ts';
 import { type GatewayIdentity, markAdmitted, turnKeyOf } from './replies.ts';
@@ -68,6 +69,7 @@ export class Gateway {
     const sessionId = seen.sessionId ?? '';
     if (seen.state !== 'received') return sessionId;
     let opened = false;
+    let turn: WatchableTurn | undefined;
     try {
       let session = await findSession(db, orgId, sessionId);
       if (session === undefined) {
@@ -81,7 +83,7 @@ export class Gateway {
         return sessionId;
       }
       const key = turnKeyOf(event.id);
-      const turn = await turns.admit(orgId, sessionId, {
+      turn = await turns.admit(orgId, sessionId, {
         message: { text: event.message, participantName: event.sender_id, participantType: event.sender_type },
         shows: 'nothing',
         waitsForApproval: true,
@@ -90,6 +92,7 @@ export class Gateway {
       await markAdmitted(db, orgId, event, sessionId, turn.turnId, identity, clock.now());
       void this.replies.lookWhenEnded(turn);
     } catch (error) {
+      turn?.subscription.close();
       if (seen.isNew && error instanceof ServiceError) {
         // Refused: the sender may try again, and finds nothing of this try.
         await forgetEvent(db, orgId, event.id, target);

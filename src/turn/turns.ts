@@ -129,8 +129,9 @@ export class Turns {
       ...this.reservation(setting, ''),
     });
     if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
+    const mayBegin = result.status === 'resumed' && (await this.runner.mayAct(result.turn, late));
     const turn = await this.watchTurn(result.turn, live);
-    if (result.status === 'resumed' && (await this.runner.mayAct(result.turn, late))) {
+    if (mayBegin) {
       const events: NewEvent[] = [
         { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
         { type: 'turn-resumed', data: { agent: result.agent ?? '' } },

@@ -1,0 +1,29 @@
+// What begins to watch a turn and fails before it does: nothing may be left behind of it.
+import assert from 'node:assert/strict';
+import { after, beforeEach, test } from 'node:test';
+import { sql } from 'kysely';
+import { startApp } from '../../support/app.ts';
+
+const app = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'silent' } });
+const { feed, runner, database } = app.context;
+
+beforeEach(() => runner.idle());
+
+test("an answer to an approval whose turn may be another process's by now, which cannot be asked", async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const asked = await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
+  const { request_id: requestId } = JSON.parse(asked.text).pending_input;
+  t.mock.method(runner, 'mayAct', async () => Promise.reject(new Error('the database is away')));
+  const answer = await app.request('PUT', `/v1/sessions/${id}/inputs/${requestId}`, { decision: 'deny' });
+  assert.equal(answer.status, 500, answer.text);
+  assert.equal(feed.watcherCount, 0);
+});
+
+test('a submitted message whose turn runs and cannot be written down', async () => {
+  await sql`alter table gateway_events add constraint unwritable check (state <> 'admitted')`.execute(database.db);
+  const event = { sender_id: 'ada', sender_type: 'human', event_type: 'message', message: '/delay 50\n/words 5' };
+  const answer = await app.request('POST', '/v1/gateway/events', event);
+  assert.equal(answer.status, 500, answer.text);
+  assert.equal(runner.running.size, 1);
+  assert.equal(feed.watcherCount, 0);
+});
