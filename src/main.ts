@@ -22,7 +22,7 @@ try {
       await serve(config);
       setFlagsFromString('--semi-space-growth-factor=2');
     } else {
-      runWorkers(workers);
+      runWorkers(workers, config);
     }
   }
 } catch (error) {

@@ -29,6 +29,8 @@ export async function serve(config: Config): Promise<void> {
     await server.close();
     clearTimeout(cut);
     await context.close();
+    // Of a worker: its line to the process that started it would keep it running.
+    process.disconnect?.();
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

@@ -1,5 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
-import { ConfigError, loadConfig } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 
 const restartAfterMs = 500;
 
@@ -7,20 +7,20 @@ const restartAfterMs = 500;
  * Runs `count` server processes behind one port, each with its own event loop, and starts another for one that dies.
  * A signal is passed on; this process ends when they have.
  */
-export function runWorkers(count: number): void {
-  if (loadConfig().DATABASE_URL === undefined) {
+export function runWorkers(count: number, config: Config): void {
+  if (config.DATABASE_URL === undefined) {
     throw new ConfigError('--workers: several processes need DATABASE_URL; the embedded database takes one');
   }
   let stopping = false;
   const workers = new Set<Worker>();
   const start = () => {
+    if (stopping) return;
     const worker = cluster.fork();
     workers.add(worker);
     worker.on('exit', (code) => {
       workers.delete(worker);
-      if (stopping) return;
       // A setting that one process cannot use, none can.
-      if (code === 2) process.exit(2);
+      if (code === 2 && !stopping) process.exit(2);
       setTimeout(start, restartAfterMs);
     });
   };
@@ -29,7 +29,6 @@ export function runWorkers(count: number): void {
     process.on(signal, () => {
       stopping = true;
       for (const worker of workers) worker.process.kill(signal);
-      setInterval(() => workers.size === 0 && process.exit(0), 50);
     });
   }
 }

@@ -1,10 +1,13 @@
 // Several processes on one PostgreSQL: any of them serves any request, whichever runs the turn.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { clientOf, type LogEntry, type TestClient } from '../support/client.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { freePort } from '../support/free-port.ts';
+import { type ServerProcess, spawnServer, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
 
 describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded database takes one process' : false }, () => {
@@ -131,6 +134,39 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
       failures.filter((failure) => (failure as { status: number }).status !== 0 && (failure as { status: number }).status !== 503),
       [],
     );
+  });
+
+  test('of workers behind one port one that dies is replaced, and a signal ends them all, also while one is missing', {
+    timeout: 60_000,
+  }, async () => {
+    const port = await freePort();
+    let printed = '';
+    const primary = spawnServer(
+      { ...database.settings, PORT: String(port) },
+      (text) => {
+        printed += text;
+      },
+      ['--workers', '2'],
+    );
+    endings.push(async () => void primary.kill('SIGKILL'));
+    const exited = once(primary, 'exit');
+    const started = (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000);
+    const workers = () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number);
+    const killOne = () => process.kill(workers()[0] ?? 0, 'SIGKILL');
+    await started(2);
+    assert.equal(workers().length, 2);
+    killOne();
+    await started(3);
+    assert.equal(workers().length, 2);
+    await two.send('POST', '/v1/sessions', { session_id: 'workers' });
+    killOne();
+    await until(async () => workers().length === 1);
+    const client = clientOf({ url: `http://127.0.0.1:${port}`, apiKey: first.apiKey });
+    const slow = client.send('POST', '/v1/sessions/workers/messages', { text: '/delay 100\n/words 12' });
+    await until(async () => (await statusOf(two, 'workers')) === 'running');
+    primary.kill('SIGTERM');
+    assert.equal((await slow).status, 200);
+    assert.deepEqual(await exited, [0, null]);
   });
 });
 
