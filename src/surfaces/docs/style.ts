@@ -16,6 +16,7 @@ a { color: var(--link); text-underline-offset: 2px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 pre { background: var(--code); border: 1px solid var(--line); padding: .8rem 1rem; overflow: auto; border-radius: 8px; font-size: .85rem; line-height: 1.55; }
 code { font-family: ui-monospace, "SF Mono", "Cascadia Mono", "Liberation Mono", Menlo, monospace; background: var(--code); padding: .1em .3em; border-radius: 4px; font-size: .88em; overflow-wrap: anywhere; }
+td:first-child code { overflow-wrap: break-word; }
 pre code { padding: 0; font-size: inherit; overflow-wrap: normal; background: none; }
 table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem 1rem .45rem 0; border-bottom: 1px solid var(--line); min-width: 3.5rem; }
