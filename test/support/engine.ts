@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { setFlagsFromString } from 'node:v8';
 import pg from 'pg';
 import { loadConfig } from '../../src/config.ts';
 import type { Database } from '../../src/database/database.ts';
@@ -16,6 +17,9 @@ import { startPostgres } from './postgres-server.ts';
 
 /** PARLEY_TEST_ENGINE chooses, so that the same files run on both. */
 export const engine: 'pglite' | 'postgres' = process.env.PARLEY_TEST_ENGINE === 'postgres' ? 'postgres' : 'pglite';
+
+// No test is so long that it earns back what optimizing the embedded engine costs: half the processor's time of a start, a third of most files'.
+setFlagsFromString('--no-wasm-tier-up --no-wasm-dynamic-tiering');
 
 export interface TestDatabase {
   /** What the server needs in its environment to use it. */

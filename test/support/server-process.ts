@@ -80,10 +80,10 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
   return server;
 }
 
-/** Runs the program with these settings alone, in a directory without a `.env` of yours. */
+/** Runs the program with these settings alone, in a directory without a `.env` of yours, and the embedded engine as `engine.ts` does. */
 export function spawnServer(settings: Record<string, string>, print: (text: string) => void, args: string[] = []): ChildProcess {
   const keys = { PARLEY_API_KEY: apiKey, PARLEY_OPERATOR_KEY: operatorKey };
-  const child = spawn(process.execPath, [main, ...args], {
+  const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
     cwd: settings.PARLEY_DATA_DIR,
     env: { PATH: process.env.PATH, ...keys, PARLEY_LOG_LEVEL: 'warn', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
