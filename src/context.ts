@@ -76,16 +76,10 @@ export interface Context {
   close(): Promise<void>;
 }
 
-export interface ContextOptions {
-  clock?: Clock;
-  database?: Database;
-}
-
-export async function createContext(config: Config, options: ContextOptions = {}): Promise<Context> {
+export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
-  const clock = options.clock ?? systemClock;
   const { box: secrets, warning } = await loadSecretKey(config);
-  const database = options.database ?? (await openDatabase(config));
+  const database = await openDatabase(config);
   try {
     await migrate(database);
     await checkSecretKey(database, secrets);

@@ -1,7 +1,7 @@
 import { sleep } from './backoff.ts';
 import { ApiError, type ConnectionError } from './errors.ts';
 import type { ManagedEvent, MessageDelta } from './managed-types.ts';
-import { readFrames } from './read-events.ts';
+import { readEvents } from './read-events.ts';
 import { disconnected, isRetryable, type Transport, waitMs } from './transport.ts';
 
 export interface EventOptions {
@@ -35,7 +35,7 @@ export async function* followEvents(transport: Transport, path: string, options:
       if (lost) onConnection?.('open');
       lost = false;
       drafts.restart();
-      for await (const { data } of readFrames(response)) {
+      for await (const data of readEvents(response)) {
         attempt = 0;
         const event: ManagedEvent | StreamClosed = JSON.parse(data);
         // The server says why it hangs up; where that matters, the next attempt is told the same with its status.

@@ -1,17 +1,13 @@
 import { ConnectionError } from './errors.ts';
 import { readPieces } from './read-body.ts';
 
-/** One Server-Sent Event, with its JSON still as text. */
-export interface Frame {
-  event: string;
-  data: string;
-}
-
-/** Reads frames until the body ends. Throws `ConnectionError` on silence; leaving the loop closes the connection. */
-export async function* readFrames({ body }: Response): AsyncGenerator<Frame> {
+/**
+ * The data of each Server-Sent Event, JSON still as text, until the body ends. Throws `ConnectionError` on silence; leaving
+ * the loop closes the connection.
+ */
+export async function* readEvents({ body }: Response): AsyncGenerator<string> {
   if (body === null) throw new ConnectionError('The answer has no body');
   let text = '';
-  let event = '';
   let data: string[] = [];
   for await (const piece of readPieces(body)) {
     text += piece;
@@ -20,15 +16,9 @@ export async function* readFrames({ body }: Response): AsyncGenerator<Frame> {
     text = lines.pop() ?? '';
     for (const line of lines) {
       if (line === '') {
-        if (data.length > 0) yield { event, data: data.join('\n') };
-        event = '';
+        if (data.length > 0) yield data.join('\n');
         data = [];
-      } else if (line.startsWith('data:')) data.push(fieldValue(line));
-      else if (line.startsWith('event:')) event = fieldValue(line);
+      } else if (line.startsWith('data:')) data.push(line.slice('data:'.length).replace(/^ /, ''));
     }
   }
-}
-
-function fieldValue(line: string): string {
-  return line.slice(line.indexOf(':') + 1).replace(/^ /, '');
 }

@@ -1,6 +1,6 @@
 import { sleep } from './backoff.ts';
 import type { RequestOptions } from './options.ts';
-import { readFrames } from './read-events.ts';
+import { readEvents } from './read-events.ts';
 import { ToldAgain } from './told-again.ts';
 import { disconnected, type Transport, waitMs } from './transport.ts';
 import type { TurnEvent } from './types.ts';
@@ -26,7 +26,7 @@ export async function* streamTurn(
     turn.restart();
     let failure: unknown;
     try {
-      for await (const { data } of readFrames(response)) {
+      for await (const data of readEvents(response)) {
         const told: TurnEvent = JSON.parse(data);
         if (endsStreamOnly(told)) break;
         for (const event of turn.fresh(told)) {

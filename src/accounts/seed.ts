@@ -15,9 +15,8 @@ import { completeReleaseConfig } from './release-defaults.ts';
 import { activateRelease, createRelease } from './releases.ts';
 import { allScopes } from './scopes.ts';
 
+/** Empty unless this start found the database so. */
 export interface SeedResult {
-  /** Whether this start found the database empty. */
-  created: boolean;
   /** The plaintext of what was made now. */
   apiKey?: string;
   operatorKey?: string;
@@ -37,7 +36,7 @@ export async function seedInstallation(database: Database, config: Config, clock
     const existing = await transaction.selectFrom('organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) {
       if (config.PARLEY_OPERATOR_KEY !== undefined) await storeOperatorKey(transaction, config.PARLEY_OPERATOR_KEY);
-      return (await isStrange(transaction, config.PARLEY_API_KEY)) ? { created: false, warning: strangeKey } : { created: false };
+      return (await isStrange(transaction, config.PARLEY_API_KEY)) ? { warning: strangeKey } : {};
     }
     const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
@@ -45,7 +44,7 @@ export async function seedInstallation(database: Database, config: Config, clock
     await storeOperatorKey(transaction, operatorKey);
     // Before the commit: a crash in between must not leave keys that nobody knows.
     keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
-    return { created: true, apiKey, operatorKey, ownerToken };
+    return { apiKey, operatorKey, ownerToken };
   });
 }
 

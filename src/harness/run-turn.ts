@@ -129,7 +129,7 @@ async function* settleCall(
     );
     return 'settled';
   }
-  const outcome = await tool.run(call.input, { callId: call.callId, workspace: world.workspace, signal });
+  const outcome = await tool.run(call.input, { workspace: world.workspace, signal });
   yield finish(call, outcome);
   return 'settled';
 }

@@ -18,7 +18,6 @@ export interface Tool {
 }
 
 export interface ToolEnvironment {
-  callId: string;
   workspace: Workspace;
   signal: AbortSignal;
 }

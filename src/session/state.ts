@@ -5,16 +5,12 @@ import { addUsage, noUsage, type Usage } from './usage.ts';
 export interface SessionState {
   /** Of the last event folded in. */
   seq: number;
-  /** Sub-agent that the conversation was last handed to; undefined: the release's main one. */
-  currentAgent: string | undefined;
   /** The conversation as turns saw it, oldest first. */
   entries: Entry[];
   /** What stands in place of entries that were condensed away. */
   summary: string | undefined;
   /** What `approve_session` allowed, as `grantKey` writes it. */
   grants: Set<string>;
-  /** Messages that people sent. */
-  userMessages: number;
   turn: TurnState | undefined;
 }
 
@@ -52,7 +48,7 @@ export interface CallState {
 }
 
 export function emptyState(): SessionState {
-  return { seq: 0, currentAgent: undefined, entries: [], summary: undefined, grants: new Set(), userMessages: 0, turn: undefined };
+  return { seq: 0, entries: [], summary: undefined, grants: new Set(), turn: undefined };
 }
 
 export function foldSession(events: Iterable<StoredEvent>, state: SessionState = emptyState()): SessionState {
@@ -70,7 +66,6 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
   state.seq = seq;
   switch (event.type) {
     case 'message-received':
-      state.userMessages += 1;
       state.entries.push({ seq, type: 'user', message: event.data });
       if (!event.data.silent) state.turn = newTurn(event.turnId, event.data);
       return;
@@ -107,10 +102,7 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
       const call = callOf(turn, callId);
       if (call !== undefined) call.finished = true;
       state.entries.push({ seq, type: 'result', callId, tool, output, isError });
-      if (handoff !== undefined) {
-        state.currentAgent = handoff;
-        turn.agent = handoff;
-      }
+      if (handoff !== undefined) turn.agent = handoff;
       return;
     }
     case 'approval-requested': {

@@ -55,7 +55,7 @@ export async function startApp(owner: Owner, options: AppOptions = {}): Promise<
     ...database.settings,
     ...options.settings,
   });
-  const context = await createContext(config, options.clock === undefined ? {} : { clock: options.clock });
+  const context = await createContext(config, options.clock);
   const server = await createApp(context);
   let closed: Promise<void> | undefined;
   const close = () => {

@@ -13,11 +13,6 @@ export interface NativeFrame {
   data: Record<string, unknown>;
 }
 
-interface OpenCall {
-  tool: string;
-  input: unknown;
-}
-
 /**
  * Turns what a turn adds into native frames. Text that was shown as it came is not shown again when its whole message is
  * stored; what a watcher missed of it comes then, so that the sum is always the message. A step whose process died, and
@@ -31,7 +26,8 @@ export class NativeProjector {
   private thinking = false;
   private readonly shownText = new ShownText();
   private readonly shownReasoning = new ShownReasoning();
-  private readonly calls = new Map<string, OpenCall>();
+  /** What each call was made with that has not finished. */
+  private readonly inputs = new Map<string, unknown>();
   private agent = '';
   private step = 0;
   private stepOpen = false;
@@ -65,18 +61,18 @@ export class NativeProjector {
       case 'tool-called': {
         const { callId, tool, input, step, stepUsage } = event.data;
         const frames = [...this.openStep(step), ...this.withdraw()];
-        this.calls.set(callId, { tool, input });
+        this.inputs.set(callId, input);
         this.stepUsage = stepUsage ?? this.stepUsage;
         return [...frames, { type: 'tool_use', data: { part: { type: 'tool_use', id: callId, tool, input, state: 'running' } } }];
       }
       case 'tool-finished': {
         const { callId, tool, output } = event.data;
-        const input = this.calls.get(callId)?.input ?? null;
-        this.calls.delete(callId);
+        const input = this.inputs.get(callId) ?? null;
+        this.inputs.delete(callId);
         this.agent = event.data.handoff ?? this.agent;
-        const part = { type: 'tool_use', id: callId, tool, input, state: toolState(event.data), output };
-        const frames: NativeFrame[] = [{ type: 'tool_use', data: { part } }];
-        return this.calls.size === 0 ? [...frames, ...this.closeStep('tool_calls', this.stepUsage)] : frames;
+        const use = { type: 'tool_use', id: callId, tool, input, state: toolState(event.data), output };
+        const frames: NativeFrame[] = [{ type: 'tool_use', data: { part: use } }];
+        return this.inputs.size === 0 ? [...frames, ...this.closeStep('tool_calls', this.stepUsage)] : frames;
       }
       case 'approval-requested':
         this.ended = true;

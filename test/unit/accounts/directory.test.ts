@@ -29,14 +29,14 @@ test('the first start makes an org, an agent that answers and keys that are kept
   const file = join(directoryPath, 'credentials.json');
   writeFileSync(file, '{"api_key": "of a start that was cut sh', { mode: 0o644 });
   const first = await seedInstallation(database, config, systemClock);
-  assert.equal(first.created, true);
+  assert.ok(first.ownerToken);
   assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), { api_key: first.apiKey, operator_key: first.operatorKey });
   assert.equal(statSync(file).mode & 0o777, 0o600, 'another file, not the old one written over');
   assert.deepEqual(readdirSync(directoryPath), ['credentials.json'], 'and no draft of it is left');
-  assert.deepEqual(await seedInstallation(database, config, systemClock), { created: false });
+  assert.deepEqual(await seedInstallation(database, config, systemClock), {});
   const later = async (key = '') =>
     seedInstallation(database, loadConfig({ PARLEY_DATA_DIR: directoryPath, PARLEY_API_KEY: key }), systemClock);
-  assert.deepEqual(await later(first.apiKey), { created: false });
+  assert.deepEqual(await later(first.apiKey), {});
   assert.match((await later('svc_live_set_after_the_first_start')).warning ?? '', /^PARLEY_API_KEY is no key of this database\./);
 
   const directory = new Directory(database, 'proc_1');

@@ -78,12 +78,11 @@ test('folding a log in any pieces is folding it whole', () => {
   );
 });
 
-test('the fold keeps the place, the order and the count of what the model may be shown', () => {
+test('the fold keeps the place and the order of what the model may be shown', () => {
   fc.assert(
     fc.property(anyLog, (log) => {
-      const { seq, entries, userMessages } = foldSession(log);
+      const { seq, entries } = foldSession(log);
       assert.equal(seq, log.at(-1)?.seq ?? 0);
-      assert.equal(userMessages, log.filter((event) => event.type === 'message-received').length);
       const places = entries.map((entry) => entry.seq);
       assert.deepEqual(
         places,
@@ -168,10 +167,10 @@ test('a pause remembers what it settled', () => {
   assert.deepEqual(state.turn?.settledUsage, { input: 10, output: 1, cachedInput: 0 });
 });
 
-test('a handoff moves the turn and the session', () => {
+test('a handoff moves the turn', () => {
   const state = turn(message, called('call_1', 1), {
     type: 'tool-finished',
     data: { callId: 'call_1', tool: 'handoff', output: 'ok', isError: false, handoff: 'billing' },
   });
-  assert.deepEqual([state.currentAgent, state.turn?.agent], ['billing', 'billing']);
+  assert.equal(state.turn?.agent, 'billing');
 });

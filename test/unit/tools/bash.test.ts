@@ -17,7 +17,7 @@ async function bash(
   pool = shared,
   signal = new AbortController().signal,
 ): Promise<ToolOutcome> {
-  const outcome = await createBashTool(pool).run({ command }, { callId: 'call', workspace, signal });
+  const outcome = await createBashTool(pool).run({ command }, { workspace, signal });
   workspace.apply(outcome);
   return { ...outcome, output: recordedOutput(outcome.output) };
 }

@@ -193,7 +193,7 @@ test('pinned tools become tools: named, and guarded unless read-only', async () 
   assert.equal(rename?.guards({}), true);
   assert.equal(rename.subject({ to: 'Ada' }), '{"to":"Ada"}');
   assert.match(rename.prompt({ to: 'Ada' }), /rename of crm with {"to":"Ada"}/);
-  const environment = { callId: 'call', workspace: new MemoryWorkspace(), signal };
+  const environment = { workspace: new MemoryWorkspace(), signal };
   assert.deepEqual(await find.run({ name: 'Ada' }, environment), { output: 'found Ada', isError: false });
   assert.equal((await find.run('text', environment)).isError, true);
 });

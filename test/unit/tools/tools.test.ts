@@ -23,7 +23,7 @@ async function serve(listener: RequestListener): Promise<LocalServer> {
 
 /** With the output as the loop keeps it. */
 async function run(tool: Tool, input: unknown, workspace = new MemoryWorkspace()): Promise<ToolOutcome> {
-  const outcome = await tool.run(input, { callId: 'call', workspace, signal });
+  const outcome = await tool.run(input, { workspace, signal });
   workspace.apply(outcome);
   return { ...outcome, output: recordedOutput(outcome.output) };
 }
@@ -196,7 +196,7 @@ test('fetch ends after its time, and at once when aborted', async () => {
   const reason = new Error('interrupted');
   const call = createFetchTool({ fetch: lenient }).run(
     { url: `${server.origin}/slow` },
-    { callId: 'call', workspace: new MemoryWorkspace(), signal: aborting.signal },
+    { workspace: new MemoryWorkspace(), signal: aborting.signal },
   );
   setTimeout(() => aborting.abort(reason), 50);
   await assert.rejects(call, reason);
