@@ -2,7 +2,8 @@ import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 import type { Model } from './model.ts';
-import { buildPrompt, estimateTokens } from './prompt.ts';
+import { countTokens } from './models/estimate-tokens.ts';
+import { buildPrompt, entryLength } from './prompt.ts';
 import type { TurnYield } from './turn-world.ts';
 
 /** Room left for the answer: the prompt may fill this part of the model's context. */
@@ -18,19 +19,30 @@ export async function* condense(
   settings: ReleaseConfig['context'],
   signal: AbortSignal,
 ): AsyncGenerator<TurnYield, void, void> {
+  if (state.entries.length < 3) return;
   const limit = settings.limit_tokens ?? model.contextLimit;
-  if (state.entries.length < 3 || estimateTokens(state.entries) <= limit * fullShare) return;
-  const throughSeq = findCut(state.entries, limit * keptShare);
+  const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
+  if (countTokens(characters) <= limit * fullShare) return;
+  const throughSeq = findCut(state.entries, characters, limit * keptShare);
   if (throughSeq === undefined) return;
   const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, signal) : { summary: null };
   yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, ...made } }] };
 }
 
-/** The last place before a user's message from where on the rest fits; never inside the newest turn. */
-function findCut(entries: readonly Entry[], keptTokens: number): number | undefined {
-  const starts = entries.flatMap((entry, index) => (entry.type === 'user' && index > 0 ? [index] : []));
-  const fitting = starts.find((index) => estimateTokens(entries.slice(index)) <= keptTokens) ?? starts.at(-1);
-  return fitting === undefined ? undefined : entries[fitting - 1]?.seq;
+/** Before the first of the users' messages from which on all fits, else before the last: never inside the newest turn. */
+function findCut(entries: readonly Entry[], characters: number, keptTokens: number): number | undefined {
+  let cut: number | undefined;
+  let previous: Entry | undefined;
+  let rest = characters;
+  for (const entry of entries) {
+    if (entry.type === 'user' && previous !== undefined) {
+      cut = previous.seq;
+      if (countTokens(rest) <= keptTokens) break;
+    }
+    rest -= entryLength(entry);
+    previous = entry;
+  }
+  return cut;
 }
 
 async function summarize(

@@ -1,7 +1,7 @@
 import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
-import { countTokens } from './models/estimate-tokens.ts';
+import { valueLength } from './models/estimate-tokens.ts';
 
 /**
  * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each call
@@ -20,19 +20,19 @@ export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig
   return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
 }
 
-/** Roughly what the prompt costs. */
-export function estimateTokens(entries: readonly Entry[]): number {
-  let characters = 0;
-  for (const entry of entries) {
-    if (entry.type === 'user') characters += entry.message.text.length + contextLength(entry.message.context);
-    else if (entry.type === 'call') characters += JSON.stringify(entry.input ?? null).length;
-    else characters += entry.type === 'result' ? entry.output.length : entry.text.length;
+/** Roughly what an entry adds to the prompt, in characters. */
+export function entryLength(entry: Entry): number {
+  switch (entry.type) {
+    case 'user':
+      return (entry.message.context ?? []).reduce((sum, { text }) => sum + text.length, entry.message.text.length);
+    case 'call':
+      return valueLength(entry.input);
+    case 'result':
+      return entry.output.length;
+    case 'text':
+    case 'reasoning':
+      return entry.text.length;
   }
-  return countTokens(characters);
-}
-
-function contextLength(context: { text: string }[] | undefined): number {
-  return (context ?? []).reduce((sum, message) => sum + message.text.length, 0);
 }
 
 function addEntry(messages: PromptMessage[], entry: Entry): void {

@@ -7,7 +7,7 @@ import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
-import { recordedOutput, type ToolOutcome } from './tool.ts';
+import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
@@ -106,18 +106,8 @@ async function* settleCall(
       return 'settled';
     }
     if (permission.action === 'ask') {
-      const request: ApprovalRequested = {
-        requestId: call.approval?.requestId ?? world.newId('req_'),
-        callId: call.callId,
-        kind: 'tool_use',
-        tool: tool.name,
-        input: call.input,
-        message: tool.prompt(call.input),
-        options: ['approve_once', 'approve_session', 'deny'],
-        pattern: permission.pattern,
-        usage: turn.usage,
-      };
-      yield { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
+      const requestId = call.approval?.requestId ?? world.newId('req_');
+      yield ask(requestId, call, tool, permission.pattern, turn.usage);
       return 'paused';
     }
   }
@@ -132,6 +122,21 @@ async function* settleCall(
   const outcome = await tool.run(call.input, { workspace: world.workspace, signal });
   yield finish(call, outcome);
   return 'settled';
+}
+
+function ask(requestId: string, call: CallState, tool: Tool, pattern: string, usage: Usage): TurnYield {
+  const request: ApprovalRequested = {
+    requestId,
+    callId: call.callId,
+    kind: 'tool_use',
+    tool: tool.name,
+    input: call.input,
+    message: tool.prompt(call.input),
+    options: ['approve_once', 'approve_session', 'deny'],
+    pattern,
+    usage,
+  };
+  return { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
 }
 
 function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unknown'): TurnYield {

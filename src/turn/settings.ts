@@ -4,12 +4,12 @@ import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
 import type { Model } from '../harness/model.ts';
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
+import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
 import type { TurnSetting } from './runner.ts';
-import { sleep } from './sleep.ts';
 
 /** What never changes of a session, and what its turns run with. */
 export interface SessionSetting extends TurnSetting {

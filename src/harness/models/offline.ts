@@ -1,5 +1,6 @@
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
+import { sleep } from '../sleep.ts';
 import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';
 import { type Directives, type FailureCode, parseDirectives, type RequestedCall } from './offline-directives.ts';
 import { readTurn, type TurnSoFar } from './offline-turn.ts';
@@ -27,7 +28,7 @@ async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelP
   let words = 0;
   for (const part of parts) {
     if (part.type === 'text-delta' || part.type === 'reasoning-delta') {
-      if (delayMilliseconds > 0 && words > 0) await wait(delayMilliseconds, signal);
+      if (delayMilliseconds > 0 && words > 0) await sleep(delayMilliseconds, signal);
       words += 1;
       if (words % wordsInOneGo === 0) await setImmediate();
     }
@@ -35,14 +36,6 @@ async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelP
     yield part;
   }
   if (script.failure !== undefined) throw script.failure;
-}
-
-async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
-  try {
-    await setTimeout(milliseconds, undefined, { signal });
-  } catch (error) {
-    throw signal.aborted ? signal.reason : error;
-  }
 }
 
 function writeScript(call: ModelCall): Script {
