@@ -48,11 +48,6 @@ export function notFound(): ServiceError {
   return new ServiceError('not-found', 'Not Found');
 }
 
-/** A release that is still being materialized will be usable soon; one that failed to never is. */
-export function notMaterialized(version: number, state: string): ServiceError {
-  return new ServiceError('conflict', `Release ${version} is not materialized.`, { willPass: state !== 'failed' });
-}
-
 /** One Idempotency-Key means one request. */
 export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was already used with a different request.', { code: 'idempotency_key_reused' });

@@ -71,6 +71,11 @@ export class Directory {
     });
   }
 
+  /** The release that new sessions of the agent get. */
+  async activeRelease({ orgId, id, activeVersion }: Agent): Promise<Release | undefined> {
+    return activeVersion === undefined ? undefined : this.release(orgId, id, activeVersion);
+  }
+
   /** The sealed credential of that name, as stored: it is opened only where it is used. */
   async sealedCredential(orgId: number, name: string): Promise<string | undefined> {
     const credentials = await this.#credentials.get(String(orgId), async () => ({

@@ -1,6 +1,5 @@
-import type { Selectable } from 'kysely';
+import type { InferResult } from 'kysely';
 import type { Db } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
 
 /** An org with everything that it, or the operator, may see and set. */
 export interface OrganizationSettings {
@@ -12,6 +11,10 @@ export interface OrganizationSettings {
   transcriptsAccess: boolean;
   alertThresholds: number[];
   subscription: Subscription | undefined;
+  creditsMicros: number | null;
+  totalTokensCap: number | null;
+  tokensUsed: number;
+  spentMicros: number;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -42,12 +45,14 @@ export async function listOrganizationSettings(
 function selectSettings(db: Db) {
   return db
     .selectFrom('organizations')
+    .innerJoin('budgets', 'budgets.org_id', 'organizations.id')
     .leftJoin('agents', (join) => join.onRef('agents.id', '=', 'organizations.default_agent_id').on('agents.deleted_at', 'is', null))
     .selectAll('organizations')
+    .select(['budgets.credits_micros', 'budgets.total_tokens_cap', 'budgets.tokens_used', 'budgets.spent_micros'])
     .select('agents.slug as default_agent');
 }
 
-function settingsFrom(row: Selectable<Schema['organizations']> & { default_agent: string | null }): OrganizationSettings {
+function settingsFrom(row: InferResult<ReturnType<typeof selectSettings>>[number]): OrganizationSettings {
   const { subscription_plan: plan, subscription_status: status } = row;
   return {
     id: row.id,
@@ -58,6 +63,10 @@ function settingsFrom(row: Selectable<Schema['organizations']> & { default_agent
     transcriptsAccess: row.transcripts_access,
     alertThresholds: row.alert_thresholds,
     subscription: plan === null || status === null ? undefined : { plan, status },
+    creditsMicros: row.credits_micros,
+    totalTokensCap: row.total_tokens_cap,
+    tokensUsed: row.tokens_used,
+    spentMicros: row.spent_micros,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };

@@ -2,6 +2,7 @@ import type { Selectable } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { ReleaseState, Schema } from '../database/schema.ts';
+import { notFound, ServiceError } from '../errors.ts';
 import type { PinnedTool, ReleaseConfig } from '../release-config.ts';
 
 export interface Release {
@@ -17,6 +18,14 @@ export interface Release {
 
 /** How materializing ended. */
 export type PinOutcome = { state: 'materialized'; pinnedTools: PinnedTool[] } | { state: 'failed'; error: string };
+
+/** The release, if turns can run on it. One that is being materialized will be usable soon; one that failed never is. */
+export function materialized(release: Release | undefined): Release {
+  if (release === undefined) throw notFound();
+  if (release.state !== 'materialized')
+    throw new ServiceError('conflict', `Release ${release.version} is not materialized.`, { willPass: release.state !== 'failed' });
+  return release;
+}
 
 /** Adds the agent's next version, with its outcome where that is known already. Undefined when the org has no such agent. */
 export async function createRelease(

@@ -1,18 +1,8 @@
 import { stringify } from 'csv-stringify/sync';
 import { timestamp } from '../clock.ts';
-import type { AuditLine } from './read.ts';
+import { type AuditLine, lineColumns } from './read.ts';
 
-const columns = [
-  'created_at',
-  'action',
-  'actor_email',
-  'api_key_prefix',
-  'subject_type',
-  'subject_id',
-  'ip_address',
-  'user_agent',
-  'metadata',
-] as const;
+const columns = [...lineColumns, 'metadata'] as const;
 
 /** The export as RFC 4180 text, one chunk a page. */
 export async function* auditCsv(pages: AsyncIterable<AuditLine[]>): AsyncGenerator<string> {

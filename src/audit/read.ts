@@ -39,8 +39,19 @@ export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFil
   return Math.max(counted.count, planRows(plan));
 }
 
-/** What an export shows of an event; its metadata stays the JSON text it is stored as. */
-export type AuditLine = Omit<AuditRow, 'metadata' | 'actor_user_id' | 'previous_hash' | 'hash'> & { metadata: string };
+/** What an export shows of an event, besides its metadata, which stays the JSON text it is stored as. */
+export const lineColumns = [
+  'created_at',
+  'action',
+  'actor_email',
+  'api_key_prefix',
+  'subject_type',
+  'subject_id',
+  'ip_address',
+  'user_agent',
+] as const;
+
+export type AuditLine = Pick<AuditRow, (typeof lineColumns)[number]> & { metadata: string };
 
 /** Every matching event, newest first, a page at a time: memory does not grow with the export, and no transaction stays open. */
 export async function* readAllAudit(
@@ -53,18 +64,7 @@ export async function* readAllAudit(
   let before = upTo + 1;
   for (;;) {
     const rows = await filtered(db, orgId, filters)
-      .select([
-        'id',
-        'org_id',
-        'created_at',
-        'action',
-        'actor_email',
-        'api_key_prefix',
-        'subject_type',
-        'subject_id',
-        'ip_address',
-        'user_agent',
-      ])
+      .select(['id', ...lineColumns])
       // As text: an export of a million events need not parse a million objects.
       .select(sql<string>`metadata::text`.as('metadata'))
       .where('id', '<', before)

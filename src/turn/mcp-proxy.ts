@@ -1,8 +1,8 @@
 import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
-import type { Release } from '../accounts/releases.ts';
+import { materialized, type Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, notMaterialized, ServiceError } from '../errors.ts';
+import { notFound, ServiceError } from '../errors.ts';
 import { decidePermission } from '../harness/permissions.ts';
 import { subAgentOf } from '../harness/prompt.ts';
 import { mcpToolName } from '../harness/tools/mcp.ts';
@@ -36,9 +36,8 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       const known = mcpMethods.find((candidate) => candidate === method);
       if (known === undefined) throw new ServiceError('bad-request', `method: must be one of ${mcpMethods.join(', ')}`);
       const setting = await settings.of(session.orgId, session.id);
-      const release = await directory.release(session.orgId, session.agentId, session.releaseVersion);
-      if (setting === undefined || release === undefined) throw notFound();
-      if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
+      if (setting === undefined) throw notFound();
+      const release = materialized(await directory.release(session.orgId, session.agentId, session.releaseVersion));
       const server = chooseServer(release, named);
       if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
       const target = await mcpTarget(credentialFor, session.orgId, server);

@@ -16,8 +16,8 @@ export async function checkBudgetOfNew(
   agent: Agent,
   request: Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'>,
 ): Promise<void> {
-  const { id: agentId, orgId, activeVersion } = agent;
-  const release = activeVersion === undefined ? undefined : await directory.release(orgId, agentId, activeVersion);
+  const { id: agentId, orgId } = agent;
+  const release = await directory.activeRelease(agent);
   const key = instanceKey(release?.config.instance.scope ?? 'session', {
     sessionId: '',
     endUserId: request.endUserId ?? endUserOf(request.metadata) ?? null,

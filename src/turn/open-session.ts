@@ -1,8 +1,8 @@
 import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
-import type { Release } from '../accounts/releases.ts';
+import { materialized } from '../accounts/releases.ts';
 import type { Database, Db } from '../database/database.ts';
-import { notFound, notMaterialized, ServiceError } from '../errors.ts';
+import { notFound, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
@@ -49,7 +49,7 @@ export async function openSession(
   const wantedAgent = request.sameAgent ? agent.id : undefined;
   const existing = await resumeSession(db, agent.orgId, sessionId, wantedAgent);
   if (existing !== undefined) return existing;
-  const release = await activeRelease(directory, agent);
+  const release = materialized(await directory.activeRelease(agent));
   const id = sessionId ?? newId('ses_');
   const endUserId = request.endUserId ?? endUserOf(metadata);
   const fresh: NewSession = {
@@ -90,14 +90,6 @@ export async function resumeSession(db: Db, orgId: number, sessionId: string | u
   if (session.status === 'active') return session;
   await reactivateSession(db, orgId, session.id);
   return (await findSession(db, orgId, session.id)) ?? session;
-}
-
-/** The release that new sessions run on: 404 with none, 409 while it is not ready. */
-async function activeRelease(directory: Directory, agent: Agent): Promise<Release> {
-  const release = agent.activeVersion === undefined ? undefined : await directory.release(agent.orgId, agent.id, agent.activeVersion);
-  if (release === undefined) throw notFound();
-  if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
-  return release;
 }
 
 /** Throws when the metadata breaks a rule; nothing is written then. */

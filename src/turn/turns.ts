@@ -1,7 +1,7 @@
 import type { Directory } from '../accounts/directory.ts';
-import type { Release } from '../accounts/releases.ts';
+import { materialized, type Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { keyReused, notFound, notMaterialized, ServiceError } from '../errors.ts';
+import { keyReused, notFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
@@ -194,8 +194,7 @@ export class Turns {
     const release = agent === undefined ? undefined : await this.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
     if (release?.state === 'materialized') return release;
     await checkBudget(this.database.db, setting);
-    if (release === undefined) throw notFound();
-    throw notMaterialized(release.version, release.state);
+    return materialized(release);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {

@@ -1,6 +1,7 @@
 import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
-import { notFound, notMaterialized } from '../errors.ts';
+import { materialized } from '../accounts/releases.ts';
+import { notFound } from '../errors.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
 import { mcpTarget } from './mcp-target.ts';
@@ -21,9 +22,7 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
   return new WarmSessions(async (orgId, sessionId) => {
     const setting = await settings.of(orgId, sessionId);
     if (setting === undefined) throw notFound();
-    const release = await directory.release(orgId, setting.agentId, setting.releaseVersion);
-    if (release === undefined) throw notFound();
-    if (release.state !== 'materialized') throw notMaterialized(release.version, release.state);
+    materialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
     const main = world.release.agents.find((agent) => agent.name === world.release.main);
     if (main !== undefined) {

@@ -63,9 +63,9 @@ const flatAnswers = Object.fromEntries(
 );
 
 /** Credits do not count where turns run on the customer's own key. */
-async function isPaidByCustomer({ directory }: Context, { orgId, id, activeVersion }: Agent): Promise<boolean> {
-  const release = activeVersion === undefined ? undefined : await directory.release(orgId, id, activeVersion);
-  return release !== undefined && (await runsOnOwnKey(directory, orgId, release.config));
+async function isPaidByCustomer({ directory }: Context, agent: Agent): Promise<boolean> {
+  const release = await directory.activeRelease(agent);
+  return release !== undefined && (await runsOnOwnKey(directory, agent.orgId, release.config));
 }
 
 export function sessionTokenRoutes(server: Server, context: Context): void {

@@ -1,6 +1,6 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { createApiKey } from '../../accounts/api-keys.ts';
-import { changeBudget, readBudget } from '../../accounts/budgets.ts';
+import { changeBudget } from '../../accounts/budgets.ts';
 import { invite } from '../../accounts/invitations.ts';
 import { addInvoice } from '../../accounts/invoices.ts';
 import { isOperatorKey } from '../../accounts/operator-key.ts';
@@ -81,7 +81,7 @@ export function operatorRoutes(server: Server, context: Context): void {
       return makeOnce(context, transaction, orgId, request, reply, async () => {
         const key = { name: 'First key', scopes: allScopes, managesOwners: true };
         const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
-        return { organization: await showOrganization(transaction, orgId), api_key: secret };
+        return { organization: showOrganization(await readOrganizationSettings(transaction, orgId)), api_key: secret };
       });
     });
     return reply.code(201).send(answer);
@@ -96,9 +96,9 @@ export function operatorRoutes(server: Server, context: Context): void {
         Math.min(1_000, Math.max(1, request.query.limit ?? 1_000)),
         (limit) => listOrganizationSettings(db, { limit, after }),
         (settings) => settings.id,
-        (settings) => settings,
+        showOrganization,
       );
-      return { organizations: await Promise.all(data.map((settings) => withBudget(db, settings))), next_cursor };
+      return { organizations: data, next_cursor };
     },
   );
 
@@ -113,7 +113,7 @@ export function operatorRoutes(server: Server, context: Context): void {
         if (creditsMicros !== undefined || totalTokensCap !== undefined)
           await changeBudget(transaction, actor, { creditsMicros, totalTokensCap });
         if (status !== undefined) await changeStatus(transaction, actor, status);
-        return { organization: await showOrganization(transaction, organization.id) };
+        return { organization: showOrganization(await readOrganizationSettings(transaction, organization.id)) };
       });
     },
   );
@@ -172,22 +172,17 @@ export function operatorRoutes(server: Server, context: Context): void {
   }
 }
 
-async function showOrganization(db: Db, orgId: number) {
-  return withBudget(db, await readOrganizationSettings(db, orgId));
-}
-
-async function withBudget(db: Db, settings: OrganizationSettings) {
-  const budget = await readBudget(db, settings.id);
+function showOrganization(settings: OrganizationSettings) {
   return {
     id: settings.id,
     slug: settings.slug,
     name: settings.name,
     status: settings.status,
     subscription: settings.subscription ?? null,
-    credits_micros: budget.creditsMicros,
-    total_tokens_cap: budget.totalTokensCap,
-    tokens_used: budget.tokensUsed,
-    spent_micros: budget.spentMicros,
+    credits_micros: settings.creditsMicros,
+    total_tokens_cap: settings.totalTokensCap,
+    tokens_used: settings.tokensUsed,
+    spent_micros: settings.spentMicros,
     created_at: timestamp(settings.createdAt),
   };
 }
