@@ -61,32 +61,30 @@ function readUrl(fields: FieldReader, key: string): string {
   return url;
 }
 
-/** Without `agents` there is one, and the release's own instructions are its. */
+/** Without `agents` there is one. The release's own instructions are those of the main one, where it has none itself. */
 function readSubAgents(fields: FieldReader, instructions: string): SubAgentConfig[] {
-  const agents = fields.list('agents', 64, (item, path) => readSubAgent(item, path, ''));
+  const agents = fields.list('agents', 64, readSubAgent);
   if (agents.length === 0) return [{ name: fields.string('main', 'main', namePattern), instructions }];
   assertUnique(
     agents.map((agent) => agent.name),
     'agents',
   );
   const main = readMain(fields, agents);
-  return fields.list('agents', 64, (item, path) => {
-    const agent = readSubAgent(item, path, '');
-    return agent.name === main ? readSubAgent(item, path, instructions) : agent;
-  });
+  return agents.map((agent) => ({ ...agent, instructions: agent.instructions ?? (agent.name === main ? instructions : '') }));
 }
 
-function readSubAgent(item: unknown, path: string, inherited: string): SubAgentConfig {
+function readSubAgent(item: unknown, path: string): Omit<SubAgentConfig, 'instructions'> & { instructions: string | undefined } {
   const fields = new FieldReader(item, path, ['name', 'instructions', 'model', 'tools']);
   return {
     name: fields.string('name', undefined, namePattern),
-    instructions: fields.string('instructions', inherited, { most: mostInstructions }),
+    instructions:
+      fields.raw('instructions') === undefined ? undefined : fields.string('instructions', undefined, { most: mostInstructions }),
     ...(fields.raw('model') === undefined ? {} : { model: readModel(fields.raw('model'), fields.path('model')) }),
     ...(fields.raw('tools') === undefined ? {} : { tools: fields.list('tools', builtInTools.length, readTool) }),
   };
 }
 
-function readMain(fields: FieldReader, agents: SubAgentConfig[]): string {
+function readMain(fields: FieldReader, agents: readonly { name: string }[]): string {
   const names = agents.map((agent) => agent.name);
   const fallback = names.includes('main') ? 'main' : names[0];
   const main = fields.string('main', fallback, namePattern);

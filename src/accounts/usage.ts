@@ -38,6 +38,10 @@ const expressions = {
 } as const;
 const casts = { day: sql`date`, agent: sql`integer`, model: sql`text`, end_user: sql`text` } as const;
 
+const sums = sql`coalesce(sum(u.turns), 0)::bigint as turns, coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
+  coalesce(sum(u.output_tokens), 0)::bigint as output_tokens, coalesce(sum(u.cached_tokens), 0)::bigint as cached_tokens,
+  coalesce(sum(u.cost_micros), 0)::bigint as cost_micros`;
+
 /** What an org used, oldest day first, counted apart by the dimensions asked for. */
 export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promise<UsageRow[]> {
   const dimensions = usageDimensions.filter((dimension) => query.groupBy.includes(dimension));
@@ -53,14 +57,12 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
       ? []
       : [sql`(${sql.join(keys)}) > (${sql.join(afterValues(dimensions, query.after))})`]),
   ];
-  const chosen = dimensions.flatMap((dimension) => [sql`${expressions[dimension]} as ${sql.ref(dimension)}`]);
+  const chosen = dimensions.map((dimension) => sql`${expressions[dimension]} as ${sql.ref(dimension)}`);
   const grouping = keys.length === 0 ? sql`` : sql`group by ${sql.join(keys)} order by ${sql.join(keys)}`;
   const { rows } = await sql<Record<string, string | number>>`
-    select ${sql.join([...chosen, sql`count(*) as rows`])},
-      coalesce(sum(u.turns), 0)::bigint as turns, coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
-      coalesce(sum(u.output_tokens), 0)::bigint as output_tokens, coalesce(sum(u.cached_tokens), 0)::bigint as cached_tokens,
-      coalesce(sum(u.cost_micros), 0)::bigint as cost_micros
-    from usage_daily u where ${sql.join(conditions, sql` and `)} ${grouping} limit ${query.limit}`.execute(db);
+    select ${sql.join([...chosen, sums])} from usage_daily u where ${sql.join(conditions, sql` and `)} ${grouping} limit ${query.limit}`.execute(
+    db,
+  );
   const slugs = dimensions.includes('agent') ? await agentSlugs(db, orgId) : new Map<number, string>();
   return rows.map((row) => ({
     keys: dimensions.map((dimension) => row[dimension] ?? ''),

@@ -50,7 +50,7 @@ const lostWords =
 
 /** True when the database answers and takes no writes: its disk is full, or it is a standby. It does not pass by itself. */
 export function refusesWrites(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === '53100' || error.code === '25006');
+  return ['53100', '25006'].includes(errorCode(error) ?? '');
 }
 
 /** True for a failure of the database rather than of the statement: the caller may answer 503 and try again. Whether it was carried out is open. */

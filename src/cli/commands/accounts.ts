@@ -89,7 +89,7 @@ function agents(group: Command): void {
     .option('--description <text>', 'what it is for')
     .option('--default', 'make it the default agent, which the flat routes use')
     .action(async (slug: string, options: { name?: string; description?: string; default?: boolean }, command: Command) => {
-      const answer = await call('POST', '/api/agents', { slug, name: options.name ?? slug, ...options });
+      const answer = await call('POST', '/api/agents', { slug, ...options });
       print(command, answer, () => `Created ${slug}. Give it a release: parley releases create ${slug} <file>`);
     });
   group

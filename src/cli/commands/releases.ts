@@ -4,12 +4,7 @@ import { call } from '../api.ts';
 import { jsonObject } from '../given.ts';
 import { print, table } from '../print.ts';
 
-interface Release {
-  version: number;
-  state: string;
-  error?: string | null;
-  created_at: string;
-}
+type Release = { version: number; state: string; error?: string | null; created_at: string };
 
 export function releaseCommands(program: Command): void {
   const releases = program.command('releases').description('releases (versions) of an agent');
@@ -18,10 +13,9 @@ export function releaseCommands(program: Command): void {
     .description('list releases with their state')
     .action(async (agent: string, _options, command: Command) => {
       const answer = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
-      const rows = answer.data.map((release) => ({ ...release }));
       print(command, answer, () =>
         table(
-          rows,
+          answer.data,
           ['version', 'state', 'created_at', 'error'],
           `No releases yet. Create one with: parley releases create ${agent} <file>`,
         ),

@@ -1,4 +1,4 @@
-import { errorMessage, ServiceError } from '../../errors.ts';
+import { errorCode, errorMessage, ServiceError } from '../../errors.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
 import { isRecord, parseJson } from './json.ts';
 
@@ -92,7 +92,7 @@ const contextExceeded =
 
 function isNetworkFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if ('code' in error && typeof error.code === 'string' && networkCode.test(error.code)) return true;
+  if (networkCode.test(errorCode(error) ?? '')) return true;
   // A chunk that is not JSON is a stream that broke, whoever cut it.
   return error instanceof SyntaxError || networkWords.test(error.message);
 }

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
-import { isTooLong, maxTextCharacters } from '../shared/message-text.ts';
+import { contentText, isTooLong, maxTextCharacters } from '../shared/message-text.ts';
 import type { chatMessage } from './schemas.ts';
 
 type ChatMessage = Static<typeof chatMessage>;
@@ -12,7 +12,7 @@ type Context = NonNullable<MessageReceived['context']>;
  * goes on only those since the last answer, since it has the others. Undefined when nobody says anything.
  */
 export function readMessages(messages: readonly ChatMessage[], isNew: boolean): { text: string; context: Context } | undefined {
-  const texts = messages.map(textOf);
+  const texts = messages.map(({ content }, index) => contentText(content, `messages.${index}.content`));
   const last = messages.findLastIndex((message) => message.role === 'user');
   const text = texts[last] ?? '';
   if (text === '') return undefined;
@@ -30,16 +30,4 @@ export function readMessages(messages: readonly ChatMessage[], isNew: boolean): 
 function contextRole(role: ChatMessage['role']): Context[number]['role'] {
   if (role === 'assistant') return 'assistant';
   return role === 'system' || role === 'developer' ? 'system' : 'user';
-}
-
-function textOf(message: ChatMessage, index: number): string {
-  const { content } = message;
-  if (typeof content === 'string') return content;
-  let text = '';
-  for (const [number, part] of (content ?? []).entries()) {
-    const piece = part.text ?? part.refusal;
-    if (piece === undefined) throw new ServiceError('invalid', `messages.${index}.content.${number}: only text is accepted`);
-    text += piece;
-  }
-  return text;
 }

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { readBudget } from '../../accounts/budgets.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
@@ -14,7 +15,7 @@ const freshMs = 2_000;
 /** How an org is doing: its last hour of turns, its budget, and what waits for someone. */
 export function overviewRoute(server: Server, context: Context): void {
   const { db } = context.database;
-  const recent = new Map<number, { at: number; turns: Promise<RecentTurns> }>();
+  const recent = new LRUCache<number, Promise<RecentTurns>>({ max: 1_000, ttl: freshMs });
 
   server.get(
     '/dashboard/api/overview',
@@ -47,11 +48,10 @@ export function overviewRoute(server: Server, context: Context): void {
   );
 
   function turnsOf(orgId: number): Promise<RecentTurns> {
-    const now = context.clock.now().getTime();
     const known = recent.get(orgId);
-    if (known !== undefined && now - known.at < freshMs) return known.turns;
-    const turns = readRecentTurns(db, orgId, new Date(now - hourMs));
-    recent.set(orgId, { at: now, turns });
+    if (known !== undefined) return known;
+    const turns = readRecentTurns(db, orgId, new Date(context.clock.now().getTime() - hourMs));
+    recent.set(orgId, turns);
     turns.catch(() => recent.delete(orgId));
     return turns;
   }

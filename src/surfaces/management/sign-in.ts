@@ -4,6 +4,7 @@ import { notFound, ServiceError } from '../../errors.ts';
 import { unauthorized } from '../shared/authenticate.ts';
 import { dashboardMember } from '../shared/dashboard-member.ts';
 import type { Server } from '../shared/fastify.ts';
+import { fieldOf } from '../shared/field-of.ts';
 import { pathParameter } from '../shared/path.ts';
 
 const config = { family: 'management' as const };
@@ -83,8 +84,8 @@ function withoutToken(text: string): string {
 
 function messageOf(text: string, status: number): string {
   try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string') return body.message;
+    const message = fieldOf(JSON.parse(text), 'message');
+    if (typeof message === 'string') return message;
   } catch {
     // Not JSON: the status is all there is to say.
   }
@@ -92,5 +93,6 @@ function messageOf(text: string, status: number): string {
 }
 
 function emailOf(body: unknown): string | undefined {
-  return typeof body === 'object' && body !== null && 'email' in body && typeof body.email === 'string' ? body.email : undefined;
+  const email = fieldOf(body, 'email');
+  return typeof email === 'string' ? email : undefined;
 }

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
-import { isTooLong, maxTextCharacters } from '../shared/message-text.ts';
+import { contentText, isTooLong, maxTextCharacters } from '../shared/message-text.ts';
 import type { inputItem } from './schemas.ts';
 
 type InputItem = Static<typeof inputItem>;
@@ -60,13 +60,5 @@ function contextRole(role: string | undefined, index: number): Context[number]['
 }
 
 function textOf(item: InputItem | undefined, index: number): string {
-  const content = item?.content ?? '';
-  if (typeof content === 'string') return content;
-  let text = '';
-  for (const [number, part] of content.entries()) {
-    const piece = part.text ?? part.refusal;
-    if (piece === undefined) throw new ServiceError('invalid', `input.${index}.content.${number}: only text is accepted`);
-    text += piece;
-  }
-  return text;
+  return contentText(item?.content, `input.${index}.content`);
 }

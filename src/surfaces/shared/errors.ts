@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseFailure } from '../../database/database.ts';
-import { type ErrorKind, ServiceError } from '../../errors.ts';
+import { type ErrorKind, errorCode, ServiceError } from '../../errors.ts';
 import type { Logger } from '../../logger.ts';
 import { dropRest } from './unread-body.ts';
 
@@ -113,8 +113,7 @@ function isOutage(error: FastifyError): boolean {
 }
 
 function outage(error: unknown): ServiceError {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  const reason = outages[String(code)] ?? 'The database is not reachable at the moment.';
+  const reason = outages[errorCode(error) ?? ''] ?? 'The database is not reachable at the moment.';
   return new ServiceError('unavailable', reason, { retryAfterSeconds: 1 });
 }
 

@@ -3,6 +3,7 @@ import type { Principal } from '../../accounts/principal.ts';
 import { ServiceError } from '../../errors.ts';
 import { endUserOf, instanceOf, type SessionRequest } from '../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
+import { fieldOf } from './field-of.ts';
 
 /** A verified end user cannot act for another: checked before the rest of the body is (403 comes before 400). */
 export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request) => {
@@ -34,9 +35,6 @@ export function actingUserOf(principal: Principal, metadata: Record<string, unkn
 }
 
 function claimedEndUsers(body: unknown): string[] {
-  if (typeof body !== 'object' || body === null || !('metadata' in body)) return [];
-  const { metadata } = body;
-  if (typeof metadata !== 'object' || metadata === null) return [];
-  const { end_user_id: endUserId, user_id: userId } = { end_user_id: undefined, user_id: undefined, ...metadata };
-  return [endUserId, userId].filter((claimed) => typeof claimed === 'string');
+  const metadata = fieldOf(body, 'metadata');
+  return [fieldOf(metadata, 'end_user_id'), fieldOf(metadata, 'user_id')].filter((claimed) => typeof claimed === 'string');
 }
