@@ -1,6 +1,7 @@
 import { Check, Copy } from 'lucide-react';
 import { useState } from 'react';
 import { IconButton } from './button.tsx';
+import { notifyError } from './notice.tsx';
 
 /** An id that a click copies. Long ones are cut in the middle of a narrow place, never in the clipboard. */
 export function CopyId({ value, className = '' }: { value: string; className?: string }) {
@@ -51,21 +52,28 @@ export function CodeBlock({ text, label = 'Copy', wrap = false }: { text: string
 function useCopy(value: string): { copied: boolean; copy(): void } {
   const [copied, setCopied] = useState(false);
   const copy = () => {
-    void writeClipboard(value).then(() => {
+    writeClipboard(value).then(() => {
       setCopied(true);
       setTimeout(() => setCopied(false), 1_500);
-    });
+    }, notifyError);
   };
   return { copied, copy };
 }
 
-/** Over plain HTTP on another machine there is no clipboard API; the old way still works there. */
+/** Over plain HTTP on another machine there is no clipboard API, or it is refused; the old way still works there. */
 async function writeClipboard(value: string): Promise<void> {
-  if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(value);
-  const area = document.createElement('textarea');
-  area.value = value;
-  document.body.append(area);
-  area.select();
-  document.execCommand('copy');
-  area.remove();
+  try {
+    return await navigator.clipboard.writeText(value);
+  } catch {
+    const focused = document.activeElement;
+    const area = document.createElement('textarea');
+    area.value = value;
+    // Beside an open dialog nothing can be selected.
+    ([...document.querySelectorAll('dialog:modal')].at(-1) ?? document.body).append(area);
+    area.select();
+    const isCopied = document.execCommand('copy');
+    area.remove();
+    if (focused instanceof HTMLElement) focused.focus();
+    if (!isCopied) throw new Error('The browser did not let this page copy. Select the text and copy it yourself.');
+  }
 }
