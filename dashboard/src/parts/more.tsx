@@ -17,7 +17,8 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
 ): Pages<Page> & { items: Item[] } {
   const looks = useRef(noLook);
   const pages = useInfiniteQuery<Page, Error, InfiniteData<Page>, readonly string[], string>({
-    queryKey: [path],
+    // Apart from a plain reading of the same path: the cache would hand one the other's data.
+    queryKey: [path, 'pages'],
     queryFn: async ({ pageParam, signal }) => {
       const separator = path.includes('?') ? '&' : '?';
       const begun = performance.now();
