@@ -1,16 +1,16 @@
-import { QueryClientProvider, useQuery } from '@tanstack/react-query';
-import { useEffect, useRef } from 'react';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
 import { LinkButton } from './parts/button.tsx';
 import { Notices } from './parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
-import { queryClient } from './server/queries.ts';
-import { get, RequestError } from './server/request.ts';
-import type { SignedIn } from './server/types.ts';
+import { queryClient, useSession } from './server/queries.ts';
+import { RequestError } from './server/request.ts';
 import { Layout } from './shell/layout.tsx';
 import { LazyPage, PageScript } from './shell/lazy-page.tsx';
 import { Join } from './sign-in/join.tsx';
 import { SignIn } from './sign-in/sign-in.tsx';
+import { SignInAgain } from './sign-in/sign-in-again.tsx';
 
 /** Each page is loaded when it is first opened. */
 const pages: readonly { path: string; script: PageScript }[] = [
@@ -51,24 +51,24 @@ function Inside() {
   // All pages are in one file: it comes while the server is asked who this is.
   useEffect(() => void pages[0]?.script.load(), []);
   const search = useSearch();
-  const session = useQuery<SignedIn>({
-    queryKey: ['/dashboard/session'],
-    queryFn: () => get<SignedIn>('/dashboard/session'),
-    staleTime: 60_000,
-  });
-  if (session.error instanceof RequestError && session.error.status === 401) {
+  const session = useSession();
+  const [isLeft, setLeft] = useState(false);
+  const isSignedOut = session.error instanceof RequestError && session.error.status === 401;
+  if (isSignedOut && (isLeft || session.data === undefined)) {
     const here = search === '' ? location : `${location}?${search}`;
     return <Redirect to={here === '/' ? '/sign-in' : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
   }
-  if (session.error !== null)
-    return (
+  if (session.data === undefined)
+    return session.error === null ? (
+      <Waiting />
+    ) : (
       <main className="mx-auto max-w-xl p-6">
         <Failure error={session.error} />
       </main>
     );
-  if (session.data === undefined) return <Waiting />;
   return (
     <Layout>
+      {isSignedOut && <SignInAgain email={session.data.user.email} onLeave={() => setLeft(true)} />}
       <ScrollToTop location={location} />
       <Switch>
         {pages.map(({ path, script }) => (

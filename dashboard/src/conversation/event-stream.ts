@@ -1,5 +1,6 @@
 import { createParser } from 'eventsource-parser';
 import { reportLost, untilReachable } from '../server/connection.ts';
+import { checkSignedIn, untilSignedIn } from '../server/queries.ts';
 import { ownHeaders, type RequestError, refusal } from '../server/request.ts';
 import { type LogEvent, parseFrame } from './log-event.ts';
 import { noPreview, previewAfter } from './preview.ts';
@@ -78,9 +79,16 @@ export class EventStream {
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
       if (response.status >= 500 || response.status === 429) return true;
+      if (response.status === 401 && !(await checkSignedIn())) {
+        await untilSignedIn(this.abort.signal);
+        return true;
+      }
       this.publish({ phase: 'refused', refusal: problem });
       return false;
     }
+    // An empty log sends nothing: it is here all the same.
+    this.delay = this.expected > 0 ? replayMs.known : replayMs.unknown;
+    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), this.delay);
     let watchdog = setTimeout(() => attempt.abort(), silentMs);
     const parser = createParser({ onEvent: ({ data }) => this.take(data, attempt) });
     const decoder = new TextDecoder();
@@ -91,7 +99,6 @@ export class EventStream {
         clearTimeout(watchdog);
         watchdog = setTimeout(() => attempt.abort(), silentMs);
         parser.feed(decoder.decode(value, { stream: true }));
-        if (this.scheduled === undefined && this.state.phase !== 'live') this.publish({ phase: 'live' });
       }
     } finally {
       clearTimeout(watchdog);

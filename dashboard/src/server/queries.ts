@@ -1,9 +1,13 @@
-import { QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { MutationCache, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import { get, RequestError } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
+const sessionKey = ['/dashboard/session'];
+
 export const queryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: noticeSignedOut }),
+  mutationCache: new MutationCache({ onError: noticeSignedOut }),
   defaultOptions: {
     queries: {
       staleTime: 5_000,
@@ -12,13 +16,33 @@ export const queryClient = new QueryClient({
       retryDelay: 1_000,
       refetchOnWindowFocus: true,
     },
-    mutations: {
-      onError: (error) => {
-        if (error instanceof RequestError && error.status === 401) void queryClient.invalidateQueries({ queryKey: ['/dashboard/session'] });
-      },
-    },
   },
 });
+
+/** What is refused for want of a login may be the first sign that it ended: whoever shows the page asks for a new one. */
+function noticeSignedOut(error: Error): void {
+  if (error instanceof RequestError && error.status === 401 && isSignedIn()) void queryClient.invalidateQueries({ queryKey: sessionKey });
+}
+
+/** As far as the server's last answer goes. */
+function isSignedIn(): boolean {
+  return queryClient.getQueryState(sessionKey)?.status === 'success';
+}
+
+/** Resolves when this person has signed in again, or the signal says that nobody waits for it any more. */
+export async function untilSignedIn(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && !isSignedIn()) await new Promise((resolve) => setTimeout(resolve, 300));
+}
+
+/** Reads again whether this person is signed in. */
+export async function checkSignedIn(): Promise<boolean> {
+  await queryClient.invalidateQueries({ queryKey: sessionKey });
+  return isSignedIn();
+}
+
+export function useSession(): UseQueryResult<SignedIn, Error> {
+  return useQuery<SignedIn>({ queryKey: sessionKey, queryFn: () => get<SignedIn>('/dashboard/session'), staleTime: 60_000 });
+}
 
 interface ReadOptions {
   enabled?: boolean;
@@ -39,7 +63,7 @@ export async function forget(...prefixes: string[]): Promise<void> {
 }
 
 export function useSignedIn(): SignedIn {
-  const { data } = useQuery<SignedIn>({ queryKey: ['/dashboard/session'], queryFn: () => get<SignedIn>('/dashboard/session') });
+  const { data } = useSession();
   if (data === undefined) throw new Error('This page is shown to signed-in people only.');
   return data;
 }

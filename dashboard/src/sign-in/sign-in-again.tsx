@@ -1,0 +1,25 @@
+import { useMutation } from '@tanstack/react-query';
+import { Dialog } from '../parts/dialog.tsx';
+import { DialogForm } from '../parts/dialog-form.tsx';
+import { Field } from '../parts/field.tsx';
+import { textOf } from '../parts/form-text.ts';
+import { queryClient } from '../server/queries.ts';
+import { post } from '../server/request.ts';
+
+/** Over a page whose login ended: what was typed on it is still there afterwards. */
+export function SignInAgain({ email, onLeave }: { email: string; onLeave(): void }) {
+  const signIn = useMutation({
+    mutationFn: (form: FormData) => post('/auth/sign-in/email', { email, password: textOf(form, 'password') }),
+    onSuccess: () => queryClient.invalidateQueries(),
+  });
+  return (
+    <Dialog title="Sign in again" onClose={onLeave}>
+      <DialogForm action="Sign in" leave="Leave this page" work={signIn} onSubmit={(form) => signIn.mutate(form)} onClose={onLeave}>
+        <p className="text-dim [overflow-wrap:anywhere]">The login of {email} has ended. What you wrote on this page is kept.</p>
+        <Field label="Password">
+          {(props) => <input {...props} name="password" type="password" autoComplete="current-password" required className="input" />}
+        </Field>
+      </DialogForm>
+    </Dialog>
+  );
+}
