@@ -6,18 +6,18 @@ import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
-import { useAgentList, useMay, useRead, useSignedIn } from '../../server/queries.ts';
+import { useMay, useRead, useSignedIn } from '../../server/queries.ts';
+import { RequestError } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
+import { ChangeAgent } from './change-agent.tsx';
 import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
 import { ReleaseList } from './release-list.tsx';
 
 export default function AgentPage() {
   const { slug = '' } = useParams<{ slug: string }>();
-  const { data, error } = useAgentList();
-  if (data === undefined) return <UnreadPage title="Agent" error={error} />;
-  const agent = data.data.find((each) => each.slug === slug);
-  if (agent === undefined)
+  const { data, error } = useRead<{ agent: Agent }>(`/api/agents/${encodeURIComponent(slug)}`);
+  if (error instanceof RequestError && error.status === 404)
     return (
       <Page title="Agent">
         <Empty
@@ -30,12 +30,14 @@ export default function AgentPage() {
         />
       </Page>
     );
-  return <AgentReleases agent={agent} />;
+  if (data === undefined) return <UnreadPage title="Agent" error={error} />;
+  return <AgentReleases agent={data.agent} />;
 }
 
 function AgentReleases({ agent }: { agent: Agent }) {
   const { organization } = useSignedIn();
   const mayWrite = useMay('releases:write');
+  const mayChange = useMay('agents:write');
   const query = useQueryState();
   const tab = query.read('tab') || 'releases';
   const unfinished = (release: Release) => release.state === 'pending' || release.state === 'materializing';
@@ -45,7 +47,8 @@ function AgentReleases({ agent }: { agent: Agent }) {
   });
   const releases = pages.items;
   const active = releases.find((release) => release.active);
-  const source = releases.find((release) => String(release.version) === query.read('from')) ?? active ?? releases[0];
+  const from = query.read('from');
+  const source = releases.find((release) => String(release.version) === from) ?? active ?? releases[0];
   const tabs = [
     { value: 'releases', label: 'Releases' },
     ...(mayWrite ? [{ value: 'edit', label: 'New release' }] : []),
@@ -56,12 +59,15 @@ function AgentReleases({ agent }: { agent: Agent }) {
       title={agent.name}
       aside={<CopyId value={`${organization.slug}/${agent.slug}`} />}
       actions={
-        <LinkButton to={`/playground/${agent.slug}`}>
-          <TerminalSquare size={15} /> Playground
-        </LinkButton>
+        <>
+          <LinkButton to={`/playground/${agent.slug}`}>
+            <TerminalSquare size={15} /> Playground
+          </LinkButton>
+          {mayChange && <ChangeAgent agent={agent} />}
+        </>
       }
     >
-      {agent.description !== '' && <p className="-mt-3 mb-4 text-dim">{agent.description}</p>}
+      {agent.description !== '' && <p className="-mt-3 mb-4 text-dim [overflow-wrap:anywhere]">{agent.description}</p>}
       <div className="mb-4 border-b border-line pb-2">
         <Tabs
           label="Releases"
@@ -74,7 +80,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
       {pages.isPending ? (
         <Waiting />
       ) : tab === 'edit' && mayWrite ? (
-        <ConfigEditor key={source?.version ?? 0} agent={agent} source={source} onMade={() => query.write({ tab: '', from: '' })} />
+        <ConfigEditor key={from} agent={agent} source={source} from={from} onMade={() => query.write({ tab: '', from: '' })} />
       ) : tab === 'diff' ? (
         <ConfigDiff releases={releases} />
       ) : releases.length === 0 ? (

@@ -17,16 +17,33 @@ const starter = {
   permissions: { mode: 'interactive', rules: [] },
 };
 
+interface ConfigEditorProps {
+  agent: Agent;
+  source: Release | undefined;
+  /** The version that was asked for as its source; empty: the active one. */
+  from: string;
+  onMade(): void;
+}
+
 /** A new release, from an existing one. Said to be wrong while typing where it is not JSON; the server checks the rest. */
-export function ConfigEditor({ agent, source, onMade }: { agent: Agent; source: Release | undefined; onMade(): void }) {
-  const before = useMemo(() => JSON.stringify(source?.config ?? starter, null, 2), [source]);
-  const [text, setText] = useState(before);
-  const [activate, setActivate] = useState(source === undefined);
+export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps) {
+  // Of the moment it was opened: a release that somebody else makes meanwhile takes nothing away from what is being written.
+  const [origin] = useState(source);
+  const before = useMemo(() => JSON.stringify(origin?.config ?? starter, null, 2), [origin]);
+  const draftKey = `parley-release-draft ${agent.id} ${from}`;
+  const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? before);
+  const write = (next: string) => {
+    setText(next);
+    if (next === before) sessionStorage.removeItem(draftKey);
+    else sessionStorage.setItem(draftKey, next);
+  };
+  const [activate, setActivate] = useState(origin === undefined);
   const parsed = useMemo(() => parse(text), [text]);
   const make = useMutation({
     mutationFn: (config: object) => post<{ release: Release }>(`/api/agents/${agent.slug}/releases`, { ...config, activate }),
     onSuccess: async ({ release }) => {
       notify(`Release ${release.version} was made.`);
+      sessionStorage.removeItem(draftKey);
       await forget('/api/agents');
       onMade();
     },
@@ -36,7 +53,7 @@ export function ConfigEditor({ agent, source, onMade }: { agent: Agent; source: 
     <div className="grid gap-6 lg:grid-cols-2">
       <div>
         <Field
-          label={source === undefined ? 'Release' : `Release, from ${source.version}`}
+          label={origin === undefined ? 'Release' : `Release, from ${origin.version}`}
           error={parsed.error}
           hint="Instructions, model, sub-agents, tools, MCP servers, permissions, instance and limits."
         >
@@ -47,7 +64,7 @@ export function ConfigEditor({ agent, source, onMade }: { agent: Agent; source: 
               spellCheck={false}
               rows={26}
               className="input resize-y font-mono text-[0.92em] leading-relaxed"
-              onChange={(event) => setText(event.target.value)}
+              onChange={(event) => write(event.target.value)}
             />
           )}
         </Field>
@@ -59,12 +76,17 @@ export function ConfigEditor({ agent, source, onMade }: { agent: Agent; source: 
         <div className="mt-3 flex flex-wrap items-center gap-4">
           <Button
             kind="primary"
-            disabled={make.isPending || parsed.value === undefined || (!changed && source !== undefined)}
+            disabled={make.isPending || parsed.value === undefined || (!changed && origin !== undefined)}
             onClick={() => parsed.value !== undefined && make.mutate(parsed.value)}
           >
             Make release
           </Button>
           <Toggle label="Activate it at once" checked={activate} onChange={setActivate} />
+          {changed && (
+            <Button kind="quiet" onClick={() => write(before)}>
+              Start over
+            </Button>
+          )}
         </div>
       </div>
       <div>

@@ -57,9 +57,9 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
                   {release.active && <Badge tone="accent">active</Badge>}
                   {release.state !== 'materialized' && <State name={release.state} />}
                 </span>
-                {release.error !== null && <p className="mt-1 max-w-xl text-[0.92em] text-bad">{release.error}</p>}
+                {release.error !== null && <p className="mt-1 max-w-xl text-[0.92em] text-bad [overflow-wrap:anywhere]">{release.error}</p>}
               </td>
-              <td className="text-dim max-md:hidden">{modelOf(release.config)}</td>
+              <td className="text-dim [overflow-wrap:anywhere] max-md:hidden">{modelOf(release.config)}</td>
               <td className="number">
                 <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
                   {pinned(pins, release.version)}

@@ -1,0 +1,66 @@
+import { useMutation } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Button } from '../../parts/button.tsx';
+import { Confirm, Dialog } from '../../parts/dialog.tsx';
+import { DialogForm } from '../../parts/dialog-form.tsx';
+import { Field } from '../../parts/field.tsx';
+import { textOf } from '../../parts/form-text.ts';
+import { notify, notifyError } from '../../parts/notice.tsx';
+import { forget, useGo } from '../../server/queries.ts';
+import { request } from '../../server/request.ts';
+import type { Agent } from '../../server/types.ts';
+
+/** What of an agent is in no release: what it is called, and whether it is there at all. */
+export function ChangeAgent({ agent }: { agent: Agent }) {
+  const go = useGo();
+  const [asking, setAsking] = useState<'change' | 'delete'>();
+  const path = `/api/agents/${agent.slug}`;
+  const close = () => setAsking(undefined);
+  const save = useMutation({
+    mutationFn: (form: FormData) =>
+      request('PATCH', path, { body: { name: textOf(form, 'name').trim(), description: textOf(form, 'description') } }),
+    onSuccess: async () => {
+      await forget('/api/agents');
+      close();
+    },
+  });
+  const remove = useMutation({
+    mutationFn: () => request('DELETE', path),
+    onSuccess: async () => {
+      go('/agents');
+      notify(`${agent.name} was deleted.`);
+      await forget('/api/agents', '/api/organization');
+    },
+    onError: notifyError,
+  });
+  return (
+    <>
+      <Button onClick={() => setAsking('change')}>Change</Button>
+      <Button kind="danger" onClick={() => setAsking('delete')}>
+        Delete
+      </Button>
+      {asking === 'change' && (
+        <Dialog title={`Change ${agent.name}`} onClose={close}>
+          <DialogForm action="Save" work={save} onSubmit={(form) => save.mutate(form)} onClose={close}>
+            <Field label="Name">
+              {(props) => <input {...props} name="name" className="input" required maxLength={200} defaultValue={agent.name} />}
+            </Field>
+            <Field label="Description">
+              {(props) => <input {...props} name="description" className="input" maxLength={2000} defaultValue={agent.description} />}
+            </Field>
+          </DialogForm>
+        </Dialog>
+      )}
+      {asking === 'delete' && (
+        <Confirm
+          title={`Delete ${agent.name}?`}
+          text={`Every address below ${agent.slug} answers 404 from now on, its sessions included. This cannot be undone.`}
+          action="Delete agent"
+          busy={remove.isPending}
+          onConfirm={() => remove.mutate()}
+          onClose={close}
+        />
+      )}
+    </>
+  );
+}
