@@ -23,14 +23,23 @@ export async function call<Answer = Body>(
   }
 }
 
-/** The events of a stream, as they come. */
-export async function* stream(method: string, path: string, body?: unknown): AsyncGenerator<EventSourceMessage> {
+/** The events of a stream, as they come; where it breaks off, what `brokeOff` makes of that is thrown. */
+export async function* stream(
+  method: string,
+  path: string,
+  body: unknown,
+  brokeOff: (error: unknown) => Error,
+): AsyncGenerator<EventSourceMessage> {
   const response = await request(method, path, body, 'PARLEY_API_KEY');
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const decoder = new TextDecoder();
-  for await (const chunk of response.body ?? []) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
+  for (const reader = response.body?.getReader(); reader !== undefined; ) {
+    const { done, value } = await reader.read().catch((error: unknown) => {
+      throw brokeOff(error);
+    });
+    if (done) return;
+    parser.feed(decoder.decode(value, { stream: true }));
     yield* events.splice(0);
   }
 }
@@ -40,10 +49,10 @@ export async function download(path: string): Promise<ReadableStream<Uint8Array>
   return response.body ?? new ReadableStream();
 }
 
-/** Where the routes of an agent begin: below the slug of the org that the key belongs to. */
-export async function agentRoutes(agent: string): Promise<string> {
-  const { organization } = await call<{ organization: { slug: string } }>('GET', '/api/organization');
-  return `/${organization.slug}/${encodeURIComponent(agent)}/v1`;
+/** Where the routes of an agent, or of the default one, begin: below the slug of the org that the key belongs to. */
+export async function agentRoutes(agent: string | undefined): Promise<string> {
+  const { organization } = await call<{ organization: { slug: string; default_agent: string | null } }>('GET', '/api/organization');
+  return `/${organization.slug}/${encodeURIComponent(agent ?? organization.default_agent ?? '')}/v1`;
 }
 
 async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {

@@ -1,6 +1,12 @@
 import { CommanderError } from 'commander';
-import { errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
 import { program } from './program.ts';
+
+// Whoever reads along has seen enough: `parley sessions tail ... | head`.
+process.stdout.on('error', (error) => {
+  if (errorCode(error) !== 'EPIPE') throw error;
+  process.exit();
+});
 
 try {
   await program.parseAsync();

@@ -2,9 +2,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase } from '../support/engine.ts';
@@ -37,19 +39,45 @@ async function parley(app: TestApp): Promise<(args: string[], input?: string) =>
   return (args, input) => run(settings, args, input);
 }
 
-test('a conversation in the terminal: streamed answers, and approvals as y, a or n', async (t) => {
+test('a conversation in the terminal: streamed answers, and approvals as y, a or n; a failure is in the exit code', async (t) => {
   const cli = await parley(await startApp(t));
   const lines = ['/say good day', '/tool bash {"command":"echo from the shell"}', 'what?', 'y', '/tool bash {"command":"echo again"}', 'n'];
-  const { code, stdout } = await cli(['chat', '--session', 'terminal'], `${lines.join('\n')}\n`);
+  const { code, stdout, stderr } = await cli(['chat', '--session', 'terminal'], `${lines.join('\n')}\n`);
   assert.equal(code, 0);
-  assert.match(stdout, /good day/);
-  assert.match(stdout, /Allow\? \[y\/a\/n\] Allow\? \[y\/a\/n\] \n\[bash: completed\]/);
-  assert.match(stdout, /bash answered: from the shell/);
-  assert.match(stdout, /\[bash: denied\]/);
+  assert.match(stdout, /^good day\nbash answered: from the shell\n/);
+  assert.match(stderr, /Allow\? \[y\/a\/n\] Allow\? \[y\/a\/n\] \n\[bash: completed\]/);
+  assert.match(stderr, /\[bash: denied\]/);
   const shown = await cli(['sessions', 'show', 'assistant', 'terminal']);
   assert.match(shown.stdout, /user: \/say good day\n\nassistant: good day/);
-  assert.match((await cli(['chat', 'assistant', '--session', 'terminal'], '/say again\n')).stdout, /Session terminal\..*\n> again\n/);
+  const again = await cli(['chat', 'assistant', '--session', 'terminal'], '/say again\n');
+  assert.deepEqual([again.stdout, /^Session terminal\..*\n> /.test(again.stderr)], ['again\n', true]);
+  const failed = await cli(['chat'], '/fail rate_limited\n');
+  assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
   assert.match((await cli(['chat', 'nobody'])).stderr, /^parley: not found: \/demo\/nobody\/v1\/sessions\n$/);
+});
+
+test('Ctrl-C stops the answer and not the conversation; a reader that has seen enough ends what follows a session', async (t) => {
+  const app = await startApp(t);
+  const start = async (...args: string[]) => {
+    const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey };
+    const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH, ...settings } });
+    t.after(async () => void child.kill('SIGKILL'));
+    return { child, ended: new Promise<number | null>((resolve) => child.on('close', resolve)) };
+  };
+  const chat = await start('chat', '--session', 'stopped');
+  chat.child.stdin.write('/delay 1000\n');
+  await once(chat.child.stdout, 'data');
+  chat.child.kill('SIGINT');
+  chat.child.stdin.end('/say still here\n');
+  const said = await text(chat.child.stdout);
+  assert.deepEqual([await chat.ended, said.endsWith('\nstill here\n')], [0, true], said);
+
+  const tail = await start('sessions', 'tail', 'assistant', 'stopped');
+  const complaint = text(tail.child.stderr);
+  await once(tail.child.stdout, 'data');
+  tail.child.stdout.destroy();
+  await app.request('POST', '/demo/assistant/v1/sessions/stopped/messages', { text: '/say more' });
+  assert.deepEqual([await tail.ended, await complaint], [0, '']);
 });
 
 test('serve runs the server until it is told to stop; then its secret key can be changed, the new one on standard input', async (t) => {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { call } from '../api.ts';
-import { secretFromInput, wholeNumberOrNone } from '../given.ts';
+import { namesOf, secretFromInput, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
@@ -59,7 +59,7 @@ function keys(group: Command): void {
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,
-        scopes: options.scopes.split(',').map((scope) => scope.trim()),
+        scopes: namesOf(options.scopes),
       });
       print(command, answer, () => `API key (shown once): ${answer.secret}`);
     });

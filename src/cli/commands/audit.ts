@@ -19,9 +19,11 @@ export function auditCommands(program: Command): void {
       if (options.action !== undefined) query.set('event_action', options.action);
       if (options.from !== undefined) query.set('from', day('--from', options.from));
       if (options.to !== undefined) query.set('to', day('--to', options.to));
-      // Opened first: an export is itself on record, and should not be made for nothing.
-      const target = options.out === undefined ? process.stdout : (await open(options.out, 'w')).createWriteStream();
-      await pipeline(await download(`/api/audit_events.csv?${query}`), target);
+      // Opened first: an export is itself on record, and should not be made for nothing. What the file holds is replaced once there is more.
+      const file = options.out === undefined ? undefined : await open(options.out, 'a');
+      const events = await download(`/api/audit_events.csv?${query}`);
+      await file?.truncate();
+      await pipeline(events, file?.createWriteStream() ?? process.stdout);
     });
   audit
     .command('verify')

@@ -8,10 +8,18 @@ interface Frame {
   data: { step?: number; part?: { text?: string; tool?: string; state?: string }; request_id?: string; message?: string; code?: string };
 }
 
+interface Session {
+  /** Of its native routes. */
+  path: string;
+  id: string;
+  /** None: the default one. */
+  agent: string | undefined;
+}
+
 export function chatCommand(program: Command): void {
   program
     .command('chat [agent]')
-    .description('chat with an agent, or the default one; answer approvals with y (once), a (for the session) or n')
+    .description('chat with an agent, or the default one; answer approvals with y (once), a (for the session) or n; Ctrl-C stops an answer')
     .option('--session <id>', 'continue this session, or create it with this id')
     .option('--sub-agent <name>', 'sub-agent of the release that should answer')
     .option('--thinking', "show the model's reasoning")
@@ -19,47 +27,78 @@ export function chatCommand(program: Command): void {
       const sessions = `${agent === undefined ? '/v1' : await agentRoutes(agent)}/sessions`;
       const session = await call<{ id: string }>('POST', sessions, options.session === undefined ? {} : { session_id: options.session });
       const body = { thinking: options.thinking ?? false, ...(options.subAgent === undefined ? {} : { agent: options.subAgent }) };
-      process.stdout.write(`Session ${session.id}. Press Ctrl-D to quit.\n`);
+      note(`Session ${session.id}. Press Ctrl-D to quit.\n`);
       const terminal = createInterface({ input: process.stdin });
       // One reader for messages and answers, so that lines typed ahead are not lost.
       const lines = terminal[Symbol.asyncIterator]();
       for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
-        if (line.trim() !== '') await talk(lines, `${sessions}/${session.id}`, { text: line, ...body });
+        if (line.trim() !== '') await talk(lines, { path: `${sessions}/${session.id}`, id: session.id, agent }, { text: line, ...body });
       }
-      process.stdout.write('\n');
+      note('\n');
       terminal.close();
     });
 }
 
+/** Standard output is what the agent says and nothing else, for a script to keep. */
+function note(text: string): void {
+  process.stderr.write(text);
+}
+
+/** A person goes on after a failure; a script is told of it by the exit code. */
+function fail(message: string): void {
+  note(`\n! ${message}\n`);
+  if (!process.stdin.isTTY) process.exitCode = 1;
+}
+
+/** While there is an answer to wait for, Ctrl-C stops it on the server; the next one leaves, as it always does at a question. */
+async function stoppable(session: Session, answer: () => Promise<void>): Promise<void> {
+  const stop = () => {
+    process.off('SIGINT', stop);
+    interrupt(session).catch((error: unknown) => fail(`the answer goes on: ${errorMessage(error)}`));
+  };
+  process.on('SIGINT', stop);
+  await answer().finally(() => process.off('SIGINT', stop));
+}
+
+async function interrupt({ agent, id }: Session): Promise<void> {
+  await call('POST', `${await agentRoutes(agent)}/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
+}
+
+function brokeOff(error: unknown): Error {
+  return new Error('the server closed the stream; the answer goes on there, see: parley sessions show', { cause: error });
+}
+
 async function ask(lines: AsyncIterator<string>, question: string): Promise<string | undefined> {
-  process.stdout.write(question);
+  note(question);
   const { value, done } = await lines.next();
   return done ? undefined : value;
 }
 
 async function talk(
   lines: AsyncIterator<string>,
-  session: string,
+  session: Session,
   message: { text: string; agent?: string; thinking: boolean },
 ): Promise<void> {
   let request: string | undefined;
-  let step: number | undefined;
   try {
-    for await (const event of stream('POST', `${session}/messages`, { ...message, stream: true })) {
-      const frame = JSON.parse(event.data) as Frame;
-      // Its process died and another writes it again, in other words: what is on the screen of it does not count.
-      if (frame.type === 'step_start' && frame.data.step === step) process.stdout.write('\n[the answer starts over]\n');
-      step = frame.data.step ?? step;
-      request = show(frame) ?? request;
-    }
+    await stoppable(session, async () => {
+      let step: number | undefined;
+      for await (const event of stream('POST', `${session.path}/messages`, { ...message, stream: true }, brokeOff)) {
+        const frame = JSON.parse(event.data) as Frame;
+        // Its process died and another writes it again, in other words: what is on the screen of it does not count.
+        if (frame.type === 'step_start' && frame.data.step === step) note('\n[the answer starts over]\n');
+        step = frame.data.step ?? step;
+        request = show(frame) ?? request;
+      }
+    });
     while (request !== undefined) request = await resolve(lines, session, request);
   } catch (error) {
-    process.stdout.write(`\n! ${errorMessage(error)}\n`);
+    fail(errorMessage(error));
   }
 }
 
 /** Asks until the answer is one, or the input ends and the request stays pending; returns the next question, if the turn has another. */
-async function resolve(lines: AsyncIterator<string>, session: string, requestId: string): Promise<string | undefined> {
+async function resolve(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;
   while (decision === undefined) {
@@ -67,19 +106,21 @@ async function resolve(lines: AsyncIterator<string>, session: string, requestId:
     if (answer === undefined) return undefined;
     decision = decisions[answer.trim().toLowerCase()];
   }
-  const { events } = await call<{ events: Frame[] }>('PUT', `${session}/inputs/${requestId}`, { decision });
   let next: string | undefined;
-  for (const event of events) next = show(event) ?? next;
+  await stoppable(session, async () => {
+    const { events } = await call<{ events: Frame[] }>('PUT', `${session.path}/inputs/${requestId}`, { decision });
+    for (const event of events) next = show(event) ?? next;
+  });
   return next;
 }
 
 /** Writes a frame; returns the request that it asks about. */
 function show({ type, data }: Frame): string | undefined {
   if (type === 'text' || type === 'reasoning') process.stdout.write(data.part?.text ?? '');
-  if (type === 'tool_use' && data.part?.state !== 'running') process.stdout.write(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
-  if (type === 'error') process.stdout.write(`\n! ${data.code}: ${data.message}\n`);
+  if (type === 'tool_use' && data.part?.state !== 'running') note(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
+  if (type === 'error') fail(`${data.code}: ${data.message}`);
   if (type === 'done') process.stdout.write('\n');
   if (type !== 'input_required') return undefined;
-  process.stdout.write(`\n${data.message}\n`);
+  note(`\n${data.message}\n`);
   return data.request_id;
 }

@@ -13,7 +13,10 @@ export function sessionCommands(program: Command): void {
       const query = `page=${encodeURIComponent(options.page)}${options.active ? '&active=true' : ''}`;
       const answer = await call<{ sessions: Row[]; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
       const columns = ['id', 'status', 'message_count', 'last_message_at', 'end_user_id'];
-      print(command, answer, () => table(answer.sessions, columns, 'No sessions yet. Start one with: parley chat'));
+      const pages = Math.ceil(answer.total / 50);
+      const empty = answer.total === 0 ? 'No sessions yet. Start one with: parley chat' : `There is no page ${options.page}.`;
+      const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${options.page} of ${pages}, ${answer.total} sessions.` : '';
+      print(command, answer, () => table(answer.sessions, columns, empty) + place);
     });
   sessions
     .command('show <agent> <id>')
@@ -30,11 +33,15 @@ export function sessionCommands(program: Command): void {
     .description('follow the event log of a session')
     .option('--after <seq>', 'start after this entry', '0')
     .action(async (agent: string, id: string, options: { after: string }, command: Command) => {
-      const path = `${await agentRoutes(agent)}/managed-agents/sessions/${encodeURIComponent(id)}/events/stream?after=${encodeURIComponent(options.after)}`;
-      for await (const event of stream('GET', path)) {
+      const path = `${await agentRoutes(agent)}/managed-agents/sessions/${encodeURIComponent(id)}/events/stream`;
+      let last: unknown = options.after;
+      const brokeOff = (error?: unknown) => new Error(`the server closed the stream; continue with --after ${last}`, { cause: error });
+      for await (const event of stream('GET', `${path}?after=${encodeURIComponent(options.after)}`, undefined, brokeOff)) {
         const entry = JSON.parse(event.data) as Row;
         print(command, entry, () => `${String(entry.seq ?? '').padStart(5)}  ${entry.type}  ${summary(entry)}`);
+        last = entry.seq ?? last;
       }
+      throw brokeOff();
     });
   sessions
     .command('stop <agent> <id>')

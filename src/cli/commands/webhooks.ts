@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { arrayBuffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { call } from '../api.ts';
-import { url as urlOf } from '../given.ts';
+import { namesOf, url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 interface Endpoint {
@@ -30,7 +30,7 @@ export function webhookCommands(program: Command): void {
     .option('--name <name>', 'display name (default: the host)')
     .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (url: string, options: { name?: string; events?: string }, command: Command) => {
-      const answer = await createEndpoint(url, options.name ?? urlOf(url).host, options.events?.split(',') ?? []);
+      const answer = await createEndpoint(url, options.name ?? urlOf(url).host, namesOf(options.events));
       print(command, answer, () => `Created endpoint ${answer.webhook_endpoint.id}. Signing secret (shown once): ${answer.secret}`);
     });
   for (const [verb, description] of [
@@ -74,7 +74,7 @@ export function webhookCommands(program: Command): void {
     .description('forward events to a local URL while the command runs; the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1')
     .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
     .option('--events <types>', 'comma-separated event types (default: all)')
-    .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, options.events?.split(',') ?? []));
+    .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, namesOf(options.events)));
 }
 
 /** An endpoint that lives as long as this command: removed when it ends. */
@@ -95,11 +95,11 @@ async function listen(forward: string, events: string[]): Promise<void> {
     },
   );
   process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
-  process.once('SIGINT', async () => {
+  const leave = async () => {
     await call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).catch(() => {});
-    server.close();
     process.exit(0);
-  });
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
 }
 
 function createEndpoint(url: string, name: string, events: string[]): Promise<{ webhook_endpoint: Endpoint; secret: string }> {
