@@ -149,7 +149,10 @@ test('the same in code, for three clients: each runs as it stands', async () => 
 
 test('another release can be tried before it is active', async () => {
   await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Second.', permissions: { mode: 'autonomous' } });
-  await fresh();
+  // By way of the agent's page, which reads the same releases.
+  await page.goto('/dashboard/agents/assistant');
+  await page.getByText('Release 2').waitFor();
+  await page.getByRole('main').getByRole('link', { name: 'Playground' }).click();
   await page.getByLabel('Release').selectOption('2');
   await say('/tool bash {"command":"echo unasked"}');
   await log().getByText('bash answered: unasked').waitFor();
@@ -176,6 +179,9 @@ test('a session is followed live by a second person, and stopped', async () => {
   const sessionId = new URL(page.url()).searchParams.get('session');
   const second = await openDashboard(browser, url);
   await signIn(second.page);
+  await app.request('POST', '/demo/assistant/v1/sessions', { session_id: 'ses_silent' });
+  await second.page.goto('/dashboard/sessions/ses_silent');
+  await second.page.getByText('Nothing was said in this session yet.').waitFor({ timeout: 5_000 });
   await second.page.goto(`/dashboard/sessions/${sessionId}`);
   await second.page.getByText('seen by one').first().waitFor();
   await say('/say seen by both');

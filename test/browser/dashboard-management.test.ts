@@ -92,10 +92,22 @@ test('a release is edited, checked, compared, activated and rolled back', async 
     .waitFor();
   await editor.fill(text.replaceAll('Answer briefly', 'Answer at length'));
   await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
+  // What somebody else makes meanwhile, and a reload, take nothing away from what is being written.
+  const written = await editor.inputValue();
+  await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Made by somebody else.', activate: true });
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog().getByLabel('Description').fill('Answers briefly');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Answers briefly', { exact: true }).waitFor();
+  assert.equal(await editor.inputValue(), written);
+  await page.reload();
+  assert.equal(await editor.inputValue(), written);
   await page.getByLabel('Activate it at once').check();
   await page.getByRole('button', { name: 'Make release' }).click();
-  const second = page.getByRole('row', { name: /Release 2/ });
-  await second.getByText('active').waitFor();
+  await page
+    .getByRole('row', { name: /Release 3/ })
+    .getByText('active')
+    .waitFor();
   await page.getByRole('button', { name: 'Compare' }).click();
   await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
   await page.getByRole('button', { name: 'Releases', exact: true }).click();
@@ -111,7 +123,7 @@ test('a release is edited, checked, compared, activated and rolled back', async 
     .waitFor();
 });
 
-test('an agent is made', async () => {
+test('an agent is made, and deleted by name', async () => {
   await page.goto('/dashboard/agents');
   await page.getByRole('button', { name: 'New agent' }).click();
   await dialog().getByLabel('Slug').fill('support');
@@ -122,15 +134,36 @@ test('an agent is made', async () => {
     .getByRole('row', { name: /Release 1/ })
     .getByText('active')
     .waitFor();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await dialog().getByRole('heading', { name: 'Delete support?' }).waitFor();
+  await dialog().getByRole('button', { name: 'Delete agent' }).click();
+  await page.waitForURL('**/dashboard/agents');
+  await page.getByText('Assistant', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'support', exact: true }).waitFor({ state: 'detached' });
 });
 
-test('a key is shown once, works, and is refused once revoked', async () => {
+test('a key is shown once, works, and is refused once revoked; a login that ended meanwhile costs nothing', async () => {
   await page.goto('/dashboard/keys?new=1');
   await dialog().getByLabel('Name').fill('Backend');
   await dialog().getByLabel('agents:read').check();
+  await context.clearCookies();
+  await dialog().getByRole('button', { name: 'Create key' }).click();
+  const again = page.getByRole('dialog', { name: 'Sign in again' });
+  await again.getByLabel('Password').fill('not the password');
+  await again.getByRole('button', { name: 'Sign in' }).click();
+  await again.getByRole('alert').waitFor();
+  await again.getByLabel('Password').fill(owner.password);
+  await again.getByRole('button', { name: 'Sign in' }).click();
+  await again.waitFor({ state: 'detached' });
   await dialog().getByRole('button', { name: 'Create key' }).click();
   const secret = (await dialog().locator('pre').textContent()) ?? '';
   assert.match(secret, /^svc_live_/);
+  // As over plain HTTP on another machine, where there is no clipboard API.
+  await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined });
+    addEventListener('copy', () => { document.title = document.activeElement.value; })`);
+  await dialog().getByRole('button', { name: 'Copy key' }).click();
+  await dialog().getByRole('button', { name: 'Copied' }).waitFor();
+  assert.equal(await page.title(), secret);
   const read = () => fetch(`${url}/api/agents`, { headers: { authorization: `Bearer ${secret}` } });
   assert.equal((await read()).status, 200);
   await dialog().getByRole('button', { name: 'I have kept it' }).click();

@@ -62,6 +62,8 @@ const plain: PageCase[] = [
   { name: 'sign-in', path: '/sign-in', shows: 'Password' },
   { name: 'join', path: '/join?token=inv_x', shows: 'Your name' },
   { name: 'not-found', path: '/no/such/page', shows: 'There is no page at this address.' },
+  { name: 'failed-release', path: '/agents/unready', shows: 'failed' },
+  { name: 'audit-event', path: '/audit?event=1', shows: '"actor_email"' },
   { name: 'no-session', path: '/sessions/ses_gone', shows: 'There is no session of this id.' },
   { name: 'new-session', path: '/playground/assistant', shows: 'Talk to Assistant.' },
   { name: 'new-key', path: '/keys?new=1', shows: 'Create key' },
@@ -146,6 +148,11 @@ test('a page whose content is refused has its title and says so, instead of load
     '/agents/assistant': 'Agent',
     '/playground': 'Playground',
     '/sessions/ses_1': 'Session',
+    '/sessions': 'Sessions',
+    '/usage': 'Usage',
+    '/webhooks': 'Webhooks',
+    '/webhooks/1': 'Webhook endpoint',
+    '/settings/members': 'Settings',
   };
   await page.route(/\/(dashboard\/api|api)\//, (route) => route.fulfill({ status: 500, json: { detail } }));
   for (const [path, title] of Object.entries(paths)) {
@@ -153,6 +160,8 @@ test('a page whose content is refused has its title and says so, instead of load
     await page.getByRole('heading', { name: title, exact: true }).waitFor();
     await page.getByRole('alert').getByText(detail).first().waitFor();
     assert.equal(await page.getByText('Loading').count(), 0);
+    // Nor does it say that there is nothing.
+    assert.equal(await page.getByRole('main').locator('pre').count(), 0, path);
   }
   await page.unrouteAll();
 });
@@ -178,6 +187,10 @@ async function furnish(): Promise<string> {
   await make('/api/agents/assistant/releases', { instructions: 'Be brief.', tools: ['files'] });
   await make('/api/api_keys', { name: 'Nightly report', scopes: ['usage:read', 'audit_log:export'] });
   await make('/api/webhook_endpoints', { name: 'Orders', url: receiver.url });
+  await make('/api/agents', { slug: 'unready', name: 'A name of many letters, no space among them: '.replaceAll(' ', '_').repeat(4) });
+  const unreachable = { provider: 'openai-compatible', name: 'a-model', base_url: 'http://127.0.0.1:9/v1' };
+  await make('/api/agents/unready/releases', { instructions: 'Be brief.', model: unreachable });
+  await make(`/api/model_credentials/${'crm_token_'.repeat(6)}`, { api_key: 'token-0123456789abcdef' }, 'PUT');
   await make('/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' }, 'PUT');
   await make('/api/invitations', { email: 'grace@example.com', role: 'admin' });
   await make('/api/invitations', { email: 'somebody.with.a.rather.long.name@engineering.example.com', role: 'member' });

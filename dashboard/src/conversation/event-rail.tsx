@@ -2,7 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useLayoutEffect, useRef, useState } from 'react';
 import { CopyButton } from '../parts/copy.tsx';
 import { Json } from '../parts/json.tsx';
-import { clockTime } from '../parts/time.tsx';
+import { absoluteTime, clockTime } from '../parts/time.tsx';
 import type { LogEvent } from './log-event.ts';
 
 interface EventRailProps {
@@ -59,7 +59,7 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
               >
                 <span className="text-faint">{event.seq}</span>
                 <span className={`truncate ${colourOf(event.type)}`}>{event.type}</span>
-                <time className="text-faint" dateTime={event.created_at} title={event.created_at}>
+                <time className="text-faint" dateTime={event.created_at} title={absoluteTime(event.created_at)}>
                   {clockTime(event.created_at)}
                 </time>
               </button>

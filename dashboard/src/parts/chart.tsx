@@ -101,7 +101,7 @@ function timeLabel(seconds: number, step: number): string {
   const date = new Date(seconds * 1000);
   return step >= 86_400
     ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' })
-    : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+    : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
 }
 
 /** Changes when the page turns light or dark. */

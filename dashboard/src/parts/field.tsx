@@ -32,16 +32,18 @@ interface SelectProps {
   value: string;
   onChange(value: string): void;
   options: readonly { value: string; label: string }[];
+  disabled?: boolean;
 }
 
 /** A filter: its label is read, not shown; the first option says what it filters. */
-export function Select({ label, value, onChange, options }: SelectProps) {
+export function Select({ label, value, onChange, options, disabled = false }: SelectProps) {
   return (
     <select
       aria-label={label}
       value={value}
+      disabled={disabled}
       onChange={(event) => onChange(event.target.value)}
-      className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1"
+      className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1 disabled:cursor-auto disabled:opacity-60"
     >
       {options.map((option) => (
         <option key={option.value} value={option.value}>

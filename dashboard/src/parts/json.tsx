@@ -5,7 +5,9 @@ const token = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)
 /** JSON as it came, indented, with keys apart from values. */
 export function Json({ value, className = '' }: { value: unknown; className?: string }) {
   const parts = useMemo(() => colour(JSON.stringify(value, null, 2) ?? 'undefined'), [value]);
-  return <pre className={`overflow-x-auto text-[0.88em] leading-relaxed break-words whitespace-pre-wrap ${className}`}>{parts}</pre>;
+  return (
+    <pre className={`overflow-x-auto text-[0.88em] leading-relaxed [overflow-wrap:anywhere] whitespace-pre-wrap ${className}`}>{parts}</pre>
+  );
 }
 
 function colour(text: string): ReactNode[] {

@@ -32,7 +32,7 @@ function AuditLog() {
   const query = useQueryState();
   const open = Number(query.read('event'));
   const filters = { action: query.read('action'), user_id: query.read('user'), from: query.read('from'), to: query.read('to') };
-  const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }));
+  const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }), 10_000);
   const members = useRead<List<Member>>('/api/members?limit=200').data?.data ?? [];
   const total = pages.data?.pages[0]?.row_estimate;
   const csv = withQuery('/api/audit_events.csv', {
@@ -79,6 +79,7 @@ function AuditLog() {
         <label className="flex items-center gap-1.5 text-dim">
           to
           <input type="date" className="input !w-auto" value={filters.to} onChange={(event) => query.write({ to: event.target.value })} />
+          UTC
         </label>
       </div>
       {pages.error !== null && <Failure error={pages.error} />}
@@ -110,7 +111,7 @@ function AuditLog() {
                       </button>
                     </td>
                     <td className="max-w-56 truncate text-dim max-sm:hidden">{actorOf(event)}</td>
-                    <td className="text-dim max-md:hidden">
+                    <td className="text-dim [overflow-wrap:anywhere] max-md:hidden">
                       {event.subject_type} {event.subject_id}
                     </td>
                     <td className="number text-dim">
@@ -140,13 +141,18 @@ function AuditLog() {
 
 /** Whether nobody changed what was recorded: every event holds a hash of the one before it. */
 function Verification() {
-  const { data, isFetching, refetch } = useRead<{
+  const { data, error, isFetching, refetch } = useRead<{
     valid: boolean;
     checked: number;
     head: string;
     broken: { id: number; reason: string } | null;
   }>('/dashboard/api/audit/verification', { staleTime: 60_000 });
-  if (data === undefined) return <span className="text-faint">Checking the chain…</span>;
+  if (data === undefined)
+    return error === null ? (
+      <span className="text-faint">Checking the chain…</span>
+    ) : (
+      <span className="text-bad">The chain was not checked</span>
+    );
   return (
     <Button
       kind="quiet"
@@ -168,5 +174,6 @@ function Verification() {
 }
 
 function actorOf(event: AuditEvent): string {
-  return event.actor_email ?? event.api_key_prefix ?? 'operator';
+  // What happens by itself, such as an endpoint that is disabled for its failures, came in no request.
+  return event.actor_email ?? event.api_key_prefix ?? (event.ip_address === null ? 'Parley' : 'operator');
 }

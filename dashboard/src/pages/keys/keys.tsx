@@ -20,7 +20,7 @@ export default function KeysPage() {
   const query = useQueryState();
   const may = useMay('api_keys:write');
   const [revoking, setRevoking] = useState<ApiKey>();
-  const pages = usePages<ApiKey>('/api/api_keys?limit=50');
+  const pages = usePages<ApiKey>('/api/api_keys?limit=50', 10_000);
   const revoked = query.read('revoked') === 'shown';
   const keys = revoked ? pages.items : pages.items.filter((key) => key.revoked_at === null);
   const revoke = useMutation({
@@ -48,7 +48,7 @@ export default function KeysPage() {
     >
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending && <Waiting />}
-      {pages.isSuccess && keys.length === 0 && (
+      {pages.isSuccess && keys.length === 0 && !pages.hasNextPage && (
         <Empty
           title="No keys."
           text="A backend signs in with a key of its own. Make one here, where its secret is shown once. With another key, from a terminal:"
@@ -123,16 +123,21 @@ export default function KeysPage() {
 
 function Scopes({ scopes }: { scopes: readonly string[] }) {
   const { scopes: own, role } = useSignedIn();
+  const [isOpen, setOpen] = useState(false);
   // An owner has every scope there is.
   if (role === 'owner' && own.every((scope) => scopes.includes(scope))) return <span title={scopes.join('\n')}>every scope</span>;
-  const shown = scopes.slice(0, 3);
+  const shown = isOpen ? scopes : scopes.slice(0, 3);
   return (
-    <span className="flex flex-wrap gap-1" title={scopes.join('\n')}>
+    <span className="flex flex-wrap gap-1">
       {scopes.length === 0 && <span className="text-faint">conversations only</span>}
       {shown.map((scope) => (
         <Badge key={scope}>{scope}</Badge>
       ))}
-      {scopes.length > 3 && <span className="text-dim">and {scopes.length - 3} more</span>}
+      {shown.length < scopes.length && (
+        <button type="button" className="text-dim hover:text-accent" onClick={() => setOpen(true)}>
+          and {scopes.length - shown.length} more
+        </button>
+      )}
     </span>
   );
 }

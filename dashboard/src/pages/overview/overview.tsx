@@ -4,7 +4,7 @@ import { State } from '../../parts/badge.tsx';
 import { LinkButton } from '../../parts/button.tsx';
 import { Chart } from '../../parts/chart.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
-import { Empty, Page, Section, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
 import type { List, Overview, SessionRow, WebhookList } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
@@ -76,8 +76,12 @@ export default function OverviewPage() {
               Open the playground
             </LinkButton>
           </Empty>
+        ) : sessions.data !== undefined ? (
+          <SessionTable sessions={sessions.data.data} />
+        ) : sessions.error !== null ? (
+          <Failure error={sessions.error} />
         ) : (
-          <SessionTable sessions={sessions.data?.data ?? []} />
+          <Waiting />
         )}
       </Section>
     </Page>

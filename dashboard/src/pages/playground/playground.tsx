@@ -121,7 +121,11 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
         >
           {refusal !== undefined ? (
             <div className="flex-1 p-6">
-              <Failure error={refusal} />
+              {refusal.status === 404 ? (
+                <Empty title={`${agent.name} has no session of this id.`} text="Begin a new one with the button above." />
+              ) : (
+                <Failure error={refusal} />
+              )}
             </div>
           ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
             <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} />

@@ -15,8 +15,8 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
             <th className="w-24">State</th>
             <th className="w-36 max-sm:hidden">Agent</th>
             <th className="w-40 max-lg:hidden">End user</th>
-            <th className="w-28 max-lg:hidden">Surface</th>
-            <th className="number w-24 max-md:hidden">Messages</th>
+            <th className="w-28 max-xl:hidden">Surface</th>
+            <th className="number w-24 max-xl:hidden">Messages</th>
             <th className="number w-28">Active</th>
           </tr>
         </thead>
@@ -26,9 +26,9 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
               <td>
                 <span className="flex min-w-0 items-center">
                   <Link to={`/sessions/${session.id}`} className="min-w-0 truncate font-mono text-[0.92em] hover:text-accent">
-                    <span className="max-sm:hidden">{session.id}</span>
+                    <span className="max-lg:hidden">{session.id}</span>
                     {/* The beginning is the time, alike in neighbours: a narrow list shows the end. */}
-                    <span className="sm:hidden">…{session.id.slice(-12)}</span>
+                    <span className="lg:hidden">…{session.id.slice(-12)}</span>
                   </Link>
                   <span className="-my-2 opacity-50 focus-within:opacity-100 hover:opacity-100 max-sm:hidden">
                     <CopyButton value={session.id} label={`Copy ${session.id}`} />
@@ -44,9 +44,11 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
                 </Link>{' '}
                 <span className="text-faint">r{session.release}</span>
               </td>
-              <td className="truncate text-dim max-lg:hidden">{session.end_user_id ?? '–'}</td>
-              <td className="text-dim max-lg:hidden">{session.surface}</td>
-              <td className="number text-dim max-md:hidden">{count(session.message_count)}</td>
+              <td className="truncate text-dim max-lg:hidden" title={session.end_user_id ?? undefined}>
+                {session.end_user_id ?? '–'}
+              </td>
+              <td className="text-dim max-xl:hidden">{session.surface}</td>
+              <td className="number text-dim max-xl:hidden">{count(session.message_count)}</td>
               <td className="number text-dim">
                 <Time at={session.updated_at} />
               </td>

@@ -22,7 +22,9 @@ import { Facts } from './facts.tsx';
 
 export default function SessionPage() {
   const { id = '' } = useParams<{ id: string }>();
-  const { data, error } = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(id)}`);
+  const { data, error } = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(id)}`, {
+    refetchInterval: 5_000,
+  });
   if (error instanceof RequestError && error.status === 404)
     return (
       <Page title="Session">
@@ -55,7 +57,7 @@ function Session({ session }: { session: SessionHead }) {
     return () => clearTimeout(timer);
   }, [phase, seen, session.event_count, head]);
   const state =
-    refusal !== undefined
+    refusal !== undefined || phase === 'reading'
       ? session.state
       : session.status === 'stopped'
         ? 'stopped'
@@ -65,11 +67,12 @@ function Session({ session }: { session: SessionHead }) {
             ? 'running'
             : 'idle';
   const seq = Number(query.read('seq'));
+  const shortId = `…${session.id.slice(-8)}`;
   return (
     <Page
       full
       title="Session"
-      tab={`…${session.id.slice(-8)}, session`}
+      tab={`${shortId}, session`}
       aside={
         <span className="flex min-w-0 flex-wrap items-center gap-x-3">
           <CopyId value={session.id} /> <State name={state} />
@@ -82,6 +85,7 @@ function Session({ session }: { session: SessionHead }) {
           </LinkButton>
           <StopButton
             base={`/${organization.slug}/${session.agent}/v1/sessions/${encodeURIComponent(session.id)}`}
+            shortId={shortId}
             head={head}
             stopped={session.status === 'stopped'}
           />
@@ -140,6 +144,8 @@ function Session({ session }: { session: SessionHead }) {
 }
 
 function Refusal({ error }: { error: RequestError }) {
+  if (error.status === 404)
+    return <Empty title="Its agent was deleted." text="What was said stays on record, but has no address any more." />;
   if (error.status !== 403) return <Failure error={error} />;
   return (
     <Empty
@@ -157,7 +163,7 @@ function Refusal({ error }: { error: RequestError }) {
   );
 }
 
-function StopButton({ base, head, stopped }: { base: string; head: string; stopped: boolean }) {
+function StopButton({ base, shortId, head, stopped }: { base: string; shortId: string; head: string; stopped: boolean }) {
   const [asking, setAsking] = useState(false);
   const stop = useMutation({
     mutationFn: () => request('DELETE', base),
@@ -175,7 +181,7 @@ function StopButton({ base, head, stopped }: { base: string; head: string; stopp
       </Button>
       {asking && (
         <Confirm
-          title="Stop this session?"
+          title={`Stop session ${shortId}?`}
           text="A running turn is interrupted and new messages are refused. What was said stays readable, and creating the session again with its id makes it active."
           action="Stop session"
           busy={stop.isPending}

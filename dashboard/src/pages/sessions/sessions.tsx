@@ -78,7 +78,7 @@ export default function SessionsPage() {
         </>
       ) : looking ? (
         <Waiting what="Looking through older sessions" />
-      ) : filtered ? (
+      ) : pages.error !== null ? null : filtered ? (
         <Empty title="No session matches." text="The search takes a whole session id or end user id." />
       ) : (
         <Empty

@@ -47,7 +47,8 @@ export function Access() {
         <Select
           label="Default agent"
           value={organization.default_agent ?? ''}
-          onChange={(slug) => may && save.mutate({ default_agent: slug === '' ? null : slug })}
+          disabled={!may || save.isPending}
+          onChange={(slug) => save.mutate({ default_agent: slug === '' ? null : slug })}
           options={[{ value: '', label: 'none' }, ...agents.map(({ slug, name }) => ({ value: slug, label: name }))]}
         />
       </Section>

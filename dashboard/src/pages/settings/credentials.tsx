@@ -6,7 +6,7 @@ import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Section } from '../../parts/page.tsx';
+import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
@@ -42,6 +42,7 @@ export function Credentials() {
       }
     >
       {error !== null && <Failure error={error} />}
+      {data === undefined && error === null && <Waiting />}
       {data?.data.length === 0 && (
         <Empty
           title="No key is stored."
@@ -65,7 +66,7 @@ export function Credentials() {
             <tbody>
               {data.data.map(({ provider, last_four: lastFour, updated_at: updatedAt }) => (
                 <tr key={provider}>
-                  <td className="font-medium">{provider}</td>
+                  <td className="font-medium [overflow-wrap:anywhere]">{provider}</td>
                   <td className="font-mono text-dim">{lastFour === '' ? '–' : `…${lastFour}`}</td>
                   <td className="number text-dim max-sm:hidden">
                     <Time at={updatedAt} />

@@ -4,7 +4,7 @@ import { Button } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { Select } from '../../parts/field.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Section } from '../../parts/page.tsx';
+import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
@@ -64,73 +64,77 @@ export function Members() {
         }
       >
         {members.error !== null && <Failure error={members.error} />}
-        <div className="panel overflow-hidden">
-          <table className="grid-table">
-            <thead>
-              <tr>
-                <th>Name</th>
-                <th className="max-sm:hidden">E-mail</th>
-                <th>Role</th>
-                <th className="number max-md:hidden">Joined</th>
-                <th>
-                  <span className="sr-only">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {members.data?.data.map((member) => (
-                <tr key={member.id}>
-                  <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
-                    {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
-                    <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
-                      {member.email}
-                    </span>
-                  </td>
-                  <td className="max-w-60 truncate text-dim max-sm:hidden" title={member.email}>
-                    {member.email}
-                  </td>
-                  <td>
-                    {may ? (
-                      <Select
-                        label={`Role of ${member.email}`}
-                        value={member.role}
-                        onChange={(role) => changeRole(member, role)}
-                        options={roles}
-                      />
-                    ) : (
-                      member.role
-                    )}
-                  </td>
-                  <td className="number text-dim max-md:hidden">
-                    <Time at={member.created_at} />
-                  </td>
-                  <td className="number">
-                    {may && (
-                      <Button
-                        kind="danger"
-                        disabled={member.role === 'owner' && owners === 1}
-                        title={member.role === 'owner' && owners === 1 ? 'The last owner cannot be removed' : undefined}
-                        onClick={() =>
-                          setAsking({
-                            title: `Remove ${member.name}?`,
-                            text: 'They lose access at once. What they did stays in the audit log.',
-                            action: 'Remove member',
-                            change: { method: 'DELETE', path: `/api/members/${member.id}`, done: `${member.name} was removed.` },
-                          })
-                        }
-                      >
-                        Remove
-                      </Button>
-                    )}
-                  </td>
+        {members.isPending && <Waiting />}
+        {members.data !== undefined && (
+          <div className="panel overflow-hidden">
+            <table className="grid-table">
+              <thead>
+                <tr>
+                  <th>Name</th>
+                  <th className="max-sm:hidden">E-mail</th>
+                  <th>Role</th>
+                  <th className="number max-md:hidden">Joined</th>
+                  <th>
+                    <span className="sr-only">Actions</span>
+                  </th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+              </thead>
+              <tbody>
+                {members.data.data.map((member) => (
+                  <tr key={member.id}>
+                    <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
+                      {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
+                      <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
+                        {member.email}
+                      </span>
+                    </td>
+                    <td className="max-w-60 truncate text-dim max-sm:hidden" title={member.email}>
+                      {member.email}
+                    </td>
+                    <td>
+                      {may ? (
+                        <Select
+                          label={`Role of ${member.email}`}
+                          value={member.role}
+                          onChange={(role) => changeRole(member, role)}
+                          options={roles}
+                        />
+                      ) : (
+                        member.role
+                      )}
+                    </td>
+                    <td className="number text-dim max-md:hidden">
+                      <Time at={member.created_at} />
+                    </td>
+                    <td className="number">
+                      {may && (
+                        <Button
+                          kind="danger"
+                          disabled={member.role === 'owner' && owners === 1}
+                          title={member.role === 'owner' && owners === 1 ? 'The last owner cannot be removed' : undefined}
+                          onClick={() =>
+                            setAsking({
+                              title: `Remove ${member.name}?`,
+                              text: 'They lose access at once. What they did stays in the audit log.',
+                              action: 'Remove member',
+                              change: { method: 'DELETE', path: `/api/members/${member.id}`, done: `${member.name} was removed.` },
+                            })
+                          }
+                        >
+                          Remove
+                        </Button>
+                      )}
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
       </Section>
       <Section title="Open invitations">
-        {open.length === 0 ? (
+        {invitations.error !== null && <Failure error={invitations.error} />}
+        {invitations.data === undefined ? null : open.length === 0 ? (
           <Empty
             title="No one is invited."
             text="An invitation is a link that works once, for seven days; nothing is mailed. From a terminal:"

@@ -76,7 +76,7 @@ export default function UsagePage() {
       {usage.error !== null && <Failure error={usage.error} />}
       {usage.isPending ? (
         <Waiting />
-      ) : table.length === 0 ? (
+      ) : usage.data === undefined ? null : table.length === 0 ? (
         <Empty
           title="Nothing was used in this time."
           text="Every turn counts its tokens here as it ends; days are in UTC. To see some, from a terminal:"
@@ -84,7 +84,7 @@ export default function UsagePage() {
         />
       ) : (
         <>
-          <Section title={`${measure?.label ?? ''} by day`}>
+          <Section title={`${measure?.label ?? ''} by day`} hint="Days are in UTC.">
             <Chart
               label={`${measure?.label} of each day, ${from} to ${to}`}
               times={times}

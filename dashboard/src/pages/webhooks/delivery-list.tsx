@@ -15,6 +15,8 @@ const stateNames: Record<Delivery['state'], string> = { pending: 'pending', deli
 
 interface DeliveryListProps {
   deliveries: readonly Delivery[];
+  /** Its endpoint is disabled: what is still to be sent waits for that to end. */
+  held: boolean;
   may: boolean;
   /** The one that the address names. */
   opened: string;
@@ -22,7 +24,7 @@ interface DeliveryListProps {
 }
 
 /** What was sent, each with every attempt made at it. */
-export function DeliveryList({ deliveries, may, opened, onOpen }: DeliveryListProps) {
+export function DeliveryList({ deliveries, held, may, opened, onOpen }: DeliveryListProps) {
   const resend = useMutation({
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
@@ -51,7 +53,13 @@ export function DeliveryList({ deliveries, may, opened, onOpen }: DeliveryListPr
             <span className="text-dim">{plural(delivery.attempts.length, 'attempt')}</span>
             {delivery.next_attempt_at !== null && (
               <span className="text-dim">
-                next <Time at={delivery.next_attempt_at} />
+                {held ? (
+                  'waits until it is enabled'
+                ) : (
+                  <>
+                    next <Time at={delivery.next_attempt_at} />
+                  </>
+                )}
               </span>
             )}
             <Time at={delivery.created_at} className="ml-auto text-dim" />

@@ -8,7 +8,7 @@ import { Confirm } from '../../parts/dialog.tsx';
 import { Select } from '../../parts/field.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, Page, Section, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
@@ -30,24 +30,21 @@ export default function EndpointPage() {
   const { data, error } = useRead<{ webhook_endpoint: WebhookEndpoint }>(`/api/webhook_endpoints/${encodeURIComponent(id)}`, {
     refetchInterval: 5_000,
   });
-  if (error !== null && data === undefined)
+  if (error instanceof RequestError && error.status === 404)
     return (
       <Page title="Webhook endpoint">
-        {error instanceof RequestError && error.status === 404 ? (
-          <Empty
-            title="There is no endpoint of this id."
-            text={
-              <Link to="/webhooks" className="text-accent underline">
-                All endpoints
-              </Link>
-            }
-          />
-        ) : (
-          <Failure error={error} />
-        )}
+        <Empty
+          title="There is no endpoint of this id."
+          text={
+            <Link to="/webhooks" className="text-accent underline">
+              All endpoints
+            </Link>
+          }
+        />
       </Page>
     );
-  return data === undefined ? <Waiting /> : <Endpoint endpoint={data.webhook_endpoint} />;
+  if (data === undefined) return <UnreadPage title="Webhook endpoint" error={error} />;
+  return <Endpoint endpoint={data.webhook_endpoint} />;
 }
 
 type Question = 'rotate' | 'delete';
@@ -94,7 +91,9 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
             <Button kind="primary" disabled={act.isPending} onClick={() => act.mutate('test')}>
               Send a test
             </Button>
-            <Button onClick={() => act.mutate(endpoint.enabled ? 'disable' : 'enable')}>{endpoint.enabled ? 'Disable' : 'Enable'}</Button>
+            <Button disabled={act.isPending} onClick={() => act.mutate(endpoint.enabled ? 'disable' : 'enable')}>
+              {endpoint.enabled ? 'Disable' : 'Enable'}
+            </Button>
             <Button onClick={() => setEditing(true)}>Change</Button>
             <Button onClick={() => setAsking('rotate')}>Rotate secret</Button>
             <Button kind="danger" onClick={() => setAsking('delete')}>
@@ -105,6 +104,9 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       }
     >
       <dl className="mb-8 grid max-w-3xl grid-cols-[auto_1fr] gap-x-6 gap-y-1.5">
+        <Fact label="Id">
+          <CopyId value={String(endpoint.id)} />
+        </Fact>
         <Fact label="URL">
           <CopyId value={endpoint.url} />
         </Fact>
@@ -113,7 +115,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
           <span className={endpoint.consecutive_failures > 0 ? 'text-bad' : ''}>
             {endpoint.consecutive_failures} of {limit}
           </span>
-          {endpoint.disabled_reason !== null && <span className="text-bad">, {endpoint.disabled_reason}</span>}
+          {endpoint.disabled_reason !== null && <span className="text-bad">. Disabled: {endpoint.disabled_reason}</span>}
         </Fact>
         {endpoint.previous_secret_expires_at !== null && (
           <Fact label="Old secret">
@@ -142,6 +144,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
         ) : (
           <DeliveryList
             deliveries={deliveries.items}
+            held={!endpoint.enabled}
             may={may}
             opened={query.read('delivery')}
             onOpen={(delivery) => query.write({ delivery })}
@@ -153,10 +156,11 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       {secret !== undefined && <ShowSecret secret={secret} onClose={() => setSecret(undefined)} />}
       {asking === 'rotate' && (
         <Confirm
-          title="Rotate the signing secret?"
+          title={`Rotate the signing secret of ${endpoint.name}?`}
           text="You get a new secret. For 24 hours deliveries are signed with both, so that your backend can change over."
           action="Rotate secret"
           kind="primary"
+          busy={act.isPending}
           onConfirm={() => act.mutate('rotate_secret')}
           onClose={() => setAsking(undefined)}
         />
@@ -164,8 +168,9 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       {asking === 'delete' && (
         <Confirm
           title={`Delete ${endpoint.name}?`}
-          text="Nothing is sent to it from now on."
+          text="Nothing is sent to it from now on, and its deliveries are no longer shown. This cannot be undone."
           action="Delete endpoint"
+          busy={remove.isPending}
           onConfirm={() => remove.mutate()}
           onClose={() => setAsking(undefined)}
         />

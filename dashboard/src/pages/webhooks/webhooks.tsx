@@ -25,7 +25,11 @@ export default function WebhooksPage() {
         )
       }
     >
-      {error !== null && <Failure error={error} />}
+      {error !== null && (
+        <div className="mb-8">
+          <Failure error={error} />
+        </div>
+      )}
       {data === undefined && error === null && <Waiting />}
       {data?.webhook_endpoints.length === 0 && (
         <Empty
