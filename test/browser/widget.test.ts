@@ -132,14 +132,25 @@ test('a token that runs out is fetched anew', async () => {
   assert.equal(minted, 2);
 });
 
-test('it can float over the page: opened by its button, closed by Escape', async () => {
+test('it can float over the page: opened by its button, closed by Escape; the rules of the page stay outside', async () => {
   const page = await visit();
+  await page.addStyleTag({
+    content: 'html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }',
+  });
   await page.evaluate("document.querySelector('parley-chat').floating = true");
   const button = page.getByRole('button', { name: 'Open the chat' });
   await button.click();
   await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
   await say(page, '/say floating');
   await answers(page).getByText('floating').waitFor();
+  const style = await page.evaluate(`(({ fontSize, fontStyle, color, textTransform, textAlign }) =>
+    [fontSize, fontStyle, color, textTransform, textAlign])(getComputedStyle(document.querySelector('parley-chat').shadowRoot.querySelector('.agent .bubble')))`);
+  assert.deepEqual(style, ['15px', 'normal', 'rgb(27, 31, 39)', 'none', 'start']);
+  assert.ok(((await page.locator('parley-chat .panel').boundingBox())?.width ?? 0) > 350);
+  await page.context().setOffline(true);
+  await page.getByText('The connection was lost').waitFor();
+  await page.context().setOffline(false);
+  await page.getByText('The connection was lost').waitFor({ state: 'hidden' });
   await page.keyboard.press('Escape');
   await button.waitFor();
   assert.equal(await page.getByLabel('Write a message').isVisible(), false);

@@ -71,14 +71,23 @@ export class ParleyChat extends LitElement {
     (files) => this.#addFiles(files),
   );
 
+  /** What was said about the network before is no longer so. */
+  readonly #onNetwork = () =>
+    this.#change(() => {
+      this.#problem = undefined;
+      if (navigator.onLine && this.#chat?.state === 'failed') this.#chat.reconnect();
+    });
+
   override disconnectedCallback(): void {
     super.disconnectedCallback();
+    for (const change of ['online', 'offline']) window.removeEventListener(change, this.#onNetwork);
     this.#chat?.close();
     this.#chat = undefined;
   }
 
   override connectedCallback(): void {
     super.connectedCallback();
+    for (const change of ['online', 'offline']) window.addEventListener(change, this.#onNetwork);
     this.requestUpdate();
   }
 

@@ -13,12 +13,12 @@ export const styles = css`
     --danger: var(--parley-danger, light-dark(#b3261e, #ff8a80));
     --radius: var(--parley-radius, 12px);
     display: block;
-    height: 32rem;
+    height: 512px;
     max-height: 100%;
     color-scheme: light dark;
-    color: var(--text);
-    font: var(--parley-font-size, 15px) / 1.5 var(--parley-font, system-ui, sans-serif);
   }
+  /* A page's rules for "*" and for body reach in here by inheritance; sizes are no rem, since a page may shrink that to anything. */
+  .panel, .launcher { color: var(--text); font: var(--parley-font-size, 15px) / 1.5 var(--parley-font, system-ui, sans-serif); letter-spacing: normal; word-spacing: normal; text-align: start; text-indent: 0; text-shadow: none; text-transform: none; white-space: normal; cursor: auto; visibility: visible; }
   :host([theme='light']) { color-scheme: light; }
   :host([theme='dark']) { color-scheme: dark; }
   :host([hidden]) { display: none; }
@@ -73,8 +73,10 @@ export const styles = css`
   .dots i:nth-child(3) { animation-delay: 0.4s; }
   @keyframes pulse { 0%, 60%, 100% { opacity: 0.3; } 30% { opacity: 1; } }
   @media (prefers-reduced-motion: reduce) { .dots i { animation: none; } }
-  .launcher { position: fixed; inset-block-end: 1.2rem; inset-inline-end: 1.2rem; z-index: 2147483000; width: 3.5rem; height: 3.5rem; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
-  :host([floating]) .panel { position: fixed; inset-block-end: 5.4rem; inset-inline-end: 1.2rem; z-index: 2147483000; width: min(24rem, calc(100vw - 2.4rem)); height: min(36rem, calc(100dvh - 7rem)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); color: var(--text); }
+  .launcher { position: fixed; inset-block-end: 20px; inset-inline-end: 20px; z-index: 2147483000; width: 56px; height: 56px; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
+  :host([floating]) .panel { position: fixed; inset-block-end: 86px; inset-inline-end: 20px; z-index: 2147483000; width: min(384px, calc(100vw - 40px)); height: min(576px, calc(100dvh - 112px)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel[hidden] { display: none; }
-  @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 0.5rem; width: auto; } }
+  @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 8px; width: auto; } }
+  /* Some phones enlarge the page for any smaller text field. */
+  @media (pointer: coarse) { textarea { font-size: max(16px, 1em); } }
 `;
