@@ -310,6 +310,9 @@ test('an invited member joins, sees what members may, and cannot change things',
   await page.reload();
   await page.getByLabel('Role of grace@example.com').selectOption('admin');
   await page.getByText('Grace Hopper is admin now.').waitFor();
+  await page.getByLabel('Role of grace@example.com').selectOption('owner');
+  await dialog().getByRole('heading', { name: 'Make Grace Hopper an owner?' }).waitFor();
+  await page.keyboard.press('Escape');
   assert.ok(
     await page
       .getByRole('row', { name: /ada@example/ })

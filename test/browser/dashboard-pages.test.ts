@@ -164,6 +164,12 @@ test('a page whose content is refused has its title and says so, instead of load
     assert.equal(await page.getByRole('main').locator('pre').count(), 0, path);
   }
   await page.unrouteAll();
+  await page.route('**/api/webhook_endpoints', (route) => route.fulfill({ json: {} }));
+  await page.goto('/dashboard/webhooks');
+  await page.getByRole('heading', { name: 'This page went wrong' }).waitFor();
+  await page.getByRole('link', { name: 'Agents' }).click();
+  await page.getByRole('heading', { name: 'Agents' }).waitFor();
+  await page.unrouteAll();
 });
 
 test('what is rare is looked for through short pages, without being asked to', async () => {

@@ -55,7 +55,10 @@ export function Confirm({ title, text, action, kind = 'danger', busy = false, on
     <Dialog title={title} onClose={onClose}>
       <div className="text-dim">{text}</div>
       <div className="mt-5 flex justify-end gap-2">
-        <Button onClick={onClose}>Cancel</Button>
+        {/* A key that is held a moment too long must not confirm what cannot be undone. */}
+        <Button data-first={kind === 'danger' || undefined} onClick={onClose}>
+          Cancel
+        </Button>
         <Button data-first kind={kind} disabled={busy} onClick={onConfirm}>
           {action}
         </Button>

@@ -1,6 +1,6 @@
-import { type ComponentType, useEffect, useState } from 'react';
+import { Component, type ComponentType, type ReactNode, useEffect, useState } from 'react';
 import { Button } from '../parts/button.tsx';
-import { Empty, Page, Waiting } from '../parts/page.tsx';
+import { Empty, Page, UnreadPage, Waiting } from '../parts/page.tsx';
 
 /**
  * The script of a page, fetched when it is first needed. React's own lazy() would hold back what it reveals for 300 ms
@@ -38,9 +38,28 @@ export function LazyPage({ script }: { script: PageScript }) {
       isLeft = true;
     };
   }, [script]);
-  const { component: Component } = script;
-  if (Component !== undefined) return <Component />;
+  const { component: Loaded } = script;
+  if (Loaded !== undefined)
+    return (
+      <Mishap>
+        <Loaded />
+      </Mishap>
+    );
   return isAnswered ? <Unloadable /> : <Waiting />;
+}
+
+/** A page that cannot be drawn says so, instead of taking the menu with it. */
+class Mishap extends Component<{ children: ReactNode }> {
+  override state: { error?: Error } = {};
+
+  static getDerivedStateFromError(error: Error): { error: Error } {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    const { error } = this.state;
+    return error === undefined ? this.props.children : <UnreadPage title="This page went wrong" error={error} />;
+  }
 }
 
 /** The usual reason: the server was upgraded while this tab was open, and its scripts have other names now. */

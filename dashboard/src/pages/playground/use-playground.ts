@@ -36,7 +36,9 @@ export function usePlayground({ org, agent, sessionId, release, onSession }: Pla
     onMutate: () => write(''),
     onSuccess: () => setFiles([]),
     onError: (error, message) => {
-      write(message);
+      // Before what was written since.
+      const since = sessionStorage.getItem(draftKey) ?? '';
+      write(since === '' ? message : `${message}\n${since}`);
       notifyError(error);
     },
   });

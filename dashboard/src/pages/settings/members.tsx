@@ -47,9 +47,13 @@ export function Members() {
   const owners = members.data?.data.filter(({ role }) => role === 'owner').length ?? 0;
   const changeRole = (member: Member, role: string) => {
     const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, done: `${member.name} is ${role} now.` };
-    if (member.id !== user.id) return change.mutate(next);
-    const text = 'You may lose what only that role can do, and then only somebody else can give it back.';
-    setAsking({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
+    if (member.id === user.id) {
+      const text = 'You may lose what only that role can do, and then only somebody else can give it back.';
+      setAsking({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
+    } else if (role === 'owner') {
+      const text = 'Owners can do everything, including removing you.';
+      setAsking({ title: `Make ${member.name} an owner?`, text, action: 'Make owner', change: next });
+    } else change.mutate(next);
   };
   return (
     <>

@@ -20,12 +20,13 @@ const dimensions: readonly { value: Dimension; label: string; heading: string }[
   { value: 'model', label: 'By model', heading: 'Model' },
   { value: 'end_user', label: 'By end user', heading: 'End user' },
 ];
+const ranges = [7, 30, 90];
 const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad', '--color-edge'];
 
 export default function UsagePage() {
   const query = useQueryState();
   const { organization } = useSignedIn();
-  const length = Number(query.read('days') || '30');
+  const length = ranges.find((days) => String(days) === query.read('days')) ?? 30;
   const dimension = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
   const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
   const to = dayOf(new Date());
@@ -68,7 +69,7 @@ export default function UsagePage() {
             label="Range"
             value={String(length)}
             onChange={(next) => query.write({ days: next === '30' ? '' : next })}
-            options={[7, 30, 90].map((days) => ({ value: String(days), label: `${days} days` }))}
+            options={ranges.map((days) => ({ value: String(days), label: `${days} days` }))}
           />
         </>
       }
