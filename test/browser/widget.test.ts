@@ -134,9 +134,8 @@ test('a token that runs out is fetched anew', async () => {
 
 test('it can float over the page: opened by its button, closed by Escape; the rules of the page stay outside', async () => {
   const page = await visit();
-  await page.addStyleTag({
-    content: 'html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }',
-  });
+  await page.evaluate(`document.adoptedStyleSheets.push(new CSSStyleSheet());
+    document.adoptedStyleSheets.at(-1).replaceSync('html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }')`);
   await page.evaluate("document.querySelector('parley-chat').floating = true");
   const button = page.getByRole('button', { name: 'Open the chat' });
   await button.click();

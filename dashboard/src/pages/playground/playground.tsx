@@ -101,10 +101,10 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           />
           <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
           <Button kind="quiet" onClick={() => setCoding(true)}>
-            <Braces size={15} /> View code
+            <Braces size={15} /> <span className="max-sm:sr-only">View code</span>
           </Button>
           <Button kind="quiet" aria-pressed={rail} onClick={toggleRail}>
-            <PanelRight size={15} /> Events
+            <PanelRight size={15} /> <span className="max-sm:sr-only">Events</span>
           </Button>
           <Button disabled={sessionId === ''} onClick={() => go(withQuery(`/playground/${agent.slug}`, { release }))}>
             <Plus size={15} /> New session
