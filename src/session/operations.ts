@@ -118,6 +118,8 @@ type OperationStatus =
   // A commit point or a note: written, or the turn is another process's by now.
   | 'done'
   | 'lost'
+  // A pause that an interrupt came before: not written, the turn is to end.
+  | 'interrupted'
   // An answer to an approval: the first, the same again, another one, or to something that is not asked.
   | 'resumed'
   | 'same'

@@ -169,7 +169,7 @@ export class Runner {
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
     const world = run.whole ? { ...setting.world, isWatched: () => this.isWatched(turn.session) } : setting.world;
-    const steps = runTurn(state, world, controller.signal, run.recovered);
+    let steps = runTurn(state, world, controller.signal, run.recovered);
     try {
       for (;;) {
         const step = await nextStep(steps, state, controller.signal, this.parts.logger, turn);
@@ -186,7 +186,13 @@ export class Runner {
           this.states.drop(turn.session);
           return undefined;
         }
-        if (!(await this.take(turn, state, step.events, result, at))) return undefined;
+        const isRefused = result.status === 'interrupted';
+        if (!(await this.take(turn, state, isRefused ? [] : step.events, result, at))) return undefined;
+        if (isRefused) {
+          // The state knows of the interrupt now: the turn, run again over it, ends.
+          steps = runTurn(state, world, controller.signal, false);
+          continue;
+        }
         if (step.type !== 'commit') this.states.keepStill(turn.session, state);
         if (step.type === 'pause') return undefined;
         if (step.type === 'end') {

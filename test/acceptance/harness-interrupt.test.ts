@@ -116,3 +116,23 @@ test('a stop at the moment when the next turn begins is not lost', async () => {
     }),
   );
 });
+
+for (const kind of ['interrupt', 'stop'] as const) {
+  test(`a turn that asks for an approval just after ${kind === 'stop' ? 'a stop' : 'an interrupt'} ends, and what waits behind it is not held up`, async (context) => {
+    const tenant = await createTenant(url);
+    const id = await tenant.session();
+    const { log: writes, turns } = app.context;
+    const apply = writes.apply.bind(writes);
+    context.mock.method(writes, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+      if (operation.kind === 'pause' && operation.session === id) await turns.interrupt(tenant.orgId, id, kind);
+      return apply(operation);
+    });
+    const answer = await tenant.say(id, '/tool bash {"command":"echo hi"}');
+    assert.deepEqual([answer.stop_reason, answer.pending_input], ['interrupted', undefined]);
+    const session = await tenant.post('/v1/sessions', { session_id: id });
+    assert.deepEqual([session.body.status, session.body.pending_input], ['active', null]);
+    const [, , , interrupt, result, end] = await log(tenant, id);
+    assert.deepEqual([interrupt?.type, result?.type, end?.stop_reason], ['user.interrupt', 'agent.tool_result', 'interrupted']);
+    assert.equal((await tenant.say(id, '/say next')).text, 'next');
+  });
+}
