@@ -3,8 +3,9 @@ import { errorMessage } from '../errors.ts';
 
 export type WarmState = { status: 'warming' } | { status: 'ready' } | { status: 'error'; message: string };
 
-interface Warming {
+export interface Warming {
   state: WarmState;
+  /** Resolves when it has ended, either way. */
   done: Promise<void>;
 }
 
@@ -20,10 +21,15 @@ export class WarmSessions {
     this.load = load;
   }
 
+  /** Undefined: cold. */
+  of(sessionId: string): Warming | undefined {
+    return this.sessions.get(sessionId);
+  }
+
   /** Begins warming a session that is cold or failed to warm; one that is warm, or on its way, is left alone. */
-  begin(orgId: number, sessionId: string): void {
-    const known = this.sessions.get(sessionId);
-    if (known !== undefined && known.state.status !== 'error') return;
+  begin(orgId: number, sessionId: string): Warming {
+    const known = this.of(sessionId);
+    if (known !== undefined && known.state.status !== 'error') return known;
     const warming: Warming = { state: { status: 'warming' }, done: Promise.resolve() };
     warming.done = this.load(orgId, sessionId).then(
       () => {
@@ -34,15 +40,6 @@ export class WarmSessions {
       },
     );
     this.sessions.set(sessionId, warming);
-  }
-
-  /** Undefined: cold. */
-  stateOf(sessionId: string): WarmState | undefined {
-    return this.sessions.get(sessionId)?.state;
-  }
-
-  /** Resolves when the session's warming has ended, either way. */
-  async settled(sessionId: string): Promise<void> {
-    await this.sessions.get(sessionId)?.done;
+    return warming;
   }
 }

@@ -6,14 +6,13 @@ const longestMs = 60_000;
 
 /** Says `warming` at once and every 2 s, and `ready` or `error` at the end. A cold session begins to warm. */
 export async function* warmFrames(warm: WarmSessions, orgId: number, sessionId: string, signal: AbortSignal): AsyncGenerator<string> {
-  warm.begin(orgId, sessionId);
+  const warming = warm.begin(orgId, sessionId);
   const until = performance.now() + longestMs;
   yield frame({ status: 'warming' });
   while (!signal.aborted) {
-    const state = warm.stateOf(sessionId);
-    if (state !== undefined && state.status !== 'warming') return yield frame(state);
+    if (warming.state.status !== 'warming') return yield frame(warming.state);
     if (performance.now() >= until) return yield frame({ status: 'error', message: 'The session did not become ready in 60 s.' });
-    const settled = await settledOr(warm.settled(sessionId), heartbeatMs, signal);
+    const settled = await settledOr(warming.done, heartbeatMs, signal);
     if (!settled) yield frame({ status: 'warming' });
   }
 }

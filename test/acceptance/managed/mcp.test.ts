@@ -209,8 +209,8 @@ test('a server that is gone is 502, and warming says error', async () => {
   gone.close();
   const broken = new ManagedClient(app, app.apiKey, 'demo/gone');
   const id = await broken.create();
-  await app.context.warm.settled(id);
-  assert.equal(app.context.warm.stateOf(id)?.status, 'error');
+  await app.context.warm.of(id)?.done;
+  assert.equal(app.context.warm.of(id)?.state.status, 'error');
   const answer = await broken.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id });
   assert.equal(answer.status, 502, answer.text);
   await broken.say(id, '/say a turn can still be sent');

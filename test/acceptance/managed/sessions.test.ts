@@ -170,7 +170,7 @@ test('without a credential, or with a wrong one, everything is 401', async () =>
 
 test('prewarm answers 202 at once, and the warm stream ends with ready', async () => {
   const id = await client.create({ prewarm: false });
-  assert.equal(app.context.warm.stateOf(id), undefined);
+  assert.equal(app.context.warm.of(id), undefined);
   const stream = await client.stream(`/sessions/${id}/warm`);
   assert.match(stream.response.headers.get('content-type') ?? '', /^text\/event-stream/);
   const frames = await collect(stream);
@@ -182,8 +182,8 @@ test('prewarm answers 202 at once, and the warm stream ends with ready', async (
   const answer = await client.request('POST', `/sessions/${cold}/prewarm`);
   assert.equal(answer.status, 202);
   assert.deepEqual(fields(answer), { status: 'warming' });
-  await app.context.warm.settled(cold);
-  assert.deepEqual(app.context.warm.stateOf(cold), { status: 'ready' });
+  await app.context.warm.of(cold)?.done;
+  assert.deepEqual(app.context.warm.of(cold)?.state, { status: 'ready' });
 });
 
 test('warming that fails ends with error and its message, and a turn can still be sent', async () => {
@@ -201,8 +201,8 @@ test('warming that fails ends with error and its message, and a turn can still b
 
 test('create with prewarm warms in the background', async () => {
   const id = await client.create();
-  await app.context.warm.settled(id);
-  assert.deepEqual(app.context.warm.stateOf(id), { status: 'ready' });
+  await app.context.warm.of(id)?.done;
+  assert.deepEqual(app.context.warm.of(id)?.state, { status: 'ready' });
 });
 
 test('a release that is not materialized is 409', async () => {
