@@ -45,8 +45,6 @@ export interface WorkspaceFile {
 
 export type FileChange = { path: string; content: Uint8Array } | { path: string; deleted: true };
 
-export const workspaceLimits = { fileBytes: 10 * 1024 * 1024, totalBytes: 64 * 1024 * 1024, files: 2_000 };
-
 /** What a tool may say at most; the rest is cut, and the output says so. */
 export const maxToolOutputCharacters = 30_000;
 

@@ -1,11 +1,10 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
+import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './workspace.ts';
 
-export const maxUploadBytes = 10 * 1024 * 1024;
-const maxWorkspaceBytes = 64 * 1024 * 1024;
-const maxWorkspaceFiles = 2_000;
+const { fileBytes, totalBytes, files } = workspaceLimits;
 
 /**
  * Writes an upload into the workspace of the session and lists it for the next turn, both or neither. Returns its path,
@@ -18,7 +17,7 @@ export async function stageUpload(
   { name, content }: { name: string; content: Uint8Array },
 ): Promise<string | undefined> {
   const path = uploadPath(name);
-  if (content.length > maxUploadBytes) throw new ServiceError('too-large', `A file may have ${maxUploadBytes} bytes`);
+  if (content.length > fileBytes) throw new ServiceError('too-large', `A file may have ${fileBytes} bytes`);
   return db.transaction().execute(async (transaction) => {
     const session = await transaction
       .updateTable('sessions')
@@ -45,9 +44,9 @@ async function writeFile(db: Db, { orgId, agentId, instanceKey }: Instance, path
     .where('instance_key', '=', instanceKey)
     .where('path', '!=', path)
     .executeTakeFirstOrThrow();
-  if (Number(others.count) >= maxWorkspaceFiles) throw new ServiceError('too-large', `A workspace may have ${maxWorkspaceFiles} files`);
-  if (Number(others.bytes) + content.length > maxWorkspaceBytes) {
-    throw new ServiceError('too-large', `A workspace may have ${maxWorkspaceBytes} bytes`);
+  if (Number(others.count) >= files) throw new ServiceError('too-large', `A workspace may have ${files} files`);
+  if (Number(others.bytes) + content.length > totalBytes) {
+    throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
   }
   // As base64, because the embedded engine takes 8 times as long for bytes.
   const bytes = sql<Uint8Array>`decode(${Buffer.from(content).toString('base64')}, 'base64')`;

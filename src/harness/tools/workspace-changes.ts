@@ -1,4 +1,5 @@
-import { type FileChange, type WorkspaceFile, workspaceLimits } from '../tool.ts';
+import { workspaceLimits } from '../../workspace-limits.ts';
+import type { FileChange, WorkspaceFile } from '../tool.ts';
 import { pathProblem } from './workspace-path.ts';
 
 /** Why these changes cannot be kept, if they cannot. Either all of them are or none. */
