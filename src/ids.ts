@@ -5,7 +5,7 @@ export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 let lastMillisecond = 0;
 let countInMillisecond = 0;
-/** Asking the system for randomness costs more than the rest of an id, so that it is asked for many at a time. */
+/** Asking the system for randomness costs more than the rest of an id, so it is asked for that of 256 at once. */
 const random = Buffer.alloc(12 * 256);
 let randomUsed = random.length;
 

@@ -12,7 +12,7 @@ import { Join } from './sign-in/join.tsx';
 import { SignIn } from './sign-in/sign-in.tsx';
 import { SignInAgain } from './sign-in/sign-in-again.tsx';
 
-/** Each page is loaded when it is first opened. */
+/** Loaded apart from the rest, all of them together. */
 const pages: readonly { path: string; script: PageScript }[] = [
   { path: '/', script: new PageScript(() => import('./pages/overview/overview.tsx')) },
   { path: '/playground/:agent?', script: new PageScript(() => import('./pages/playground/playground.tsx')) },

@@ -63,7 +63,7 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
   return true;
 }
 
-/** Holds the org's owners, so that two who leave at once cannot both be "not the last". */
+/** Locks the org's members, so that two owners who leave at once cannot both be "not the last". */
 async function lockMembers(transaction: Db, orgId: number, userId: string): Promise<Member | undefined> {
   await transaction.selectFrom('members').select('user_id').where('org_id', '=', orgId).orderBy('user_id').forUpdate().execute();
   return findMember(transaction, orgId, userId);

@@ -8,7 +8,7 @@ export interface RoomLimits {
   placesBesideOthers: number;
   /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
   floodsFrom: number;
-  /** When its line has been as long for this long, which no burst is, it also pauses after each: a millisecond for every so many in line. */
+  /** After a flood of this long, which no burst is, it also pauses after each: a millisecond for every `waitingPerPauseMs` in line. */
   pausesAfterMs: number;
   waitingPerPauseMs: number;
   maxPauseMs: number;

@@ -7,7 +7,7 @@ import { type Config, environmentWith } from '../config.ts';
 
 /**
  * Writes everything into a folder: the database, and for an embedded one the key that opens its secrets. The embedded
- * database is one process's own, so that the server must be stopped; PostgreSQL is dumped while it serves.
+ * database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
  */
 export async function backup(config: Config, folder: string): Promise<void> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');

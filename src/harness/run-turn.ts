@@ -12,7 +12,7 @@ import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts
 
 /**
  * Runs the state's turn to its next rest. Going on after an approval or a crash is running it again over the log:
- * `recovered` says that another run may have died in the middle, so that a call without a result may have acted.
+ * `recovered` says that another run may have died in the middle, so a call without a result may have acted.
  */
 export async function* runTurn(
   state: SessionState,

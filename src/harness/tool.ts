@@ -5,7 +5,7 @@ export interface Tool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Record<string, unknown>;
-  /** Whether running this input may change or reach something outside the conversation, so that it asks by default. */
+  /** Whether running this input may change or reach something outside the conversation: then it asks by default. */
   guards(input: unknown): boolean;
   /** Safe to run again when its process died while it ran. */
   readonly repeatable: boolean;

@@ -6,7 +6,8 @@ const pageLength = 500;
 
 /**
  * Yields every stored event after `after` once and in order, and live fragments as they come, in batches. Ends when the
- * subscription is closed, and throws why when its turns are stranded. With `replay` false the caller knows that nothing was written between `after` and its subscribing.
+ * subscription is closed, and throws why when its turns are stranded. With `replay` false the caller knows that nothing was
+ * written between `after` and its subscribing.
  */
 export async function* follow(
   log: SessionLog,

@@ -123,7 +123,7 @@ const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surfa
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-/** The other way round of `activity`. What runs is found by its turn: few turns run, and no index tells such a session from its neighbours. */
+/** `activity` as a condition. What runs is found by its turn: few turns run, and no index tells such a session from its neighbours. */
 function stateCondition(orgId: number, wanted: Activity) {
   switch (wanted) {
     case 'running':

@@ -1,6 +1,6 @@
 import type { Chapter } from './contents.ts';
 
-/** A page of documentation: our own Markdown, so that what it says is trusted. */
+/** A page of documentation: our own Markdown, so what it says is trusted. */
 export async function pageHtml(page: string, markdown: string, contents: readonly Chapter[]): Promise<string> {
   const { Marked } = await import('marked');
   const marked = new Marked({

@@ -36,7 +36,7 @@ export class ResponseProjector {
 
   /**
    * What is left to say when the server ends the stream: nothing, if the turn has. It takes no number of its own, since
-   * another event of the turn has the next one; and what failed is this stream, so that the answer stays as it is.
+   * another event of the turn has the next one; and what failed is this stream, so the answer stays as it is.
    */
   close(reason: ClosingReason): string {
     if (this.ended) return '';

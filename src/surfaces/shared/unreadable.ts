@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { newRequestId } from '../../ids.ts';
 
-/** The newest answer of each connection. Answers go out in the order of their requests, so that it is the last to end. */
+/** The newest answer of each connection. Answers go out in the order of their requests, so it is the last to end. */
 const newest = new WeakMap<Duplex, ServerResponse>();
 const refused = new WeakSet<Duplex>();
 
