@@ -78,7 +78,7 @@ function Inside() {
         ))}
         <Route>
           <Page title="Not found">
-            <Empty title="There is no page at this address." text="It may have been moved; the menu lists every page.">
+            <Empty title="There is no page at this URL." text="It may have been moved; the menu lists every page.">
               <LinkButton to="/">Go to the overview</LinkButton>
             </Empty>
           </Page>

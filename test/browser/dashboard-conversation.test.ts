@@ -181,7 +181,7 @@ test('a session is followed live by a second person, and stopped', async () => {
   await signIn(second.page);
   await app.request('POST', '/demo/assistant/v1/sessions', { session_id: 'ses_silent' });
   await second.page.goto('/dashboard/sessions/ses_silent');
-  await second.page.getByText('Nothing was said in this session yet.').waitFor({ timeout: 5_000 });
+  await second.page.getByText('No messages in this session yet.').waitFor({ timeout: 5_000 });
   await second.page.goto(`/dashboard/sessions/${sessionId}`);
   await second.page.getByText('seen by one').first().waitFor();
   await say('/say seen by both');

@@ -31,7 +31,7 @@ test('the first-start link works once', async () => {
   await late.page.getByLabel('E-mail').fill('mallory@example.com');
   await late.page.getByLabel('Password').fill('long enough to try');
   await late.page.getByRole('button', { name: 'Join' }).click();
-  await late.page.getByText('This invitation is unknown, has expired or was used already.').waitFor();
+  await late.page.getByText('This invitation is unknown, has expired or was already used.').waitFor();
   await late.context.close();
 });
 
@@ -69,7 +69,7 @@ test('pages are reached with two keys, a skip link leads past the menu, and the 
     await page.getByRole('heading', { name: title, level: 1 }).waitFor();
   }
   await page.keyboard.press('?');
-  await dialog().getByText('Approve once, for the session, deny').waitFor();
+  await dialog().getByText('Approve once, approve for the session, deny').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: /ada@example.com/ }).click();
   await page.getByRole('button', { name: 'dark' }).click();
@@ -83,9 +83,9 @@ test('a release is edited, checked, compared, activated and rolled back', async 
   const text = await editor.inputValue();
   await editor.fill('{ not json');
   assert.equal(await editor.getAttribute('aria-invalid'), 'true');
-  assert.ok(await page.getByRole('button', { name: 'Make release' }).isDisabled());
+  assert.ok(await page.getByRole('button', { name: 'Create release' }).isDisabled());
   await editor.fill(text.replace('"offline"', '"no-such-provider"'));
-  await page.getByRole('button', { name: 'Make release' }).click();
+  await page.getByRole('button', { name: 'Create release' }).click();
   await page
     .getByRole('alert')
     .getByText(/provider/)
@@ -102,8 +102,8 @@ test('a release is edited, checked, compared, activated and rolled back', async 
   assert.equal(await editor.inputValue(), written);
   await page.reload();
   assert.equal(await editor.inputValue(), written);
-  await page.getByLabel('Activate it at once').check();
-  await page.getByRole('button', { name: 'Make release' }).click();
+  await page.getByLabel('Activate it right away').check();
+  await page.getByRole('button', { name: 'Create release' }).click();
   await page
     .getByRole('row', { name: /Release 3/ })
     .getByText('active')
@@ -115,7 +115,7 @@ test('a release is edited, checked, compared, activated and rolled back', async 
     .getByRole('row', { name: /Release 1/ })
     .getByRole('button', { name: 'Roll back' })
     .click();
-  await dialog().getByText('stay on the release they were made with').waitFor();
+  await dialog().getByText('stay on the release they were created with').waitFor();
   await dialog().getByRole('button', { name: 'Roll back' }).click();
   await page
     .getByRole('row', { name: /Release 1/ })
@@ -129,7 +129,7 @@ test('an agent is made, and deleted by name', async () => {
   await dialog().getByLabel('Slug').fill('support');
   await dialog().getByRole('button', { name: 'Create agent' }).click();
   await page.waitForURL('**/agents/support?tab=edit');
-  await page.getByRole('button', { name: 'Make release' }).click();
+  await page.getByRole('button', { name: 'Create release' }).click();
   await page
     .getByRole('row', { name: /Release 1/ })
     .getByText('active')
@@ -166,7 +166,7 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   assert.equal(await page.title(), secret);
   const read = () => fetch(`${url}/api/agents`, { headers: { authorization: `Bearer ${secret}` } });
   assert.equal((await read()).status, 200);
-  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  await dialog().getByRole('button', { name: 'I have saved it' }).click();
   assert.equal(await page.getByText(secret).count(), 0);
   await page
     .getByRole('row', { name: /Backend/ })
@@ -185,7 +185,7 @@ test('a webhook endpoint: made, tested, its signature checked, resent, its secre
   await dialog().getByRole('button', { name: 'Create endpoint' }).click();
   const secret = (await dialog().locator('pre').textContent()) ?? '';
   assert.match(secret, /^whsec_svc_/);
-  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  await dialog().getByRole('button', { name: 'I have saved it' }).click();
   await page.getByText(/0 of 25/).waitFor();
   await page.getByRole('link', { name: 'Orders' }).click();
   await page.getByRole('button', { name: 'Send a test' }).click();
@@ -200,7 +200,7 @@ test('a webhook endpoint: made, tested, its signature checked, resent, its secre
   await page.getByRole('button', { name: 'Rotate secret' }).click();
   await dialog().getByRole('button', { name: 'Rotate secret' }).click();
   await dialog().getByText('whsec_svc_').waitFor();
-  await dialog().getByRole('button', { name: 'I have kept it' }).click();
+  await dialog().getByRole('button', { name: 'I have saved it' }).click();
   await page.getByText('Old secret').waitFor();
   await page.getByRole('button', { name: 'Disable' }).click();
   await page.getByRole('button', { name: 'Enable' }).waitFor();
@@ -219,7 +219,7 @@ test('a webhook endpoint: made, tested, its signature checked, resent, its secre
 test('caps are set, and the overview holds the spend against them', async () => {
   await page.goto('/dashboard/usage');
   await page.getByRole('button', { name: 'Change caps' }).click();
-  await dialog().getByLabel('Tokens in all').fill('1000000');
+  await dialog().getByLabel('Total tokens').fill('1000000');
   await dialog().getByRole('button', { name: 'Save caps' }).click();
   await page.getByText('of 1,000,000').waitFor();
   await page.goto('/dashboard/');
@@ -256,7 +256,7 @@ test('with support access off, what end users said is closed to members too; the
   assert.equal(await asMember('/demo/assistant/v1/managed-agents/sessions/ses_gone'), 404);
   assert.equal((await app.request('GET', managed)).status, 200);
   await page.goto(`/dashboard/sessions/${id}`);
-  await page.getByText('What was said is closed.').waitFor();
+  await page.getByText('You cannot read this conversation.').waitFor();
   assert.equal(await page.getByText('a secret').count(), 0);
   await page.getByRole('button', { name: 'Details' }).click();
   await page.getByText('end_user:user_42').waitFor();
@@ -292,7 +292,7 @@ test('an invited member joins, sees what members may, and cannot change things',
   await page.goto('/dashboard/settings/members');
   await page.getByRole('button', { name: 'Invite someone' }).click();
   await dialog().getByLabel('E-mail').fill('grace@example.com');
-  await dialog().getByRole('button', { name: 'Make invitation' }).click();
+  await dialog().getByRole('button', { name: 'Create invitation' }).click();
   const link = (await dialog().locator('pre').textContent()) ?? '';
   await dialog().getByRole('button', { name: 'Done' }).click();
   const member = await openDashboard(browser, url);

@@ -61,10 +61,10 @@ const cases: PageCase[] = [
 const plain: PageCase[] = [
   { name: 'sign-in', path: '/sign-in', shows: 'Password' },
   { name: 'join', path: '/join?token=inv_x', shows: 'Your name' },
-  { name: 'not-found', path: '/no/such/page', shows: 'There is no page at this address.' },
+  { name: 'not-found', path: '/no/such/page', shows: 'There is no page at this URL.' },
   { name: 'failed-release', path: '/agents/unready', shows: 'failed' },
   { name: 'audit-event', path: '/audit?event=1', shows: '"actor_email"' },
-  { name: 'no-session', path: '/sessions/ses_gone', shows: 'There is no session of this id.' },
+  { name: 'no-session', path: '/sessions/ses_gone', shows: 'There is no session with this id.' },
   { name: 'new-session', path: '/playground/assistant', shows: 'Talk to Assistant.' },
   { name: 'new-key', path: '/keys?new=1', shows: 'Create key' },
   { name: 'new-agent', path: '/agents?new=1', shows: 'Create agent' },

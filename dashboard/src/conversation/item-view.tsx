@@ -9,7 +9,7 @@ import type { Item, ToolItem } from './fold.ts';
 
 const endings: Record<string, string> = {
   end_turn: '',
-  denied: 'Denied, went on without it',
+  denied: 'Denied, continued without it',
   interrupted: 'Stopped',
   max_steps: 'Reached the step limit',
 };

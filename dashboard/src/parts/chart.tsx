@@ -79,7 +79,7 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         onBlur={() => setHovered(undefined)}
       >
         <div ref={place} aria-hidden style={{ height }} />
-        {isEmpty && <p className="pointer-events-none absolute inset-0 grid place-items-center pb-6 text-dim">Nothing in this time.</p>}
+        {isEmpty && <p className="pointer-events-none absolute inset-0 grid place-items-center pb-6 text-dim">No data in this period.</p>}
       </div>
       <ChartTable label={label} times={times} series={series} format={format} timeLabel={(time) => timeLabel(time, step)} />
     </figure>

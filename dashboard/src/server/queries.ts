@@ -64,7 +64,7 @@ export async function forget(...prefixes: string[]): Promise<void> {
 
 export function useSignedIn(): SignedIn {
   const { data } = useSession();
-  if (data === undefined) throw new Error('This page is shown to signed-in people only.');
+  if (data === undefined) throw new Error('Sign in to see this page.');
   return data;
 }
 

@@ -59,7 +59,7 @@ export function AccountMenu() {
           </div>
         )}
         <fieldset className="my-2 flex gap-1 border-y border-line py-2">
-          <legend className="sr-only">Colours</legend>
+          <legend className="sr-only">Colors</legend>
           {themes.map((name) => (
             <button
               key={name}

@@ -7,7 +7,7 @@ export function Banner() {
   const lost = connection === 'lost';
   return (
     <div role="status" className={`px-4 py-1.5 text-center ${lost ? 'bg-warn-tint text-warn' : 'bg-tint text-accent'}`}>
-      {lost ? 'The server cannot be reached. Trying again; nothing is lost.' : 'Connected again. Everything that was missed has been read.'}
+      {lost ? 'The server cannot be reached. Retrying; nothing is lost.' : 'Connected again. Everything you missed has been loaded.'}
     </div>
   );
 }

@@ -65,7 +65,7 @@ class Mishap extends Component<{ children: ReactNode }> {
 /** The usual reason: the server was upgraded while this tab was open, and its scripts have other names now. */
 function Unloadable() {
   return (
-    <Page title="Reload needed">
+    <Page title="Reload required">
       <Empty title="This page could not be loaded." text="Parley may have been upgraded since you opened it.">
         <Button kind="primary" onClick={() => window.location.reload()}>
           Reload

@@ -32,14 +32,14 @@ export function Shortcuts() {
   }, [go]);
   if (!helping) return null;
   return (
-    <Dialog title="Keyboard" onClose={() => setHelping(false)}>
+    <Dialog title="Keyboard shortcuts" onClose={() => setHelping(false)}>
       <dl className="grid grid-cols-[auto_1fr] items-center gap-x-4 gap-y-1.5">
         {destinations.flat().map(({ key, label }) => (
           <Shortcut key={key} keys={['g', key]} label={label} />
         ))}
-        <Shortcut keys={['/']} label="Search, or write a message" />
-        <Shortcut keys={['1', '2', '3']} label="Approve once, for the session, deny" />
-        <Shortcut keys={['?']} label="This page" />
+        <Shortcut keys={['/']} label="Focus the search or message field" />
+        <Shortcut keys={['1', '2', '3']} label="Approve once, approve for the session, deny" />
+        <Shortcut keys={['?']} label="Show this list" />
       </dl>
     </Dialog>
   );

@@ -38,10 +38,10 @@ export function Join() {
         <Field label="Your name">
           {(props) => <input {...props} name="name" autoComplete="name" required maxLength={200} className="input" />}
         </Field>
-        <Field label="E-mail" hint="Where the invitation names one already, it must be the same.">
+        <Field label="E-mail" hint="If the invitation names an address, use the same one.">
           {(props) => <input {...props} name="email" type="email" autoComplete="username" className="input" />}
         </Field>
-        <Field label="Password" hint="At least 10 characters. Someone who has an account gives its password.">
+        <Field label="Password" hint="At least 10 characters. If you already have an account, enter its password.">
           {(props) => (
             <input
               {...props}
@@ -56,7 +56,7 @@ export function Join() {
           )}
         </Field>
         {join.error !== null && (
-          <Failure error={used ? new Error('This invitation is unknown, has expired or was used already.') : join.error} />
+          <Failure error={used ? new Error('This invitation is unknown, has expired or was already used.') : join.error} />
         )}
         <Button type="submit" kind="primary" disabled={join.isPending}>
           Join

@@ -54,7 +54,7 @@ function fail(message: string): void {
 async function stoppable(session: Session, answer: () => Promise<void>): Promise<void> {
   const stop = () => {
     process.off('SIGINT', stop);
-    interrupt(session).catch((error: unknown) => fail(`the answer goes on: ${errorMessage(error)}`));
+    interrupt(session).catch((error: unknown) => fail(`could not stop the answer: ${errorMessage(error)}`));
   };
   process.on('SIGINT', stop);
   await answer().finally(() => process.off('SIGINT', stop));

@@ -21,7 +21,7 @@ export default function AgentPage() {
     return (
       <Page title="Agent">
         <Empty
-          title="There is no agent of this name."
+          title="There is no agent with this name."
           text={
             <Link to="/agents" className="text-accent underline">
               All agents
@@ -86,13 +86,13 @@ function AgentReleases({ agent }: { agent: Agent }) {
       ) : releases.length === 0 ? (
         <Empty
           title="No release yet."
-          text="A release says what the agent is: instructions, model, tools and rules. Make one under New release, or:"
+          text="A release defines the agent: instructions, model, tools and rules. Create one under New release, or:"
           command={`curl -s -X POST ${window.location.origin}/api/agents/${agent.slug}/releases -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"instructions":"Answer briefly.","model":{"provider":"offline"},"activate":true}'`}
         />
       ) : (
         <>
           <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
-          {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 with the newest activity.</p>}
+          {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 most recently active.</p>}
           {releases.some(unfinished) && (
             <p className="mt-2 text-dim">Materializing: connecting to its MCP servers and pinning their tools.</p>
           )}

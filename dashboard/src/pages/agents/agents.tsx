@@ -101,7 +101,7 @@ function NewAgent({ onClose }: { onClose(): void }) {
   return (
     <Dialog title="New agent" onClose={onClose}>
       <DialogForm action="Create agent" work={create} onSubmit={(form) => create.mutate(form)} onClose={onClose}>
-        <Field label="Slug" hint="Part of its address: a-z, 0-9, _ and -. It cannot be changed later.">
+        <Field label="Slug" hint="Part of its URL: a-z, 0-9, _ and -. It cannot be changed later.">
           {(props) => (
             <input
               {...props}

@@ -42,7 +42,7 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
   const make = useMutation({
     mutationFn: (config: object) => post<{ release: Release }>(`/api/agents/${agent.slug}/releases`, { ...config, activate }),
     onSuccess: async ({ release }) => {
-      notify(`Release ${release.version} was made.`);
+      notify(`Release ${release.version} was created.`);
       sessionStorage.removeItem(draftKey);
       await forget('/api/agents');
       onMade();
@@ -79,9 +79,9 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
             disabled={make.isPending || parsed.value === undefined || (!changed && origin !== undefined)}
             onClick={() => parsed.value !== undefined && make.mutate(parsed.value)}
           >
-            Make release
+            Create release
           </Button>
-          <Toggle label="Activate it at once" checked={activate} onChange={setActivate} />
+          <Toggle label="Activate it right away" checked={activate} onChange={setActivate} />
           {changed && (
             <Button kind="quiet" onClick={() => write(before)}>
               Start over

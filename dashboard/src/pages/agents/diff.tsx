@@ -35,7 +35,7 @@ export function ConfigDiff({ releases }: { releases: readonly Release[] }) {
 }
 
 export function DiffView({ lines }: { lines: readonly DiffLine[] }) {
-  if (lines.every(({ kind }) => kind === 'same')) return <p className="text-dim">They are the same.</p>;
+  if (lines.every(({ kind }) => kind === 'same')) return <p className="text-dim">The two releases are identical.</p>;
   return (
     <section
       className="panel max-h-[40rem] overflow-auto py-1 font-mono text-[0.9em] leading-relaxed"

@@ -40,7 +40,7 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
             <th className="number">
               Sessions<span className="max-sm:hidden"> pinned</span>
             </th>
-            <th className="number max-sm:hidden">Made</th>
+            <th className="number max-sm:hidden">Created</th>
             <th>
               <span className="sr-only">Actions</span>
             </th>
@@ -82,7 +82,7 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
       {asking !== undefined && (
         <Confirm
           title={isBack(asking) ? `Roll back to release ${asking.version}?` : `Activate release ${asking.version}?`}
-          text={`New sessions of ${agent.name} get it from now on. Sessions that exist stay on the release they were made with.${asking.state === 'materialized' ? '' : ' It is not materialized: until it is, new sessions and turns are refused.'}`}
+          text={`New sessions of ${agent.name} will use it. Existing sessions stay on the release they were created with.${asking.state === 'materialized' ? '' : ' It is not materialized: until it is, new sessions and turns are refused.'}`}
           action={isBack(asking) ? 'Roll back' : 'Activate'}
           kind="primary"
           busy={activate.isPending}

@@ -19,7 +19,7 @@ export default function ApprovalsPage() {
       {data === undefined && error === null && <Waiting />}
       {data !== undefined && waiting.length === 0 && (
         <Empty
-          title="Nothing waits for an answer."
+          title="Nothing is waiting for approval."
           text="A session pauses here when its agent wants to use a guarded tool. To see one, say this in the playground:"
           command={'/tool bash {"command":"date"}'}
         >

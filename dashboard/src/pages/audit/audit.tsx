@@ -22,7 +22,7 @@ export default function AuditPage() {
   if (!may)
     return (
       <Page title="Audit log">
-        <Empty title="The audit log is for owners and admins." text="Ask one of them for that role; members can see everything else." />
+        <Empty title="The audit log is for owners and admins." text="Ask one of them for access; members can see everything else." />
       </Page>
     );
   return <AuditLog />;
@@ -84,7 +84,7 @@ function AuditLog() {
       </div>
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending && <Waiting />}
-      {pages.isSuccess && pages.items.length === 0 && <Empty title="No event matches." text="Days are in UTC, both included." />}
+      {pages.isSuccess && pages.items.length === 0 && <Empty title="No matching events." text="Days are in UTC; both are inclusive." />}
       {pages.items.length > 0 && (
         <div className="panel overflow-hidden">
           <table className="grid-table">

@@ -37,7 +37,7 @@ export default function KeysPage() {
       title="API keys"
       actions={
         <>
-          <Toggle label="Revoked ones too" checked={revoked} onChange={(next) => query.write({ revoked: next ? 'shown' : '' })} />
+          <Toggle label="Show revoked" checked={revoked} onChange={(next) => query.write({ revoked: next ? 'shown' : '' })} />
           {may && (
             <Button kind="primary" onClick={() => query.write({ new: '1' })}>
               <Plus size={15} /> New key
@@ -50,8 +50,8 @@ export default function KeysPage() {
       {pages.isPending && <Waiting />}
       {pages.isSuccess && keys.length === 0 && !pages.hasNextPage && (
         <Empty
-          title="No keys."
-          text="A backend signs in with a key of its own. Make one here, where its secret is shown once. With another key, from a terminal:"
+          title="No keys yet."
+          text="Your backend authenticates with an API key. Create one here, or from a terminal with another key:"
           command="npm exec parley -- keys create Backend --scopes sessions:read,session_tokens:mint"
         />
       )}
@@ -64,7 +64,7 @@ export default function KeysPage() {
                 <th className="max-sm:hidden">Prefix</th>
                 <th className="max-md:hidden">Scopes</th>
                 <th className="number">Last used</th>
-                <th className="number max-lg:hidden">Made</th>
+                <th className="number max-lg:hidden">Created</th>
                 <th>
                   <span className="sr-only">Actions</span>
                 </th>
@@ -110,7 +110,7 @@ export default function KeysPage() {
       {revoking !== undefined && (
         <Confirm
           title={`Revoke ${revoking.name}?`}
-          text="Whatever uses this key is refused from the next request on. This cannot be undone."
+          text="Requests with this key will be refused. This cannot be undone."
           action="Revoke key"
           busy={revoke.isPending}
           onConfirm={() => revoke.mutate(revoking.id)}

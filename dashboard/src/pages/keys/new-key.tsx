@@ -20,11 +20,11 @@ export function NewKey({ onClose }: { onClose(): void }) {
   if (create.data !== undefined)
     return (
       <ShownOnce
-        title="Keep this key now"
-        text="It is shown once. Parley keeps only a hash of it."
+        title="Save this key now"
+        text="It is shown only once. Parley stores only a hash of it."
         value={create.data.secret}
         copyLabel="Copy key"
-        done="I have kept it"
+        done="I have saved it"
         onClose={onClose}
       />
     );
@@ -44,7 +44,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
               {all ? 'None' : 'All'}
             </button>
           </legend>
-          <p className="mb-2 text-dim">Holding conversations needs none. Everything else is off unless it is on here.</p>
+          <p className="mb-2 text-dim">Conversations need no scope. Everything else must be enabled here.</p>
           <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2 md:grid-cols-3">
             {own.map((scope) => (
               <Toggle

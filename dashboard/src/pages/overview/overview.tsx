@@ -44,7 +44,7 @@ export default function OverviewPage() {
           value={count(pending)}
           note={
             pending === 0 ? (
-              'nothing waits'
+              'none pending'
             ) : (
               <Link to="/approvals" className="text-accent underline underline-offset-2">
                 Answer them
@@ -123,7 +123,7 @@ function FailingEndpoints() {
   const failing = data?.webhook_endpoints.filter(({ enabled, consecutive_failures: failures }) => !enabled || failures > 0) ?? [];
   if (failing.length === 0) return null;
   return (
-    <Section title="Webhook endpoints with trouble">
+    <Section title="Webhook endpoints with problems">
       <ul className="panel divide-y divide-line">
         {failing.map(({ id, name, url, enabled, consecutive_failures: failures }) => (
           <li key={id} className="px-3 py-2">

@@ -27,7 +27,7 @@ export default function PlaygroundPage() {
       <Page title="Playground">
         <Empty
           title="No agents yet."
-          text="Make one under Agents, or from a terminal:"
+          text="Create one under Agents, or from a terminal:"
           command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"assistant"}'`}
         />
       </Page>
@@ -122,7 +122,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           {refusal !== undefined ? (
             <div className="flex-1 p-6">
               {refusal.status === 404 ? (
-                <Empty title={`${agent.name} has no session of this id.`} text="Begin a new one with the button above." />
+                <Empty title={`${agent.name} has no session with this id.`} text="Start a new one with the button above." />
               ) : (
                 <Failure error={refusal} />
               )}

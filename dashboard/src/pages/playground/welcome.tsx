@@ -13,7 +13,7 @@ export function Welcome({ agent, canAnswer, onPick }: { agent: Agent; canAnswer:
   if (!canAnswer)
     return (
       <div className="mx-auto w-full max-w-3xl min-h-0 flex-1 overflow-y-auto px-4 pt-6">
-        <Empty title={`${agent.name} has no active release.`} text="It cannot answer until one is made and activated.">
+        <Empty title={`${agent.name} has no active release.`} text="It cannot answer until a release is created and activated.">
           <LinkButton to={`/agents/${agent.slug}?tab=edit`} kind="primary">
             Make a release
           </LinkButton>
@@ -24,7 +24,7 @@ export function Welcome({ agent, canAnswer, onPick }: { agent: Agent; canAnswer:
     <div className="mx-auto w-full max-w-3xl min-h-0 flex-1 overflow-y-auto px-4 pt-6">
       <Empty
         title={`Talk to ${agent.name}.`}
-        text="Every message, tool call and approval is in the event rail as it happens. The offline model takes directives:"
+        text="Every message, tool call and approval appears in the event rail as it happens. The offline model understands directives:"
       >
         <ul className="flex flex-col items-start gap-1.5">
           {examples.map((example) => (

@@ -29,7 +29,7 @@ export default function SessionPage() {
     return (
       <Page title="Session">
         <Empty
-          title="There is no session of this id."
+          title="There is no session with this id."
           text={
             <Link to="/sessions" className="text-accent underline">
               All sessions
@@ -125,7 +125,7 @@ function Session({ session }: { session: SessionHead }) {
           ) : seen === 0 && phase === 'live' ? (
             <div className="px-4 sm:px-6">
               <Empty
-                title="Nothing was said in this session yet."
+                title="No messages in this session yet."
                 text="Messages appear here as they are sent. To send one from a terminal:"
                 command={`curl -s -X POST ${window.location.origin}${managedPath(organization.slug, session.agent, session.id)}/events -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"type":"user.message","text":"Hello!"}'`}
               />
@@ -145,11 +145,11 @@ function Session({ session }: { session: SessionHead }) {
 
 function Refusal({ error }: { error: RequestError }) {
   if (error.status === 404)
-    return <Empty title="Its agent was deleted." text="What was said stays on record, but has no address any more." />;
+    return <Empty title="Its agent was deleted." text="Its conversations are kept on record but can no longer be reached." />;
   if (error.status !== 403) return <Failure error={error} />;
   return (
     <Empty
-      title="What was said is closed."
+      title="You cannot read this conversation."
       text={
         <>
           {error.message}. An owner or admin can change that under{' '}
@@ -182,7 +182,7 @@ function StopButton({ base, shortId, head, stopped }: { base: string; shortId: s
       {asking && (
         <Confirm
           title={`Stop session ${shortId}?`}
-          text="A running turn is interrupted and new messages are refused. What was said stays readable, and creating the session again with its id makes it active."
+          text="A running turn is interrupted and new messages are refused. The conversation stays readable, and creating the session again with its id makes it active again."
           action="Stop session"
           busy={stop.isPending}
           onConfirm={() => stop.mutate()}

@@ -79,11 +79,11 @@ export default function SessionsPage() {
       ) : looking ? (
         <Waiting what="Looking through older sessions" />
       ) : pages.error !== null ? null : filtered ? (
-        <Empty title="No session matches." text="The search takes a whole session id or end user id." />
+        <Empty title="No matching sessions." text="Search for a complete session id or end user id." />
       ) : (
         <Empty
           title="No sessions yet."
-          text="One is made by the first message, from any surface. From a terminal:"
+          text="The first message through any API creates one. From a terminal:"
           command={`curl -s -X POST ${window.location.origin}/${organization.slug}/${agents[0]?.slug ?? 'assistant'}/v1/sessions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{}'`}
         >
           <LinkButton to="/playground" kind="primary">

@@ -35,7 +35,7 @@ export function Access() {
   };
   return (
     <div className="max-w-2xl">
-      <Section title="Support access" hint="Whether anyone but the end user can read what was said: with an API key, or here.">
+      <Section title="Support access" hint="Whether anyone other than the end user can read conversations, with an API key or here.">
         <Toggle
           label="Transcripts may be read"
           disabled={!may || save.isPending}
@@ -43,7 +43,7 @@ export function Access() {
           onChange={(transcripts) => save.mutate({ support_access: { transcripts } })}
         />
       </Section>
-      <Section title="Default agent" hint="The one that the flat /v1 routes talk to.">
+      <Section title="Default agent" hint="The agent that the flat /v1 routes use.">
         <Select
           label="Default agent"
           value={organization.default_agent ?? ''}
@@ -59,7 +59,7 @@ export function Access() {
               <input {...props} name="name" className="input" required maxLength={200} defaultValue={organization.name} disabled={!may} />
             )}
           </Field>
-          <Field label="Alert thresholds" hint="Percents of a budget at which a webhook event is sent.">
+          <Field label="Alert thresholds" hint="Percentages of a budget at which a webhook event is sent.">
             {(props) => (
               <input
                 {...props}

@@ -45,8 +45,8 @@ export function Credentials() {
       {data === undefined && error === null && <Waiting />}
       {data?.data.length === 0 && (
         <Empty
-          title="No key is stored."
-          text="The offline model needs none. For a provider, store one here or from a terminal:"
+          title="No credentials yet."
+          text="The offline model needs none. Store a provider key here or from a terminal:"
           command={`curl -s -X PUT ${window.location.origin}/api/model_credentials/anthropic -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"api_key":"..."}'`}
         />
       )}
@@ -90,7 +90,7 @@ export function Credentials() {
       {removing !== undefined && (
         <Confirm
           title={`Delete the key for ${removing}?`}
-          text="Turns that need it fail from now on, unless the operator has a key of their own."
+          text="Turns that need it will fail, unless the operator has set a key."
           action="Delete key"
           busy={remove.isPending}
           onConfirm={() => remove.mutate(removing)}
@@ -116,7 +116,7 @@ function StoreCredential({ onClose }: { onClose(): void }) {
   return (
     <Dialog title="Store a key" onClose={onClose}>
       <DialogForm action="Store key" work={store} onSubmit={(form) => store.mutate(form)} onClose={onClose}>
-        <Field label="Provider, or name of an MCP credential" hint="A key that is there already is replaced.">
+        <Field label="Provider, or name of an MCP credential" hint="Replaces a key that is already stored.">
           {(props) => (
             <>
               <input

@@ -18,8 +18,8 @@ export function InviteMember({ onClose }: { onClose(): void }) {
   if (invite.data !== undefined)
     return (
       <ShownOnce
-        title="Pass this link on"
-        text="It works once, for seven days. Nothing was mailed."
+        title="Share this link"
+        text="It works once, for seven days. No mail was sent."
         value={`${window.location.origin}/dashboard/join?token=${invite.data.token}`}
         copyLabel="Copy link"
         done="Done"
@@ -28,11 +28,11 @@ export function InviteMember({ onClose }: { onClose(): void }) {
     );
   return (
     <Dialog title="Invite someone" onClose={onClose}>
-      <DialogForm action="Make invitation" work={invite} onSubmit={(form) => invite.mutate(form)} onClose={onClose}>
+      <DialogForm action="Create invitation" work={invite} onSubmit={(form) => invite.mutate(form)} onClose={onClose}>
         <Field label="E-mail">{(props) => <input {...props} name="email" type="email" className="input" required />}</Field>
         <Field
           label="Role"
-          hint="Members read everything but the audit log and credentials; admins and owners change things; owners make owners."
+          hint="Members can read everything except the audit log and credentials. Admins and owners can change things. Only owners can add owners."
         >
           {() => <Select label="Role" value={role} onChange={setRole} options={roles} />}
         </Field>

@@ -48,7 +48,7 @@ export function Members() {
   const changeRole = (member: Member, role: string) => {
     const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, done: `${member.name} is ${role} now.` };
     if (member.id === user.id) {
-      const text = 'You may lose what only that role can do, and then only somebody else can give it back.';
+      const text = 'You may lose permissions that only someone else can give back.';
       setAsking({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
     } else if (role === 'owner') {
       const text = 'Owners can do everything, including removing you.';
@@ -119,7 +119,7 @@ export function Members() {
                           onClick={() =>
                             setAsking({
                               title: `Remove ${member.name}?`,
-                              text: 'They lose access at once. What they did stays in the audit log.',
+                              text: 'They lose access immediately. Their actions stay in the audit log.',
                               action: 'Remove member',
                               change: { method: 'DELETE', path: `/api/members/${member.id}`, done: `${member.name} was removed.` },
                             })
@@ -140,8 +140,8 @@ export function Members() {
         {invitations.error !== null && <Failure error={invitations.error} />}
         {invitations.data === undefined ? null : open.length === 0 ? (
           <Empty
-            title="No one is invited."
-            text="An invitation is a link that works once, for seven days; nothing is mailed. From a terminal:"
+            title="No open invitations."
+            text="An invitation is a link that works once, for seven days; no mail is sent. From a terminal:"
             command={`curl -s -X POST ${window.location.origin}/api/invitations -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"email":"grace@example.com","role":"member"}'`}
           />
         ) : (

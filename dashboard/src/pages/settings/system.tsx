@@ -24,10 +24,10 @@ export function SystemFacts() {
         <Time at={data.started_at} />
       </Fact>
       <Fact label="Memory">{bytes(data.memory_bytes)}</Fact>
-      <Fact label="Public address">{data.public_url ?? 'not set'}</Fact>
+      <Fact label="Public URL">{data.public_url ?? 'not set'}</Fact>
       <Fact label="Gateway">{data.gateway ? 'on' : 'off'}</Fact>
       <Fact label="Rate limit">{data.rate_limit_rps === 0 ? 'off' : `${count(data.rate_limit_rps)} requests a second`}</Fact>
-      <Fact label="Turns at once">{count(data.max_turns)}</Fact>
+      <Fact label="Concurrent turns">{count(data.max_turns)}</Fact>
       <Fact label="Private upstreams">{data.private_upstreams ? 'allowed' : 'refused'}</Fact>
     </dl>
   );

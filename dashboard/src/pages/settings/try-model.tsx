@@ -24,7 +24,7 @@ export function TryModel({ provider, onClose }: { provider: string; onClose(): v
   return (
     <Dialog title={`Test the key for ${provider}`} onClose={onClose}>
       <DialogForm action="Test" leave="Close" work={attempt} onSubmit={(form) => attempt.mutate(form)} onClose={onClose}>
-        <Field label="Model" hint="As the provider names it. One word is asked for.">
+        <Field label="Model" hint="The name that the provider uses. The test asks for one word.">
           {(props) => <input {...props} name="name" className="input font-mono" required autoComplete="off" />}
         </Field>
         {provider === 'openai-compatible' && (

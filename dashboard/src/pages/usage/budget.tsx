@@ -25,7 +25,7 @@ export function Budget() {
   return (
     <Section
       title="Caps"
-      hint={budget.state === 'exhausted' ? <Badge tone="bad">{budget.reason}</Badge> : 'Turns are refused with 402 beyond them.'}
+      hint={budget.state === 'exhausted' ? <Badge tone="bad">{budget.reason}</Badge> : 'Turns over a cap are refused with 402.'}
       actions={may && <Button onClick={() => setEditing(true)}>Change caps</Button>}
     >
       <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
@@ -42,7 +42,7 @@ export function Budget() {
           share={share(spent, budget.credits_micros)}
         />
         <Figure
-          label="For each instance"
+          label="Per instance"
           value={budget.instance_spend_cap_micros === null ? 'no cap' : money(budget.instance_spend_cap_micros)}
           note="an end user, or what the release says"
         />
@@ -74,12 +74,12 @@ function EditBudget({ budget, onClose }: { budget: BudgetFacts; onClose(): void 
   return (
     <Dialog title="Caps" onClose={onClose}>
       <DialogForm action="Save caps" work={save} onSubmit={(form) => save.mutate(form)} onClose={onClose}>
-        <Field label="Tokens in all" hint="Empty: no cap.">
+        <Field label="Total tokens" hint="Leave empty for no cap.">
           {(props) => (
             <input {...props} name="tokens" type="number" min={0} step={1} className="input" defaultValue={budget.total_tokens_cap ?? ''} />
           )}
         </Field>
-        <Field label="Dollars for each instance" hint="Empty: no cap.">
+        <Field label="Dollars per instance" hint="Leave empty for no cap.">
           {(props) => <input {...props} name="dollars" type="number" min={0} step="any" className="input" defaultValue={dollars} />}
         </Field>
       </DialogForm>

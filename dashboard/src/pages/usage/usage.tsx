@@ -79,8 +79,8 @@ export default function UsagePage() {
         <Waiting />
       ) : usage.data === undefined ? null : table.length === 0 ? (
         <Empty
-          title="Nothing was used in this time."
-          text="Every turn counts its tokens here as it ends; days are in UTC. To see some, from a terminal:"
+          title="No usage in this period."
+          text="Turns are counted when they end; days are in UTC. To see some usage, run this in a terminal:"
           command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
         />
       ) : (

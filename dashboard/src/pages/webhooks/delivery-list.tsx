@@ -28,7 +28,7 @@ export function DeliveryList({ deliveries, held, may, opened, onOpen }: Delivery
   const resend = useMutation({
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
-      notify('One more attempt is on its way.');
+      notify('Sent again.');
       await forget('/api/webhook_endpoints');
     },
     onError: notifyError,

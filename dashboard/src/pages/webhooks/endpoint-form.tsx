@@ -75,11 +75,11 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
 export function ShowSecret({ secret, onClose }: { secret: string; onClose(): void }) {
   return (
     <ShownOnce
-      title="Keep this signing secret now"
-      text="It is shown once. Your backend checks with it that a delivery came from here."
+      title="Save this signing secret now"
+      text="It is shown only once. Your backend uses it to verify deliveries."
       value={secret}
       copyLabel="Copy secret"
-      done="I have kept it"
+      done="I have saved it"
       onClose={onClose}
     />
   );

@@ -20,7 +20,7 @@ import { EndpointForm, ShowSecret } from './endpoint-form.tsx';
 import { stateOf } from './webhooks.tsx';
 
 const done = {
-  test: 'A test delivery is on its way.',
+  test: 'Test delivery sent.',
   enable: 'The endpoint is enabled.',
   disable: 'The endpoint is disabled: nothing is sent until it is enabled again.',
 };
@@ -34,7 +34,7 @@ export default function EndpointPage() {
     return (
       <Page title="Webhook endpoint">
         <Empty
-          title="There is no endpoint of this id."
+          title="There is no endpoint with this id."
           text={
             <Link to="/webhooks" className="text-accent underline">
               All endpoints
@@ -111,7 +111,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
           <CopyId value={endpoint.url} />
         </Fact>
         <Fact label="Events">{endpoint.event_types.length === 0 ? 'every event' : endpoint.event_types.join(', ')}</Fact>
-        <Fact label="Failures in a row">
+        <Fact label="Consecutive failures">
           <span className={endpoint.consecutive_failures > 0 ? 'text-bad' : ''}>
             {endpoint.consecutive_failures} of {limit}
           </span>
@@ -137,7 +137,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
         {deliveries.error !== null && <Failure error={deliveries.error} />}
         {deliveries.isSuccess && deliveries.items.length === 0 ? (
           <Empty
-            title={state === '' ? 'Nothing was sent yet.' : `No delivery is ${state}.`}
+            title={state === '' ? 'No deliveries yet.' : `No delivery is ${state}.`}
             text="Finish a turn in the playground, or send a test, here or from a terminal:"
             command={`npm exec parley -- webhooks test ${endpoint.id}`}
           />
@@ -157,7 +157,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       {asking === 'rotate' && (
         <Confirm
           title={`Rotate the signing secret of ${endpoint.name}?`}
-          text="You get a new secret. For 24 hours deliveries are signed with both, so that your backend can change over."
+          text="You get a new secret. For 24 hours deliveries are signed with both, so that you can update your backend."
           action="Rotate secret"
           kind="primary"
           busy={act.isPending}
@@ -168,7 +168,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       {asking === 'delete' && (
         <Confirm
           title={`Delete ${endpoint.name}?`}
-          text="Nothing is sent to it from now on, and its deliveries are no longer shown. This cannot be undone."
+          text="No more events will be sent to it, and its deliveries will no longer be shown. This cannot be undone."
           action="Delete endpoint"
           busy={remove.isPending}
           onConfirm={() => remove.mutate()}
