@@ -57,7 +57,7 @@ function readUrl(fields: FieldReader, key: string): string {
   const url = fields.string(key, undefined, { most: 2_048 });
   if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol)) throw fields.refuse(key, 'must be an http or https URL');
   const { username, password } = new URL(url);
-  if (username !== '' || password !== '') throw fields.refuse(key, 'must not hold credentials; store them as a model credential');
+  if (username !== '' || password !== '') throw fields.refuse(key, 'must not contain credentials; store them as a model credential');
   return url;
 }
 

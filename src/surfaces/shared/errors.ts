@@ -144,7 +144,7 @@ function nearestOf(validation: Refusal[]): Refusal | undefined {
 }
 
 function reasonOf(validation: Refusal[], nearest: Refusal | undefined): string {
-  if (nearest?.keyword === 'boolean') return 'is not known here';
+  if (nearest?.keyword === 'boolean') return 'is not a known field';
   const same = validation.filter(({ instancePath }) => instancePath === nearest?.instancePath);
   const allowed = same.flatMap(({ keyword, params }) => (keyword === 'const' ? [params.allowedValue] : (params.allowedValues ?? [])));
   if (allowed.length > 0) return `must be ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}`;

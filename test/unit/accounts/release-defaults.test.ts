@@ -45,7 +45,7 @@ const refused: [what: string, config: unknown, message: RegExp][] = [
   [
     'a URL with a password',
     { model: { provider: 'openai', name: 'x', base_url: 'https://a:b@x.example' } },
-    /^model\.base_url: must not hold/,
+    /^model\.base_url: must not contain/,
   ],
   ['a URL of another kind', { mcp_servers: [{ name: 'a', url: 'file:///etc/passwd' }] }, /^mcp_servers\[0\]\.url: must be an http/],
   ['two sub-agents of one name', { agents: [{ name: 'a' }, { name: 'a' }] }, /^agents: the name "a" is used twice$/],
