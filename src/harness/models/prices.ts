@@ -66,6 +66,13 @@ const table: Record<string, [prefix: string, input: number, cachedInput: number,
   'openai-compatible': [['', 1, 0.5, 3]],
 };
 
+const listed = new Map(
+  Object.entries(table).map(([provider, rows]) => [
+    provider,
+    rows.map(([prefix, input, cachedInput, output]): [string, Price] => [prefix, { input, cachedInput, output }]),
+  ]),
+);
+
 const unknownPrice: Price = { input: 5, cachedInput: 5, output: 25 };
 
 export function priceOf(provider: string, name: string, overrides: PriceOverrides = new Map()): Price {
@@ -77,11 +84,7 @@ export function priceOf(provider: string, name: string, overrides: PriceOverride
     name,
   );
   if (own !== undefined) return own;
-  const listed = (table[provider] ?? []).map(([prefix, input, cachedInput, output]): [string, Price] => [
-    prefix,
-    { input, cachedInput, output },
-  ]);
-  return longestMatch(listed, name) ?? unknownPrice;
+  return longestMatch(listed.get(provider) ?? [], name) ?? unknownPrice;
 }
 
 /** Whole micro-dollars, rounded up: a turn that used tokens is never free unless its price is. */
