@@ -113,7 +113,8 @@ export class Gateway {
     if (elsewhere !== undefined && elsewhere !== identity.url) return this.forward(orgId, recipientId, event, sessionId, elsewhere);
     const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId));
     const session = targetId === undefined ? undefined : await findSession(db, orgId, targetId);
-    if (session === undefined || !(await isKnownParticipant(db, directory, orgId, recipientId))) throw notFound();
+    const isKnown = sessionId === undefined || (await isKnownParticipant(db, directory, orgId, recipientId));
+    if (session === undefined || !isKnown) throw notFound();
     await this.note(orgId, session, event);
   }
 
