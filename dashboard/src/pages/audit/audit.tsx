@@ -79,7 +79,7 @@ function AuditLog() {
         <label className="flex items-center gap-1.5 text-dim">
           to
           <input type="date" className="input !w-auto" value={filters.to} onChange={(event) => query.write({ to: event.target.value })} />
-          UTC
+          <span className="max-sm:hidden">UTC</span>
         </label>
       </div>
       {pages.error !== null && <Failure error={pages.error} />}

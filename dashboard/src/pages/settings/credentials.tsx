@@ -67,7 +67,7 @@ export function Credentials() {
               {data.data.map(({ provider, last_four: lastFour, updated_at: updatedAt }) => (
                 <tr key={provider}>
                   <td className="font-medium [overflow-wrap:anywhere]">{provider}</td>
-                  <td className="font-mono text-dim">{lastFour === '' ? '–' : `…${lastFour}`}</td>
+                  <td className="font-mono whitespace-nowrap text-dim">{lastFour === '' ? '–' : `…${lastFour}`}</td>
                   <td className="number text-dim max-sm:hidden">
                     <Time at={updatedAt} />
                   </td>
