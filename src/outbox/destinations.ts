@@ -14,7 +14,7 @@ export interface Destinations {
   gateways: Destination;
   /** Models and MCP servers. */
   upstreams: Destination;
-  /** The `fetch` tool. */
+  /** The `fetch` tool. What a model asks for stays public, also where models and MCP servers are on a private network. */
   web: Destination;
 }
 
@@ -28,7 +28,7 @@ export function createDestinations(config: Settings, resolve?: DestinationPolicy
     webhooks: destination(deliveries),
     gateways: destination({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
     upstreams: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
-    web: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, maxRedirects: 5 }),
+    web: destination({ ...own, allowPrivate: false, maxRedirects: 5 }),
   };
 }
 

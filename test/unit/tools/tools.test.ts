@@ -239,6 +239,7 @@ test('each kind of use has its own setting', async () => {
     PARLEY_GATEWAY_PEERS: { 'http://peer.internal:9999': 'key' },
   });
   await second.upstreams.check('http://127.0.0.1:11434/v1');
+  await assert.rejects(second.web.check('http://127.0.0.1:11434/v1'), 'what a model asks for stays public');
   await second.gateways.check('http://peer.internal:9999/v1/gateway/deliveries');
   await assert.rejects(second.webhooks.check('http://peer.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
   await assert.rejects(second.gateways.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
