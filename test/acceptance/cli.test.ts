@@ -12,6 +12,8 @@ import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase } from '../support/engine.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
+/** What the installed command gives it, too. */
+const ours = { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
 
 interface Ran {
   code: number | null;
@@ -20,7 +22,7 @@ interface Ran {
 }
 
 async function run(settings: Record<string, string>, args: string[], input = ''): Promise<Ran> {
-  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH, ...settings } });
+  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...ours, ...settings } });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -60,7 +62,7 @@ test('Ctrl-C stops the answer and not the conversation; a reader that has seen e
   const app = await startApp(t);
   const start = async (...args: string[]) => {
     const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey };
-    const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { PATH: process.env.PATH, ...settings } });
+    const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...ours, ...settings } });
     t.after(async () => void child.kill('SIGKILL'));
     return { child, ended: new Promise<number | null>((resolve) => child.on('close', resolve)) };
   };
