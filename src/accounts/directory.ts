@@ -15,52 +15,52 @@ import { isSlug } from './slugs.ts';
  * of it: here at once, in the other processes when they are notified.
  */
 export class Directory {
-  readonly #database: Database;
-  readonly #processId: string;
-  readonly #keys = new OrgCache<KeyPrincipal>();
-  readonly #organizations = new OrgCache<Organization>();
-  readonly #agents = new OrgCache<Agent>();
-  readonly #releases = new OrgCache<Release>();
-  readonly #credentials = new OrgCache<ReadonlyMap<string, string>>();
-  readonly #keyUse: KeyUse;
-  readonly #listeners = new Set<(change: string) => void>();
+  private readonly database: Database;
+  private readonly processId: string;
+  private readonly keys = new OrgCache<KeyPrincipal>();
+  private readonly organizations = new OrgCache<Organization>();
+  private readonly agents = new OrgCache<Agent>();
+  private readonly releases = new OrgCache<Release>();
+  private readonly credentials = new OrgCache<ReadonlyMap<string, string>>();
+  private readonly keyUse: KeyUse;
+  private readonly listeners = new Set<(change: string) => void>();
 
   constructor(database: Database, processId: string) {
-    this.#database = database;
-    this.#processId = processId;
-    this.#keyUse = new KeyUse(database.db);
+    this.database = database;
+    this.processId = processId;
+    this.keyUse = new KeyUse(database.db);
   }
 
   /** The key's principal, also when its org is suspended; undefined for anything that is not a live key. */
   async keyBySecret(secret: string): Promise<KeyPrincipal | undefined> {
     if (!isApiKey(secret)) return undefined;
     const hash = hashOfSecret(secret);
-    const principal = await this.#keys.get(hash, () => this.#readKey(hash));
-    if (principal !== undefined) this.#keyUse.note(principal.keyId);
+    const principal = await this.keys.get(hash, () => this.readKey(hash));
+    if (principal !== undefined) this.keyUse.note(principal.keyId);
     return principal;
   }
 
   async organizationBySlug(slug: string): Promise<Organization | undefined> {
     if (!isSlug(slug)) return undefined;
-    return this.#organizations.get(slug, () => this.#readOrganization('slug', slug));
+    return this.organizations.get(slug, () => this.readOrganization('slug', slug));
   }
 
   async organizationById(id: number): Promise<Organization | undefined> {
-    return this.#organizations.get(`id ${id}`, () => this.#readOrganization('id', id));
+    return this.organizations.get(`id ${id}`, () => this.readOrganization('id', id));
   }
 
   async agentBySlug(orgId: number, slug: string): Promise<Agent | undefined> {
     if (!isSlug(slug)) return undefined;
-    return this.#agents.get(`${orgId}/${slug}`, () => this.#readAgent(orgId, 'slug', slug));
+    return this.agents.get(`${orgId}/${slug}`, () => this.readAgent(orgId, 'slug', slug));
   }
 
   async agentById(orgId: number, id: number): Promise<Agent | undefined> {
-    return this.#agents.get(`${orgId}/id ${id}`, () => this.#readAgent(orgId, 'id', id));
+    return this.agents.get(`${orgId}/id ${id}`, () => this.readAgent(orgId, 'id', id));
   }
 
   async release(orgId: number, agentId: number, version: number): Promise<Release | undefined> {
-    return this.#releases.get(`${orgId}/${agentId}/${version}`, async () => {
-      const row = await this.#database.db
+    return this.releases.get(`${orgId}/${agentId}/${version}`, async () => {
+      const row = await this.database.db
         .selectFrom('releases')
         .selectAll()
         .where('org_id', '=', orgId)
@@ -78,19 +78,19 @@ export class Directory {
 
   /** The sealed credential of that name, as stored: it is opened only where it is used. */
   async sealedCredential(orgId: number, name: string): Promise<string | undefined> {
-    const credentials = await this.#credentials.get(String(orgId), async () => ({
+    const credentials = await this.credentials.get(String(orgId), async () => ({
       orgId,
-      value: await readSealedCredentials(this.#database.db, orgId),
+      value: await readSealedCredentials(this.database.db, orgId),
     }));
     return credentials?.get(name);
   }
 
   /** Runs a change of an org's things. The notice is part of its transaction, so it is given if and only if it commits. */
   async change<Result>(orgId: number, work: (transaction: Db) => Promise<Result>): Promise<Result> {
-    const result = await this.#database.db.transaction().execute(async (transaction) => {
+    const result = await this.database.db.transaction().execute(async (transaction) => {
       const outcome = await work(transaction);
-      if (this.#database.engine === 'postgres') {
-        await sql`select pg_notify('parley', ${`${this.#processId} changed ${orgId}`})`.execute(transaction);
+      if (this.database.engine === 'postgres') {
+        await sql`select pg_notify('parley', ${`${this.processId} changed ${orgId}`})`.execute(transaction);
       }
       return outcome;
     });
@@ -101,23 +101,23 @@ export class Directory {
   /** Drops what is held of an org (its id), or of all (`*`): what a notification `<process> changed <org id>` asks for. */
   invalidate(change: string): void {
     const orgId = change === '*' ? 'all' : Number(change);
-    for (const cache of [this.#keys, this.#organizations, this.#agents, this.#releases, this.#credentials]) cache.drop(orgId);
-    for (const listener of this.#listeners) listener(change);
+    for (const cache of [this.keys, this.organizations, this.agents, this.releases, this.credentials]) cache.drop(orgId);
+    for (const listener of this.listeners) listener(change);
   }
 
   /** Calls back with the org's id, or `*`, after each change, whichever process committed it. */
   onChange(listener: (change: string) => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
   }
 
   /** Writes what is unwritten; call it before the database closes. */
   async close(): Promise<void> {
-    await this.#keyUse.close();
+    await this.keyUse.close();
   }
 
-  async #readKey(hash: string): Promise<{ orgId: number; value: KeyPrincipal } | undefined> {
-    const row = await this.#database.db
+  private async readKey(hash: string): Promise<{ orgId: number; value: KeyPrincipal } | undefined> {
+    const row = await this.database.db
       .selectFrom('api_keys')
       .innerJoin('organizations', 'organizations.id', 'api_keys.org_id')
       .select(organizationColumns)
@@ -138,8 +138,11 @@ export class Directory {
     return { orgId: organization.id, value };
   }
 
-  async #readOrganization(column: 'slug' | 'id', value: string | number): Promise<{ orgId: number; value: Organization } | undefined> {
-    const row = await this.#database.db
+  private async readOrganization(
+    column: 'slug' | 'id',
+    value: string | number,
+  ): Promise<{ orgId: number; value: Organization } | undefined> {
+    const row = await this.database.db
       .selectFrom('organizations')
       .select(organizationColumns)
       .where(`organizations.${column}`, '=', value)
@@ -147,8 +150,12 @@ export class Directory {
     return row && { orgId: row.id, value: organizationFrom(row) };
   }
 
-  async #readAgent(orgId: number, column: 'slug' | 'id', value: string | number): Promise<{ orgId: number; value: Agent } | undefined> {
-    const row = await this.#database.db
+  private async readAgent(
+    orgId: number,
+    column: 'slug' | 'id',
+    value: string | number,
+  ): Promise<{ orgId: number; value: Agent } | undefined> {
+    const row = await this.database.db
       .selectFrom('agents')
       .selectAll()
       .where('org_id', '=', orgId)

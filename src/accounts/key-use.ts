@@ -3,41 +3,41 @@ import type { Db } from '../database/database.ts';
 
 /** Keeps `last_used_at`, which is for people: once a minute per key, never in the way of the request. */
 export class KeyUse {
-  readonly #db: Db;
-  readonly #noted = new LRUCache<number, true>({ max: 20_000, ttl: 60_000 });
-  readonly #unwritten = new Set<number>();
-  #timer: NodeJS.Timeout | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  private readonly db: Db;
+  private readonly noted = new LRUCache<number, true>({ max: 20_000, ttl: 60_000 });
+  private readonly unwritten = new Set<number>();
+  private timer: NodeJS.Timeout | undefined;
+  private writing: Promise<void> = Promise.resolve();
 
   constructor(db: Db) {
-    this.#db = db;
+    this.db = db;
   }
 
   note(keyId: number): void {
-    if (this.#noted.has(keyId)) return;
-    this.#noted.set(keyId, true);
-    this.#unwritten.add(keyId);
-    this.#timer ??= setTimeout(() => {
-      this.#writing = this.#write();
+    if (this.noted.has(keyId)) return;
+    this.noted.set(keyId, true);
+    this.unwritten.add(keyId);
+    this.timer ??= setTimeout(() => {
+      this.writing = this.write();
     }, 1_000).unref();
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#timer);
-    await this.#writing;
-    await this.#write();
+    clearTimeout(this.timer);
+    await this.writing;
+    await this.write();
   }
 
-  async #write(): Promise<void> {
-    this.#timer = undefined;
-    const ids = [...this.#unwritten];
-    this.#unwritten.clear();
+  private async write(): Promise<void> {
+    this.timer = undefined;
+    const ids = [...this.unwritten];
+    this.unwritten.clear();
     if (ids.length === 0) return;
     try {
-      await this.#db.updateTable('api_keys').set({ last_used_at: new Date() }).where('id', 'in', ids).execute();
+      await this.db.updateTable('api_keys').set({ last_used_at: new Date() }).where('id', 'in', ids).execute();
     } catch {
       // The database is away: the next use of these keys notes them again.
-      for (const id of ids) this.#noted.delete(id);
+      for (const id of ids) this.noted.delete(id);
     }
   }
 }

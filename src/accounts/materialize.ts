@@ -10,41 +10,41 @@ const graceMs = 60_000;
 
 /** Materializes releases of this process, and takes up those that another one left unfinished. */
 export class Materializer {
-  readonly #database: Database;
-  readonly #directory: Directory;
-  readonly #upstreams: Upstreams;
-  readonly #running = new Map<string, Promise<void>>();
-  #timer: NodeJS.Timeout | undefined;
+  private readonly database: Database;
+  private readonly directory: Directory;
+  private readonly upstreams: Upstreams;
+  private readonly running = new Map<string, Promise<void>>();
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(database: Database, directory: Directory, upstreams: Upstreams) {
-    this.#database = database;
-    this.#directory = directory;
-    this.#upstreams = upstreams;
+    this.database = database;
+    this.directory = directory;
+    this.upstreams = upstreams;
   }
 
   /** Looks now, and every half minute, for releases that nobody finished. Materializing one twice is harmless. */
   start(): void {
     const look = (youngestMs: number) => {
-      this.#timer = setTimeout(look, lookEveryMs, graceMs).unref();
+      this.timer = setTimeout(look, lookEveryMs, graceMs).unref();
       // The database may be away; the next look is soon.
-      this.#resume(youngestMs).catch(() => {});
+      this.resume(youngestMs).catch(() => {});
     };
     look(0);
   }
 
   async close(): Promise<void> {
-    clearTimeout(this.#timer);
+    clearTimeout(this.timer);
     await this.idle();
   }
 
   /** Ends when nothing is being materialized here. */
   async idle(): Promise<void> {
-    await Promise.allSettled(this.#running.values());
+    await Promise.allSettled(this.running.values());
   }
 
   /** What is known at once of a release that needs no other server; undefined when it must be connected to first. */
   async pinNow(orgId: number, config: ReleaseConfig): Promise<PinOutcome | undefined> {
-    return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.#upstreams);
+    return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.upstreams);
   }
 
   /** Materializes after the answer: a failure to do so is taken up by the next look. */
@@ -55,26 +55,26 @@ export class Materializer {
   /** Ends when the release is materialized or failed; the reason is in its row, not thrown. */
   materialize(orgId: number, agentId: number, version: number): Promise<void> {
     const name = `${agentId}/${version}`;
-    const running = this.#running.get(name) ?? this.#run(orgId, agentId, version).finally(() => this.#running.delete(name));
-    this.#running.set(name, running);
+    const running = this.running.get(name) ?? this.run(orgId, agentId, version).finally(() => this.running.delete(name));
+    this.running.set(name, running);
     return running;
   }
 
-  async #run(orgId: number, agentId: number, version: number): Promise<void> {
-    const release = await this.#directory.release(orgId, agentId, version);
+  private async run(orgId: number, agentId: number, version: number): Promise<void> {
+    const release = await this.directory.release(orgId, agentId, version);
     if (release === undefined || release.state === 'materialized' || release.state === 'failed') return;
-    await this.#update(orgId, agentId, version, { state: 'materializing' });
-    const outcome = await pinRelease(orgId, release.config, this.#upstreams);
-    await this.#update(orgId, agentId, version, outcomeColumns(outcome, new Date()));
+    await this.update(orgId, agentId, version, { state: 'materializing' });
+    const outcome = await pinRelease(orgId, release.config, this.upstreams);
+    await this.update(orgId, agentId, version, outcomeColumns(outcome, new Date()));
   }
 
-  async #update(
+  private async update(
     orgId: number,
     agentId: number,
     version: number,
     values: { state: 'materializing' } | ReturnType<typeof outcomeColumns>,
   ): Promise<void> {
-    await this.#directory.change(orgId, (transaction) =>
+    await this.directory.change(orgId, (transaction) =>
       transaction
         .updateTable('releases')
         .set(values)
@@ -86,8 +86,8 @@ export class Materializer {
     );
   }
 
-  async #resume(youngestMs: number): Promise<void> {
-    const unfinished = await this.#database.db
+  private async resume(youngestMs: number): Promise<void> {
+    const unfinished = await this.database.db
       .selectFrom('releases')
       .select(['org_id', 'agent_id', 'version'])
       .where('state', 'in', ['pending', 'materializing'])

@@ -12,33 +12,33 @@ const maxReads = 256;
 /** Values that belong to orgs, by name. Reads once for many that ask at once, and never keeps what a change has overtaken. */
 export class OrgCache<Value extends object> {
   // The time to live only bounds the harm of a lost notification.
-  readonly #entries = new LRUCache<string, Entry<Value>>({ max: 5_000, ttl: 60_000 });
-  readonly #reads = new Map<string, Promise<Entry<Value> | undefined>>();
-  #generation = 0;
+  private readonly entries = new LRUCache<string, Entry<Value>>({ max: 5_000, ttl: 60_000 });
+  private readonly reads = new Map<string, Promise<Entry<Value> | undefined>>();
+  private generation = 0;
 
   /** Absence is not remembered. */
   async get(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Value | undefined> {
-    const entry = this.#entries.get(name) ?? (await this.#readOnce(name, read));
+    const entry = this.entries.get(name) ?? (await this.readOnce(name, read));
     return entry?.value;
   }
 
   /** Drops what is held of one org, or everything. */
   drop(orgId: number | 'all'): void {
-    this.#generation += 1;
-    if (orgId === 'all') this.#entries.clear();
-    else for (const [name, entry] of this.#entries.entries()) if (entry.orgId === orgId) this.#entries.delete(name);
+    this.generation += 1;
+    if (orgId === 'all') this.entries.clear();
+    else for (const [name, entry] of this.entries.entries()) if (entry.orgId === orgId) this.entries.delete(name);
   }
 
-  async #readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {
-    const generation = this.#generation;
+  private async readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {
+    const generation = this.generation;
     const key = `${generation}/${name}`;
-    const running = this.#reads.get(key);
+    const running = this.reads.get(key);
     if (running !== undefined) return running;
-    if (this.#reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
-    const reading = read().finally(() => this.#reads.delete(key));
-    this.#reads.set(key, reading);
+    if (this.reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
+    const reading = read().finally(() => this.reads.delete(key));
+    this.reads.set(key, reading);
     const entry = await reading;
-    if (entry !== undefined && generation === this.#generation) this.#entries.set(name, entry);
+    if (entry !== undefined && generation === this.generation) this.entries.set(name, entry);
     return entry;
   }
 }

@@ -2,30 +2,30 @@ import { ServiceError } from '../errors.ts';
 
 /** Reads an untrusted JSON object field by field; every refusal names the field by its path. */
 export class FieldReader {
-  readonly #fields: ReadonlyMap<string, unknown>;
-  readonly #path: string;
+  private readonly fields: ReadonlyMap<string, unknown>;
+  private readonly base: string;
 
   /** Refuses anything but an object whose keys are all among `known`. */
   constructor(value: unknown, path: string, known: readonly string[]) {
-    this.#path = path;
+    this.base = path;
     if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse(path, 'must be an object');
-    this.#fields = new Map(Object.entries(value));
-    for (const key of this.#fields.keys()) {
+    this.fields = new Map(Object.entries(value));
+    for (const key of this.fields.keys()) {
       if (!known.includes(key)) throw refuse(this.path(key), 'is not a known field');
     }
   }
 
   path(key: string): string {
-    return this.#path === '' ? key : `${this.#path}.${key}`;
+    return this.base === '' ? key : `${this.base}.${key}`;
   }
 
   has(key: string): boolean {
-    return this.#fields.has(key);
+    return this.fields.has(key);
   }
 
   /** An absent field and one that is null are the same. */
   raw(key: string): unknown {
-    return this.#fields.get(key) ?? undefined;
+    return this.fields.get(key) ?? undefined;
   }
 
   refuse(key: string, reason: string): ServiceError {

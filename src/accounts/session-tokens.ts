@@ -26,18 +26,18 @@ const scope = 'agent:converse';
  * The library is loaded with the first token: 12 MB that an installation without browsers does not need.
  */
 export class SessionTokens {
-  readonly #keys: SigningKeys;
-  readonly #directory: Directory;
-  readonly #clock: Clock;
-  readonly #issuer: string;
+  private readonly keys: SigningKeys;
+  private readonly directory: Directory;
+  private readonly clock: Clock;
+  private readonly issuer: string;
   /** A browser sends the same token with every request; the signature is checked once. */
-  readonly #verified = new LRUCache<string, Claims>({ max: 10_000 });
+  private readonly verified = new LRUCache<string, Claims>({ max: 10_000 });
 
   constructor(keys: SigningKeys, directory: Directory, clock: Clock, issuer: string) {
-    this.#keys = keys;
-    this.#directory = directory;
-    this.#clock = clock;
-    this.#issuer = issuer;
+    this.keys = keys;
+    this.directory = directory;
+    this.clock = clock;
+    this.issuer = issuer;
   }
 
   async mint(
@@ -46,8 +46,8 @@ export class SessionTokens {
     request: TokenRequest,
   ): Promise<{ token: string; tokenId: string; expiresAt: Date }> {
     const { SignJWT } = await import('jose');
-    const { kid, privateKey } = await this.#keys.current();
-    const issuedAt = Math.floor(this.#clock.now().getTime() / 1_000);
+    const { kid, privateKey } = await this.keys.current();
+    const issuedAt = Math.floor(this.clock.now().getTime() / 1_000);
     const tokenId = randomUUID();
     const claims = {
       org_id: organization.id,
@@ -59,7 +59,7 @@ export class SessionTokens {
     };
     const unsigned = new SignJWT(claims)
       .setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' })
-      .setIssuer(this.#issuer)
+      .setIssuer(this.issuer)
       .setAudience(audience)
       .setIssuedAt(issuedAt)
       .setExpirationTime(issuedAt + request.ttlSeconds)
@@ -72,11 +72,11 @@ export class SessionTokens {
   async verify(token: string): Promise<TokenPrincipal | undefined> {
     if (token.length > 8_192 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return undefined;
     const key = hashOfSecret(token);
-    const claims = this.#verified.get(key) ?? (await this.#check(token));
-    if (claims === undefined || claims.expiresAt.getTime() <= this.#clock.now().getTime()) return undefined;
-    this.#verified.set(key, claims);
-    const organization = await this.#directory.organizationById(claims.orgId);
-    const agent = organization && (await this.#directory.agentById(organization.id, claims.agentId));
+    const claims = this.verified.get(key) ?? (await this.check(token));
+    if (claims === undefined || claims.expiresAt.getTime() <= this.clock.now().getTime()) return undefined;
+    this.verified.set(key, claims);
+    const organization = await this.directory.organizationById(claims.orgId);
+    const agent = organization && (await this.directory.agentById(organization.id, claims.agentId));
     if (organization === undefined || agent === undefined) return undefined;
     const { agentInstanceId, endUserId, expiresAt, metadata, tokenId } = claims;
     return {
@@ -92,18 +92,18 @@ export class SessionTokens {
     };
   }
 
-  async #check(token: string): Promise<Claims | undefined> {
+  private async check(token: string): Promise<Claims | undefined> {
     const { decodeProtectedHeader, errors, jwtVerify } = await import('jose');
     try {
       // Only EdDSA, and only with a key of ours: the header of the token chooses nothing else.
       const { kid } = decodeProtectedHeader(token);
-      const publicKey = kid === undefined ? undefined : await this.#keys.verifying(kid);
+      const publicKey = kid === undefined ? undefined : await this.keys.verifying(kid);
       if (publicKey === undefined) return undefined;
       const { payload } = await jwtVerify(token, publicKey, {
         algorithms: ['EdDSA'],
         audience,
-        issuer: this.#issuer,
-        currentDate: this.#clock.now(),
+        issuer: this.issuer,
+        currentDate: this.clock.now(),
         requiredClaims: ['exp', 'iat', 'jti', 'org_id', 'agent_id', 'scope'],
       });
       return claimsFrom(payload);

@@ -29,19 +29,19 @@ const attemptsPerAccount = 10;
 
 /** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
 export class SignIn {
-  readonly #config: Config;
-  readonly #database: Database;
-  readonly #directory: Directory;
-  readonly #secrets: SecretBox;
+  private readonly config: Config;
+  private readonly database: Database;
+  private readonly directory: Directory;
+  private readonly secrets: SecretBox;
   /** Guesses at one account come from many addresses; the library counts by address only. */
-  readonly #attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 10 * 60_000 });
-  #library: Promise<Library> | undefined;
+  private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 10 * 60_000 });
+  private library: Promise<Library> | undefined;
 
   constructor(config: Config, database: Database, directory: Directory, secrets: SecretBox) {
-    this.#config = config;
-    this.#database = database;
-    this.#directory = directory;
-    this.#secrets = secrets;
+    this.config = config;
+    this.database = database;
+    this.directory = directory;
+    this.secrets = secrets;
   }
 
   serves(path: string): boolean {
@@ -50,32 +50,32 @@ export class SignIn {
 
   /** Whether this account may be tried once more now. */
   mayTry(email: string): boolean {
-    const attempts = this.#attempts.get(email.toLowerCase()) ?? { count: 0 };
+    const attempts = this.attempts.get(email.toLowerCase()) ?? { count: 0 };
     attempts.count += 1;
-    if (attempts.count === 1) this.#attempts.set(email.toLowerCase(), attempts);
+    if (attempts.count === 1) this.attempts.set(email.toLowerCase(), attempts);
     return attempts.count <= attemptsPerAccount;
   }
 
   succeeded(email: string): void {
-    this.#attempts.delete(email.toLowerCase());
+    this.attempts.delete(email.toLowerCase());
   }
 
   async handle(request: Request): Promise<Response> {
-    const library = await this.#load();
+    const library = await this.load();
     return library.handler(request);
   }
 
   /** Who the cookie stands for, acting for the org of that slug, or for the first one they joined. */
   async memberOf(headers: Headers, slug: string | undefined): Promise<SignedIn | undefined> {
     if (!headers.get('cookie')?.includes(cookieName)) return undefined;
-    const library = await this.#load();
+    const library = await this.load();
     const session = await library.api.getSession({ headers });
     if (session === null) return undefined;
     const { id: userId, email, name } = session.user;
-    const memberships = await membershipsOf(this.#database.db, userId);
+    const memberships = await membershipsOf(this.database.db, userId);
     const organizations = [];
     for (const { orgId, role } of memberships) {
-      const organization = await this.#directory.organizationById(orgId);
+      const organization = await this.directory.organizationById(orgId);
       if (organization !== undefined) organizations.push({ organization, role });
     }
     const chosen = slug === undefined ? organizations[0] : organizations.find(({ organization }) => organization.slug === slug);
@@ -84,12 +84,12 @@ export class SignIn {
     return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
   }
 
-  #load(): Promise<Library> {
-    this.#library ??= loadLibrary(this.#config, this.#database, this.#secrets).catch((error) => {
-      this.#library = undefined;
+  private load(): Promise<Library> {
+    this.library ??= loadLibrary(this.config, this.database, this.secrets).catch((error) => {
+      this.library = undefined;
       throw error;
     });
-    return this.#library;
+    return this.library;
   }
 }
 

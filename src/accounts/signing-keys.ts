@@ -26,41 +26,41 @@ const verifyAfterRetirementMs = 3 * 3_600_000;
 
 /** The Ed25519 keys of session tokens: shared by every process through the table `installation`, sealed there. */
 export class SigningKeys {
-  readonly #database: Database;
-  readonly #box: SecretBox;
-  #current: SigningKey | undefined;
-  #public = new Map<string, { jwk: JWK; key: CryptoKey }>();
+  private readonly database: Database;
+  private readonly box: SecretBox;
+  private signing: SigningKey | undefined;
+  private verifyingKeys = new Map<string, { jwk: JWK; key: CryptoKey }>();
   /** By a clock that never jumps. */
-  #readAt = Number.NEGATIVE_INFINITY;
-  #reading: Promise<void> | undefined;
+  private readAt = Number.NEGATIVE_INFINITY;
+  private reading: Promise<void> | undefined;
 
   constructor(database: Database, box: SecretBox) {
-    this.#database = database;
-    this.#box = box;
+    this.database = database;
+    this.box = box;
   }
 
   async current(): Promise<SigningKey> {
     // A rotation by another process is seen within a minute; until then the retired key still verifies.
-    if (this.#current === undefined || performance.now() - this.#readAt > 60_000) await this.#read();
-    if (this.#current === undefined) throw new Error('there is no signing key');
-    return this.#current;
+    if (this.signing === undefined || performance.now() - this.readAt > 60_000) await this.read();
+    if (this.signing === undefined) throw new Error('there is no signing key');
+    return this.signing;
   }
 
   /** The public key of that id, or undefined. An unknown id looks in the database at most once a second. */
   async verifying(kid: string): Promise<CryptoKey | undefined> {
-    if (!this.#public.has(kid) && performance.now() - this.#readAt > 1_000) await this.#read();
-    return this.#public.get(kid)?.key;
+    if (!this.verifyingKeys.has(kid) && performance.now() - this.readAt > 1_000) await this.read();
+    return this.verifyingKeys.get(kid)?.key;
   }
 
   async jwks(): Promise<{ keys: JWK[] }> {
     await this.current();
-    return { keys: [...this.#public.values()].map((entry) => entry.jwk) };
+    return { keys: [...this.verifyingKeys.values()].map((entry) => entry.jwk) };
   }
 
   /** Signs with a new key from now on. */
   async rotate(): Promise<string> {
-    const made = await makeKey(this.#box);
-    await this.#database.db.transaction().execute(async (transaction) => {
+    const made = await makeKey(this.box);
+    await this.database.db.transaction().execute(async (transaction) => {
       const keys = await readStored(transaction);
       const now = Date.now();
       const kept = keys
@@ -68,36 +68,36 @@ export class SigningKeys {
         .filter((key) => now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
       await writeStored(transaction, [made, ...kept]);
     });
-    await this.#read();
+    await this.read();
     return made.kid;
   }
 
-  #read(): Promise<void> {
-    this.#reading ??= this.#load().finally(() => {
-      this.#reading = undefined;
+  private read(): Promise<void> {
+    this.reading ??= this.load().finally(() => {
+      this.reading = undefined;
     });
-    return this.#reading;
+    return this.reading;
   }
 
-  async #load(): Promise<void> {
-    let keys = await readStored(this.#database.db);
-    if (keys.length === 0) keys = await this.#makeFirst();
+  private async load(): Promise<void> {
+    let keys = await readStored(this.database.db);
+    if (keys.length === 0) keys = await this.makeFirst();
     const now = Date.now();
     const valid = keys.filter((key) => key.retired_at === null || now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
-    this.#public = new Map(
+    this.verifyingKeys = new Map(
       await Promise.all(valid.map(async (key) => [key.kid, { jwk: key.public, key: await keyFrom(key.public) }] as const)),
     );
-    const signing = keys.find((key) => key.retired_at === null);
-    if (signing === undefined) throw new Error('there is no signing key');
-    const privateJwk: JWK = JSON.parse(this.#box.open(signing.sealed, context));
-    this.#current = { kid: signing.kid, privateKey: await keyFrom(privateJwk) };
-    this.#readAt = performance.now();
+    const current = keys.find((key) => key.retired_at === null);
+    if (current === undefined) throw new Error('there is no signing key');
+    const privateJwk: JWK = JSON.parse(this.box.open(current.sealed, context));
+    this.signing = { kid: current.kid, privateKey: await keyFrom(privateJwk) };
+    this.readAt = performance.now();
   }
 
   /** Several processes may try at once; the first one's key is everybody's. */
-  async #makeFirst(): Promise<StoredKey[]> {
-    const made = await makeKey(this.#box);
-    return this.#database.db.transaction().execute(async (transaction) => {
+  private async makeFirst(): Promise<StoredKey[]> {
+    const made = await makeKey(this.box);
+    return this.database.db.transaction().execute(async (transaction) => {
       const existing = await readStored(transaction);
       if (existing.length > 0) return existing;
       await writeStored(transaction, [made]);

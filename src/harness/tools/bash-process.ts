@@ -10,34 +10,34 @@ export type ShellFailure = 'timed-out' | 'crashed';
 
 /** A shell process: runs commands one after another until it is ended, ends itself, or fails one. */
 export class ShellProcess {
-  readonly #child: ChildProcess;
+  private readonly child: ChildProcess;
   /** Commands begun, and the time they took: an old process is replaced, so that nothing piles up in it. */
   commands = 0;
   busyMs = 0;
-  #ended = false;
+  private hasEnded = false;
 
   /** `lifeMs`: what all its commands may take together. */
   constructor(lifeMs: number) {
     const [file, args] = commandLine(Math.ceil(lifeMs / 1_000) + 30);
     // An empty environment: the server's holds its secrets.
-    this.#child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
-    this.#child.once('exit', () => {
-      this.#ended = true;
+    this.child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
+    this.child.once('exit', () => {
+      this.hasEnded = true;
     });
-    this.#child.on('error', () => {
-      this.#ended = true;
+    this.child.on('error', () => {
+      this.hasEnded = true;
     });
     this.rest();
   }
 
   get ended(): boolean {
-    return this.#ended;
+    return this.hasEnded;
   }
 
   /** Kills it at once; a command that runs in it fails with `crashed`. */
   end(): void {
-    this.#ended = true;
-    this.#child.kill('SIGKILL');
+    this.hasEnded = true;
+    this.child.kill('SIGKILL');
   }
 
   /** Throws the signal's reason when it aborts, which ends the process. */
@@ -46,18 +46,18 @@ export class ShellProcess {
     signal.throwIfAborted();
     const began = performance.now();
     this.commands += 1;
-    this.#child.ref();
-    this.#child.channel?.ref();
+    this.child.ref();
+    this.child.channel?.ref();
     try {
-      return await this.#exchange({ type: 'run', command, files, timeoutMs }, workspace, signal);
+      return await this.exchange({ type: 'run', command, files, timeoutMs }, workspace, signal);
     } finally {
       this.busyMs += performance.now() - began;
       this.rest();
     }
   }
 
-  #exchange(request: ToShell & { type: 'run' }, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure> {
-    const child = this.#child;
+  private exchange(request: ToShell & { type: 'run' }, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure> {
+    const child = this.child;
     return new Promise((resolve, reject) => {
       const settle = (action: () => void) => {
         clearTimeout(deadline);
@@ -79,24 +79,24 @@ export class ShellProcess {
       const receive = (message: FromShell) => {
         if (message.type === 'done') settle(() => resolve(message));
         if (message.type === 'read')
-          workspace.read(message.path).then((content) => this.#send({ type: 'content', path: message.path, content }), fail);
+          workspace.read(message.path).then((content) => this.send({ type: 'content', path: message.path, content }), fail);
       };
       child.on('message', receive).once('exit', crash).once('error', crash);
       signal.addEventListener('abort', abort, { once: true });
-      if (this.#ended) return crash();
-      this.#send(request);
+      if (this.hasEnded) return crash();
+      this.send(request);
     });
   }
 
-  #send(message: ToShell): void {
+  private send(message: ToShell): void {
     // A process that dies meanwhile says so through `exit`.
-    this.#child.send(message, () => {});
+    this.child.send(message, () => {});
   }
 
   /** An idle shell keeps nothing running. */
   rest(): void {
-    this.#child.unref();
-    this.#child.channel?.unref();
+    this.child.unref();
+    this.child.channel?.unref();
   }
 }
 

@@ -5,33 +5,33 @@ import { workspaceRoot } from './workspace-path.ts';
 
 /** The files of the workspace that a command has looked at; the others never leave the database. */
 export class LoadedFiles {
-  readonly #request: (path: string) => Promise<Uint8Array | undefined>;
-  readonly #digests = new Map<string, string>();
-  #collecting: string | undefined;
-  #untouched = false;
+  private readonly request: (path: string) => Promise<Uint8Array | undefined>;
+  private readonly digests = new Map<string, string>();
+  private collecting: string | undefined;
+  private untouched = false;
 
   constructor(request: (path: string) => Promise<Uint8Array | undefined>) {
-    this.#request = request;
+    this.request = request;
   }
 
   async load(path: string): Promise<Uint8Array> {
     // Read for the first time only to be compared: nobody has changed it, so it need not be fetched.
-    if (this.#collecting === path) {
-      this.#untouched = true;
+    if (this.collecting === path) {
+      this.untouched = true;
       return new Uint8Array();
     }
-    const content = (await this.#request(path)) ?? new Uint8Array();
-    this.#digests.set(path, digest(content));
+    const content = (await this.request(path)) ?? new Uint8Array();
+    this.digests.set(path, digest(content));
     return content;
   }
 
   /** The content at this path if a command made it differ from the stored one. */
   async changed(path: string, read: () => Promise<Uint8Array>): Promise<Uint8Array | undefined> {
-    this.#collecting = path;
-    this.#untouched = false;
+    this.collecting = path;
+    this.untouched = false;
     const content = await read();
-    this.#collecting = undefined;
-    if (this.#untouched || this.#digests.get(path) === digest(content)) return undefined;
+    this.collecting = undefined;
+    if (this.untouched || this.digests.get(path) === digest(content)) return undefined;
     return content;
   }
 }
