@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KillPoints } from './kill-points.ts';
-import { type Promised, PromisedSessions } from './promised-sessions.ts';
+import { type Promised, PromisedSessions, pauseMs } from './promised-sessions.ts';
 import type { Receiver } from './webhook-receiver.ts';
 import { connect, type Wire, type WireAnswer } from './wire.ts';
 
@@ -47,7 +47,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     const answer = await Promise.race([work(wire()).catch(() => undefined), sleep(patienceMs, 'never' as const, { ref: false })]);
     if (answer === 'never') unexpected.push('a request was not answered');
     if (answer === undefined || answer === 'never') {
-      await sleep(20);
+      await sleep(pauseMs);
       return undefined;
     }
     if (answer.status < 300) {
@@ -57,7 +57,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     refused.set(answer.status, (refused.get(answer.status) ?? 0) + 1);
     const isLater = (answer.status === 503 || answer.status === 429) && /^[1-9]\d*$/.test(answer.headers.get('retry-after') ?? '');
     if (!isLater) unexpected.push(`${answer.status} ${answer.text}`);
-    await sleep(20);
+    await sleep(pauseMs);
     return undefined;
   }
 
@@ -106,7 +106,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     await repeatedly(async (number) => {
       const text = `/delay 2\n/say streamed ${number} was said`;
       const response = await startStream(wire(), '/v1/sessions/load-streamed/messages', { text, stream: true });
-      if (response === undefined) return sleep(20);
+      if (response === undefined) return sleep(pauseMs);
       if (response.status !== 200) return void (await ask(async () => refusalOf(response)));
       answered += 1;
       session.promise(text);

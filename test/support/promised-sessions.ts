@@ -5,6 +5,8 @@ import { clientOf, type LogEntry } from './client.ts';
 import type { Wire } from './wire.ts';
 
 const patienceMs = 60_000;
+/** After a refusal or a break: clients that come back at once take the processor from the server that starts. */
+export const pauseMs = 80;
 
 /** One session: the messages that were acknowledged and the answers that were given. */
 export class Promised {
@@ -44,7 +46,7 @@ export class Promised {
           // Broken or cut: the next round resumes.
         }
         clearTimeout(timer);
-        await sleep(20);
+        await sleep(pauseMs);
       }
     })();
   }
