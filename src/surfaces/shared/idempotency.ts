@@ -95,14 +95,15 @@ export async function underKey<Result>(
 ): Promise<Result> {
   const key = idempotencyKey(request);
   if (key === undefined) return work();
-  const { id: orgId } = principalOf(request).organization;
   const fingerprint = keyFingerprintOf(request);
-  const earlier = await findKey(context, request, key);
-  const result = await work();
-  // Another may have come while this one was at work.
-  const kept = earlier ?? (await takeKey(context.database.db, orgId, key, fingerprint, context.clock.now()));
-  if (kept !== undefined && kept.fingerprint !== fingerprint) throw keyReused();
-  if (kept !== undefined) sayReplayed(reply);
+  const earlier = await takeKey(context.database.db, principalOf(request).organization.id, key, fingerprint, context.clock.now());
+  if (earlier !== undefined && earlier.fingerprint !== fingerprint) throw keyReused();
+  const result = await work().catch(async (error: unknown) => {
+    // Nothing was done: another request may have the key.
+    if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
+    throw error;
+  });
+  if (earlier !== undefined) sayReplayed(reply);
   return result;
 }
 

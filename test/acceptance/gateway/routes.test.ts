@@ -133,8 +133,15 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
     const reused = await bring({ ...brought, event: message('goodbye', { sender_id: 'bob' }) }, key);
     assert.deepEqual([reused.status, reused.body.detail.error], [422, 'idempotency_key_reused']);
   }
+  const different = ['one', 'two', 'three'].map((text) => ({
+    ...brought,
+    event: message(text, { id: `event-${text}`, sender_id: 'bob' }),
+  }));
+  const statuses = await Promise.all(different.map(async (body) => (await bring(body, 'k4')).status));
+  assert.deepEqual(statuses.toSorted(), [200, 422, 422], 'also at the same moment');
   const log = await logOf(org, String(first.headers['x-svc-session']), 1);
-  assert.equal(log.filter((event: { text?: string }) => event.text === 'hello').length, 1);
+  const said = (texts: string[]) => log.filter((event: { text?: string }) => texts.includes(event.text ?? '')).length;
+  assert.deepEqual([said(['hello']), said(['one', 'two', 'three'])], [1, 1], 'what is refused is not done');
 });
 
 test('an event that is refused leaves no session and no participant behind, and may be sent again', async () => {
