@@ -1,4 +1,5 @@
 import { Component, type ComponentType, type ReactNode, useEffect, useState } from 'react';
+import { useLocation } from 'wouter';
 import { Button } from '../parts/button.tsx';
 import { Empty, Page, UnreadPage, Waiting } from '../parts/page.tsx';
 
@@ -31,6 +32,7 @@ export class PageScript {
 
 export function LazyPage({ script }: { script: PageScript }) {
   const [isAnswered, setAnswered] = useState(false);
+  const [location] = useLocation();
   useEffect(() => {
     let isLeft = false;
     void script.load().then(() => isLeft || setAnswered(true));
@@ -41,7 +43,7 @@ export function LazyPage({ script }: { script: PageScript }) {
   const { component: Loaded } = script;
   if (Loaded !== undefined)
     return (
-      <Mishap>
+      <Mishap location={location}>
         <Loaded />
       </Mishap>
     );
@@ -49,11 +51,16 @@ export function LazyPage({ script }: { script: PageScript }) {
 }
 
 /** A page that cannot be drawn says so, instead of taking the menu with it. */
-class Mishap extends Component<{ children: ReactNode }> {
-  override state: { error?: Error } = {};
+class Mishap extends Component<{ location: string; children: ReactNode }> {
+  override state: { error: Error | undefined } = { error: undefined };
 
   static getDerivedStateFromError(error: Error): { error: Error } {
     return { error };
+  }
+
+  /** `/sessions/a` and `/sessions/b` are one page: the second may be drawn all the same. */
+  override componentDidUpdate(before: { location: string }): void {
+    if (before.location !== this.props.location) this.setState({ error: undefined });
   }
 
   override render(): ReactNode {

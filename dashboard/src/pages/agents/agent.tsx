@@ -31,7 +31,7 @@ export default function AgentPage() {
       </Page>
     );
   if (data === undefined) return <UnreadPage title="Agent" error={error} />;
-  return <AgentReleases agent={data.agent} />;
+  return <AgentReleases key={data.agent.id} agent={data.agent} />;
 }
 
 function AgentReleases({ agent }: { agent: Agent }) {

@@ -15,7 +15,7 @@ export function Welcome({ agent, canAnswer, onPick }: { agent: Agent; canAnswer:
       <div className="mx-auto w-full max-w-3xl min-h-0 flex-1 overflow-y-auto px-4 pt-6">
         <Empty title={`${agent.name} has no active release.`} text="It cannot answer until a release is created and activated.">
           <LinkButton to={`/agents/${agent.slug}?tab=edit`} kind="primary">
-            Make a release
+            Create a release
           </LinkButton>
         </Empty>
       </div>
