@@ -22,7 +22,8 @@ export function auditCommands(program: Command): void {
       // Opened first: an export is itself on record, and should not be made for nothing. What the file holds is replaced once there is more.
       const file = options.out === undefined ? undefined : await open(options.out, 'a');
       const events = await download(`/api/audit_events.csv?${query}`);
-      await file?.truncate();
+      // A pipe or a terminal has nothing to replace.
+      if ((await file?.stat())?.isFile()) await file?.truncate();
       await pipeline(events, file?.createWriteStream() ?? process.stdout);
     });
   audit

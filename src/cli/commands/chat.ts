@@ -116,7 +116,8 @@ async function resolve(lines: AsyncIterator<string>, session: Session, requestId
 
 /** Writes a frame; returns the request that it asks about. */
 function show({ type, data }: Frame): string | undefined {
-  if (type === 'text' || type === 'reasoning') process.stdout.write(data.part?.text ?? '');
+  if (type === 'text') process.stdout.write(data.part?.text ?? '');
+  if (type === 'reasoning') note(data.part?.text ?? '');
   if (type === 'tool_use' && data.part?.state !== 'running') note(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
   if (type === 'error') fail(`${data.code}: ${data.message}`);
   if (type === 'done') process.stdout.write('\n');
