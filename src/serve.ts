@@ -16,7 +16,6 @@ export async function serve(config: Config): Promise<void> {
     await context.close();
     throw error;
   });
-  process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 
   let stopping = false;
   const stop = async (signal: NodeJS.Signals) => {
@@ -30,10 +29,11 @@ export async function serve(config: Config): Promise<void> {
     clearTimeout(cut);
     await context.close();
     // Of a worker: its line to the process that started it would keep it running.
-    process.disconnect?.();
+    if (process.connected) process.disconnect?.();
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 
 async function listen(context: Context): Promise<Server> {

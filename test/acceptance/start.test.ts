@@ -1,12 +1,13 @@
 // How the program starts (decisions 1): settings, help, the first start and the data directory.
 import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createDatabase, engine } from '../support/engine.ts';
-import { spawnServer, startServer } from '../support/server-process.ts';
+import { main, spawnServer, startServer } from '../support/server-process.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'parley-start-'));
 after(() => rmSync(directory, { recursive: true }));
@@ -118,6 +119,18 @@ test('the first start shows its keys once, with a line to paste that works, and 
   assert.doesNotMatch(again, /svc_live_|svc_operator_/);
   const organization = await fetch(`${server.url}/api/organization`, { headers: { authorization: `Bearer ${apiKey}` } });
   assert.equal(organization.status, 200);
+});
+
+test('a server that whoever forked it has let go of ends well', async (t) => {
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const env = { ...database.settings, PORT: '0', PARLEY_LOG_LEVEL: 'error' };
+  const child = fork(main, { cwd: directory, env, silent: true });
+  t.after(() => child.kill('SIGKILL'));
+  if (child.stdout !== null) await once(child.stdout, 'data');
+  child.disconnect();
+  child.kill('SIGTERM');
+  assert.deepEqual(await once(child, 'exit'), [0, null]);
 });
 
 test('after a kill -9 the same data is opened again', async (t) => {

@@ -8,7 +8,7 @@ import { endWithUs } from './end-with-us.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
 import { freePort } from './free-port.ts';
 
-const main = join(import.meta.dirname, '../../src/main.ts');
+export const main = join(import.meta.dirname, '../../src/main.ts');
 
 export interface ServerProcess {
   url: string;
