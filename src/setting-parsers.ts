@@ -20,11 +20,11 @@ export function host(value: string): string {
   return name;
 }
 
-/** As an Origin header has them: anything else would never match one. */
+/** As an Origin header has them, `null` from a page without one: anything else would never match. */
 export function origins(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
-    if (entry !== '*' && !/^[a-z][a-z\d+.-]*:\/\/[^\s/?#@A-Z]+$/.test(entry))
+    if (!/^(\*|null|[a-z][a-z\d+.-]*:\/\/[^\s/?#@A-Z]+)$/.test(entry))
       throw new Error(`must be * or origins such as https://app.example.com, without a path, not "${entry}"`);
   }
   return entries;

@@ -15,7 +15,7 @@ import { completeReleaseConfig } from './release-defaults.ts';
 import { activateRelease, createRelease } from './releases.ts';
 import { allScopes } from './scopes.ts';
 
-/** Empty unless this start found the database so. */
+/** Keys only where this start found the database empty. */
 export interface SeedResult {
   /** The plaintext of what was made now. */
   apiKey?: string;
