@@ -54,11 +54,16 @@ function fail(message: string): void {
 async function stoppable(session: Session, answer: () => Promise<void>): Promise<void> {
   const stop = () => {
     process.off('SIGINT', stop);
+    // Through npm a terminal's Ctrl-C comes twice, from the terminal and passed on: for a moment it counts once.
+    process.on('SIGINT', ignore);
+    setTimeout(() => process.off('SIGINT', ignore), 1_000).unref();
     interrupt(session).catch((error: unknown) => fail(`could not stop the answer: ${errorMessage(error)}`));
   };
   process.on('SIGINT', stop);
   await answer().finally(() => process.off('SIGINT', stop));
 }
+
+function ignore(): void {}
 
 async function interrupt({ agent, id }: Session): Promise<void> {
   await call('POST', `${await agentRoutes(agent)}/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
