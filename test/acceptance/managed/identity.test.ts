@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { collect, fields, ManagedClient, mintToken } from '../../support/managed.ts';
 
-const app = await startApp({ after }, { settings: { PARLEY_CORS_ORIGINS: 'https://app.example, https://shop.example' } });
+const app = await startApp({ after }, { settings: { PARLEY_CORS_ORIGINS: 'https://app.example, https://shop.example, null' } });
 const client = new ManagedClient(app);
 const alice = client.as(await mintToken(app, { end_user_id: 'alice' }));
 const bob = client.as(await mintToken(app, { end_user_id: 'bob' }));
@@ -150,6 +150,8 @@ test('browsers of a configured origin may call the managed routes', async () => 
   assert.equal(preflight.headers['access-control-allow-credentials'], undefined);
   const created = await alice.request('POST', '/sessions', {}, { origin });
   assert.equal(created.headers['access-control-allow-origin'], origin);
+  const local = await alice.request('GET', '/sessions', undefined, { origin: 'null' });
+  assert.equal(local.headers['access-control-allow-origin'], 'null', 'as a page from a file has it');
   const refused = await client.request('GET', '/sessions', undefined, { origin, authorization: 'Bearer nothing' });
   assert.equal(refused.status, 401);
   assert.equal(refused.headers['access-control-allow-origin'], origin, 'so that the page can read why');
