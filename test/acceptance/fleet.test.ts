@@ -152,17 +152,20 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     const exited = once(primary, 'exit');
     const started = (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000);
     const workers = () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number);
-    const killOne = () => process.kill(workers()[0] ?? 0, 'SIGKILL');
+    const killOne = () => {
+      const [worker = 0] = workers();
+      process.kill(worker, 'SIGKILL');
+      return until(async () => !workers().includes(worker));
+    };
     await started(2);
     assert.equal(workers().length, 2);
-    killOne();
+    await killOne();
     await started(3);
     assert.equal(workers().length, 2);
     await two.send('POST', '/v1/sessions', { session_id: 'workers' });
-    killOne();
-    await until(async () => workers().length === 1);
+    await killOne();
     const client = clientOf({ url: `http://127.0.0.1:${port}`, apiKey: first.apiKey });
-    const slow = client.send('POST', '/v1/sessions/workers/messages', { text: '/delay 100\n/words 12' });
+    const slow = client.send('POST', '/v1/sessions/workers/messages', { text: '/delay 100\n/words 25' });
     await until(async () => (await statusOf(two, 'workers')) === 'running');
     primary.kill('SIGTERM');
     assert.equal((await slow).status, 200);
