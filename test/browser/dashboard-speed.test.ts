@@ -32,14 +32,14 @@ const lists = ['/', '/sessions', '/sessions?state=stopped', '/sessions?q=user_42
 
 for (const path of lists)
   test(`the list at ${path} is there within a second of asking for its address`, async (t) => {
-    await assertWithin(t, 1_000, async () => {
+    await assertWithin(t, 1_000, 3, async () => {
       await page.goto(`/dashboard${path}`);
       return page.evaluate<number>(`drawn(${rowsThere})`);
     });
   });
 
 test('a session of 5,000 events is open, at its end, within half a second of the click', async (t) => {
-  await assertWithin(t, 500, async () => {
+  await assertWithin(t, 500, 7, async () => {
     await page.goto('/dashboard/sessions?live=off&q=ses_demo_long');
     await page.getByRole('link', { name: 'ses_demo_long' }).waitFor();
     return page.evaluate<number>(`(async () => {
@@ -54,9 +54,14 @@ test('a session of 5,000 events is open, at its end, within half a second of the
 });
 
 /** One attempt in time is enough: what else runs on the machine can only add to it. */
-async function assertWithin(t: { diagnostic(text: string): void }, milliseconds: number, measure: () => Promise<number>): Promise<void> {
+async function assertWithin(
+  t: { diagnostic(text: string): void },
+  milliseconds: number,
+  attempts: number,
+  measure: () => Promise<number>,
+): Promise<void> {
   const times: number[] = [];
-  while (times.length < 15 && Math.min(...times) >= milliseconds) times.push(await measure());
+  while (times.length < attempts && Math.min(...times) >= milliseconds) times.push(await measure());
   t.diagnostic(`${times.map(Math.round).join(', ')} ms`);
   assert.ok(Math.min(...times) < milliseconds, `it took ${times.map(Math.round).join(', ')} ms`);
 }

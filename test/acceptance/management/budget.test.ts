@@ -98,10 +98,18 @@ test('a hundred turns at the edge of a cap overspend it by no more than their re
   const acme = await organizationWithAgent('edge', { instance: { scope: 'session' } });
   // Fewer than a hundred turns use one after another, so that it is reached however many of them run at once.
   await operate(parley, acme.slug, { total_tokens_cap: 300 });
-  const turns = await Promise.all(Array.from({ length: 100 }, () => say(acme, '/words 5')));
+  // A machine that is busy with other things may turn some away for a while.
+  const sayAgain = async (): ReturnType<typeof say> => {
+    const turn = await say(acme, '/words 5');
+    return turn.status === 503 ? sayAgain() : turn;
+  };
+  const turns = await Promise.all(Array.from({ length: 100 }, sayAgain));
   const statuses = turns.map((turn) => turn.status);
-  // A machine that is busy with other things may turn some of them away.
-  assert.deepEqual([...new Set(statuses)].filter((status) => status !== 503).sort(), [200, 402]);
+  assert.ok(
+    statuses.every((status) => status === 200 || status === 402),
+    String(new Set(statuses)),
+  );
+  assert.ok(statuses.includes(402), 'the cap was reached');
   const budget = await budgetOf(acme);
   assert.deepEqual([budget.reserved_tokens, budget.reserved_micros], [0, 0]);
   assert.ok(budget.tokens_used <= 300 + 1_100, `${budget.tokens_used} used`);
