@@ -78,7 +78,8 @@ function startOf(pid: number): string {
   try {
     // The name, in brackets, may hold spaces; the start is the 22nd field, 20 after it.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    return fields[19] ?? '';
+    // One that was killed and whose parent has not taken note keeps its pid, in a container without an init for ever.
+    return fields[0] === 'Z' ? '' : (fields[19] ?? '');
   } catch {
     return '';
   }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { lockDirectory } from '../../../src/database/directory-lock.ts';
+import { until } from '../../support/until.ts';
 
 let directory = '';
 let file = '';
@@ -38,6 +39,25 @@ for (const [what, content] of leftovers) {
     await release();
   });
 }
+
+const isLinux = process.platform === 'linux';
+test('a lock of a killed process that its parent has not taken note of is taken over', { skip: !isLinux && 'told by /proc' }, async () => {
+  // A shell that becomes another program leaves its child to one that never asks for it.
+  const parent = spawn('sh', ['-c', 'sleep 60 & echo $!; exec sleep 60']);
+  try {
+    const pid = Number(String((await once(parent.stdout, 'data'))[0]));
+    const fields = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    const start = fields()[19];
+    await until(async () => readFileSync(`/proc/${parent.pid}/cmdline`, 'utf8').startsWith('sleep'));
+    writeFileSync(file, `${pid} ${start}`);
+    await assert.rejects(lockDirectory(directory), { message: new RegExp(`is in use by process ${pid};`) });
+    process.kill(pid, 'SIGKILL');
+    await until(async () => fields()[0] === 'Z');
+    await (await lockDirectory(directory))();
+  } finally {
+    parent.kill('SIGKILL');
+  }
+});
 
 test('of many processes that find the same stale lock, one gets it', async () => {
   writeFileSync(file, `${deadPid} 123`);
