@@ -1,6 +1,7 @@
 import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
-import { type Context, createContext } from './context.ts';
+import type { Context } from './context.ts';
+import { createContext } from './create-context.ts';
 import { errorCode, errorMessage } from './errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';

@@ -5,7 +5,8 @@ import type { InjectOptions } from 'fastify';
 import { createApp } from '../../src/app.ts';
 import type { Clock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config.ts';
-import { type Context, createContext } from '../../src/context.ts';
+import type { Context } from '../../src/context.ts';
+import { createContext } from '../../src/create-context.ts';
 import type { Server } from '../../src/surfaces/shared/fastify.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
 

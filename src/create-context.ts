@@ -1,0 +1,169 @@
+import { credentialReader } from './accounts/credential-for.ts';
+import { Directory } from './accounts/directory.ts';
+import { sweepExpiredRows } from './accounts/expired-rows.ts';
+import { RateLimit } from './accounts/rate-limit.ts';
+import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
+import { type SeedResult, seedInstallation } from './accounts/seed.ts';
+import { SessionTokens } from './accounts/session-tokens.ts';
+import { SignIn } from './accounts/sign-in.ts';
+import { SigningKeys } from './accounts/signing-keys.ts';
+import { WaitingRoom } from './accounts/waiting-room.ts';
+import { type Clock, systemClock } from './clock.ts';
+import type { Config } from './config.ts';
+import type { Context } from './context.ts';
+import { createCourier, createGateway, createMaterializer, createRunner } from './context-parts.ts';
+import { openBus } from './database/bus.ts';
+import type { Database } from './database/database.ts';
+import { migrate } from './database/migrate.ts';
+import { openDatabase } from './database/open.ts';
+import { newId } from './ids.ts';
+import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
+import { createLogger, type Logger } from './logger.ts';
+import { createMetrics } from './metrics.ts';
+import { watchProcess } from './metrics-of-process.ts';
+import { createDestinations } from './outbox/destinations.ts';
+import { Feed } from './session/feed.ts';
+import { SessionLog } from './session/log.ts';
+import { NewSessions } from './session/new-sessions.ts';
+import { dropLeftovers } from './session/sessions.ts';
+import { createTracing } from './tracing.ts';
+import { holdLeases } from './turn/leases.ts';
+import { createMcpProxy } from './turn/mcp-proxy.ts';
+import { joinPeers } from './turn/peers.ts';
+import { createSettings } from './turn/setting-parts.ts';
+import { Turns } from './turn/turns.ts';
+import { createWarming } from './turn/warming.ts';
+
+/** Puts together what lives as long as the process does. */
+export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
+  const logger = createLogger(config.PARLEY_LOG_LEVEL);
+  const { box: secrets, warning } = await loadSecretKey(config);
+  const database = await openDatabase(config);
+  try {
+    await migrate(database);
+    await checkSecretKey(database, secrets);
+    const seeded = await seedInstallation(database, config, clock);
+    const warnings = [warning, seeded.warning].filter((text) => text !== undefined);
+    return await assemble(config, clock, logger, database, secrets, seeded, warnings);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+async function assemble(
+  config: Config,
+  clock: Clock,
+  logger: Logger,
+  database: Database,
+  secrets: SecretBox,
+  seeded: SeedResult,
+  warnings: string[],
+): Promise<Context> {
+  const processId = newId('proc_');
+  const directory = new Directory(database, processId);
+  const bus = await openBus(database, config.REDIS_URL);
+  const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
+  const newSessions = new NewSessions(database);
+  const feed = new Feed();
+  const rateLimit = new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST);
+  const waitingRoom = new WaitingRoom();
+  const destinations = createDestinations(config);
+  const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
+  const credentialFor = credentialReader(directory, secrets);
+  const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const {
+    settings,
+    warmTools,
+    close: closeSettings,
+  } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
+  const materializer = createMaterializer(config, { database, directory, destinations, credentialFor });
+  const metrics = createMetrics();
+  const runner = createRunner({ database, log, feed, logger, settings, tracing, metrics });
+  const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
+  const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
+  const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
+  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier, rateLimit });
+  runner.onLive = peers.showLive;
+  runner.isWatchedElsewhere = peers.isWatched;
+  runner.onStoring = peers.flushLive;
+  if (!bus.announcesWrites) log.onWritten = peers.announce;
+  const leases = await holdLeases(database, runner, {
+    holderName: () => log.holderName(),
+    leaseMs: config.PARLEY_LEASE_MS,
+    logger,
+    onBeat() {
+      const doubtful = log.takeDoubtful();
+      for (const sessionId of doubtful) feed.lookAgain(sessionId);
+      if (doubtful.size > 0) log.onWritten(doubtful);
+    },
+    onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
+  });
+  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
+  await dropLeftovers(database.db);
+  materializer.start();
+  const sweeper = sweepExpiredRows(database.db);
+  await courier.start();
+  const gateway = config.PARLEY_GATEWAY
+    ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })
+    : undefined;
+  gateway?.replies.start();
+  const signingKeys = new SigningKeys(database, secrets);
+  return {
+    config,
+    clock,
+    logger,
+    metrics,
+    processId,
+    database,
+    secrets,
+    directory,
+    rateLimit,
+    newSessions,
+    waitingRoom,
+    log,
+    feed,
+    settings,
+    destinations,
+    mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
+    warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }),
+    credentialFor,
+    materializer,
+    signingKeys,
+    tokens: new SessionTokens(signingKeys, directory, clock, config.PARLEY_PUBLIC_URL ?? 'parley'),
+    signIn: new SignIn(config, database, directory, secrets),
+    runner,
+    turns,
+    courier,
+    gateway,
+    seeded,
+    warnings,
+    async drain(seconds) {
+      turns.draining = true;
+      let timer: NodeJS.Timeout | undefined;
+      const patience = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, seconds * 1000);
+      });
+      await Promise.race([runner.idle(), patience]);
+      clearTimeout(timer);
+      await runner.release();
+      await leases.release();
+    },
+    async close() {
+      turns.draining = true;
+      await runner.release();
+      await leases.release();
+      await gateway?.replies.stop();
+      await courier.stop();
+      await materializer.close();
+      await sweeper.stop();
+      mcp.close();
+      closeSettings();
+      peers.close();
+      await bus.close();
+      await tracing.close();
+      await directory.close();
+      await database.close();
+    },
+  };
+}
