@@ -3,7 +3,7 @@ import type { Entry, SessionState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 import type { Model } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
-import { buildPrompt, entryLength } from './prompt.ts';
+import { buildPrompt, entryLength, isHeard } from './prompt.ts';
 import type { TurnYield } from './turn-world.ts';
 
 /** Room left for the answer: the prompt may fill this part of the model's context. */
@@ -35,7 +35,7 @@ function findCut(entries: readonly Entry[], characters: number, keptTokens: numb
   let previous: Entry | undefined;
   let rest = characters;
   for (const entry of entries) {
-    if (entry.type === 'user' && previous !== undefined) {
+    if (entry.type === 'user' && !isHeard(entry) && previous !== undefined) {
       cut = previous.seq;
       if (countTokens(rest) <= keptTokens) break;
     }
@@ -52,9 +52,9 @@ async function summarize(
   model: Model,
   signal: AbortSignal,
 ): Promise<{ summary: string; usage: Usage }> {
-  const old: SessionState = { ...state, entries: state.entries.filter((entry) => entry.seq <= throughSeq) };
-  const request = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
-  const messages = [...buildPrompt(old), { role: 'user' as const, text: request }];
+  const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
+  const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };
+  const messages = buildPrompt({ ...state, entries: [...state.entries.filter((entry) => entry.seq <= throughSeq), request] });
   let summary = '';
   let usage = noUsage;
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };

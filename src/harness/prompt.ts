@@ -11,9 +11,23 @@ export function buildPrompt(state: SessionState): PromptMessage[] {
   const messages: PromptMessage[] = [];
   if (state.summary !== undefined)
     messages.push({ role: 'user', text: `Summary of the conversation before this point:\n${state.summary}` });
-  for (const entry of state.entries) addEntry(messages, entry);
+  const heard: Entry[] = [];
+  for (const entry of state.entries) {
+    if (isHeard(entry)) {
+      heard.push(entry);
+      continue;
+    }
+    // In the middle of a turn it would stand between a call and its result, and be taken for what the turn was asked.
+    if (entry.type === 'user') for (const earlier of heard.splice(0)) addEntry(messages, earlier);
+    addEntry(messages, entry);
+  }
   closeOpenCalls(messages);
   return messages;
+}
+
+/** What a participant said to the others. No turn answers it: the model is shown it with the next message. */
+export function isHeard(entry: Entry): boolean {
+  return entry.type === 'user' && entry.message.silent === true;
 }
 
 export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig {

@@ -356,3 +356,20 @@ test('an event without a message only makes its sender known', async () => {
   assert.deepEqual((await sessionOf(org, id)).participants, [{ name: 'bob', type: 'human' }]);
   assert.equal((await deliver(org, { recipient_id: 'bob', event: message('hi bob') })).status, 200);
 });
+
+test('a delivery in the middle of a turn is seen by the agent in its next one', async () => {
+  const org = await newOrganization();
+  await createAgent(parley, org.key, 'asking', { tools: ['bash'], permissions: { mode: 'interactive' } });
+  const { id } = (await parley.call('POST', `/${org.slug}/asking/v1/sessions`, { key: org.key })).body;
+  const asked = { text: '/tool bash {"command":"echo for ada"}', participant_name: 'ada', participant_type: 'human' };
+  const { pending_input: pending } = (await parley.call('POST', `/v1/sessions/${id}/messages`, { key: org.key, body: asked })).body;
+  const note = message('/say for bob', { sender_id: 'bob' });
+  assert.equal((await deliver(org, { recipient_id: 'ada', session_id: id, event: note })).status, 200);
+  const path = `/v1/sessions/${id}/inputs/${pending.request_id}`;
+  const { events } = (await parley.call('PUT', path, { key: org.key, body: { decision: 'approve_once' } })).body;
+  const texts = events.filter(({ type }: { type: string }) => type === 'text').map(({ data }: { data: Answer['body'] }) => data.part.text);
+  assert.match(texts.join(''), /for ada/);
+  assert.doesNotMatch(texts.join(''), /for bob/);
+  const next = await parley.call('POST', `/v1/sessions/${id}/messages`, { key: org.key, body: { text: 'How many?' } });
+  assert.match(next.body.text, /turn 3/, 'the delivery is one of the messages that the agent has been shown');
+});

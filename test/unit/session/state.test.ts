@@ -139,6 +139,11 @@ const asked: NewEvent = {
     pattern: 'rm *',
   },
 };
+const finished = (id: string): NewEvent => ({
+  type: 'tool-finished',
+  data: { callId: id, tool: 'bash', output: 'done', isError: false },
+});
+const noted: NewEvent = { type: 'message-received', data: { messageId: 'msg_2', text: 'psst', silent: true } };
 const resolved = (decision: 'approve_once' | 'approve_session' | 'deny'): NewEvent => ({
   type: 'approval-resolved',
   data: { requestId: 'req_1', callId: 'call_1', decision },
@@ -151,6 +156,13 @@ test('an answer is bound to its call, and approve_session to its tool and patter
   assert.deepEqual([[...denied.grants], denied.turn?.deniedRequestId], [[], 'req_1']);
   const forged = turn(message, called('call_1', 1), resolved('approve_session'));
   assert.deepEqual([...forged.grants], [], 'an answer to what was not asked grants nothing');
+});
+
+test('what was only noted in the middle of a turn is shown with the next message, and never between a call and its result', () => {
+  const rolesOf = (...events: NewEvent[]) => buildPrompt(turn(...events)).map((shown) => (shown.role === 'user' ? shown.text : shown.role));
+  const events = [message, called('call_1', 1), called('call_2', 1), finished('call_1'), noted, finished('call_2')];
+  assert.deepEqual(rolesOf(...events), ['hi', 'assistant', 'tool']);
+  assert.deepEqual(rolesOf(...events, message), ['hi', 'assistant', 'tool', 'psst', 'hi']);
 });
 
 test('a new step leaves the calls of the one before behind, and usage adds up', () => {
