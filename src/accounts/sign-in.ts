@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
+import { type LoadedOnce, loadOnce } from '../load-once.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';
 import type { MemberPrincipal, Organization, Role } from './principal.ts';
@@ -29,19 +30,16 @@ const attemptsPerAccount = 10;
 
 /** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
 export class SignIn {
-  private readonly config: Config;
   private readonly database: Database;
   private readonly directory: Directory;
-  private readonly secrets: SecretBox;
   /** Guesses at one account come from many addresses; the library counts by address only. */
   private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 10 * 60_000 });
-  private library: Promise<Library> | undefined;
+  private readonly library: LoadedOnce<Library>;
 
   constructor(config: Config, database: Database, directory: Directory, secrets: SecretBox) {
-    this.config = config;
     this.database = database;
     this.directory = directory;
-    this.secrets = secrets;
+    this.library = loadOnce(() => loadLibrary(config, database, secrets));
   }
 
   serves(path: string): boolean {
@@ -61,14 +59,14 @@ export class SignIn {
   }
 
   async handle(request: Request): Promise<Response> {
-    const library = await this.load();
+    const library = await this.library.get();
     return library.handler(request);
   }
 
   /** Who the cookie stands for, acting for the org of that slug, or for the first one they joined. */
   async memberOf(headers: Headers, slug: string | undefined): Promise<SignedIn | undefined> {
     if (!headers.get('cookie')?.includes(cookieName)) return undefined;
-    const library = await this.load();
+    const library = await this.library.get();
     const session = await library.api.getSession({ headers });
     if (session === null) return undefined;
     const { id: userId, email, name } = session.user;
@@ -82,14 +80,6 @@ export class SignIn {
     if (chosen === undefined) return undefined;
     const { organization, role } = chosen;
     return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
-  }
-
-  private load(): Promise<Library> {
-    this.library ??= loadLibrary(this.config, this.database, this.secrets).catch((error) => {
-      this.library = undefined;
-      throw error;
-    });
-    return this.library;
   }
 }
 

@@ -3,6 +3,7 @@ import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import type { Agent, buildConnector } from 'undici';
 import { ServiceError } from '../errors.ts';
+import { loadOnce } from '../load-once.ts';
 import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './destination-rules.ts';
 import { exchange } from './exchange.ts';
 import { followRedirects } from './redirects.ts';
@@ -31,13 +32,12 @@ export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) =
 /** The caller keeps it for the life of the process; its idle connections hold no process open. */
 export function createGuardedFetch(policy: DestinationPolicy): GuardedFetch {
   const origins = originsOf(policy);
-  let opening: ReturnType<typeof openAgents> | undefined;
+  const agents = loadOnce(() => openAgents(policy));
 
   async function send(url: URL, init: RequestInit): Promise<Response> {
     const isExempt = origins.has(url.origin);
     assertUrl(url, policy, isExempt);
-    opening ??= openAgents(policy);
-    const { guarded, exempt } = await opening;
+    const { guarded, exempt } = await agents.get();
     return exchange(url, init, isExempt ? exempt : guarded);
   }
 

@@ -1,4 +1,5 @@
-import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
+import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
+import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, promptTokens } from './estimate-tokens.ts';
@@ -14,7 +15,7 @@ import { readSettings } from './settings.ts';
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {
   const sdk = sdkProviders[provider];
   const caller: Caller = { provider, apiKey: settings.apiKey };
-  let loading: Promise<LanguageModelV4> | undefined;
+  const loaded = loadOnce(() => sdk.load(name, settings));
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
@@ -24,8 +25,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
     let reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart> | undefined;
     let isComplete = false;
     try {
-      loading ??= sdk.load(name, settings);
-      const model = await loading;
+      const model = await loaded.get();
       const answer = await model.doStream({ ...options, abortSignal: signal });
       reader = answer.stream.getReader();
       while (!isComplete) {

@@ -1,4 +1,5 @@
 import fastify, { type FastifyInstance } from 'fastify';
+import { loadOnce } from '../../load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 
 /** Everything the page needs comes from here: no request of it may leave the machine. */
@@ -14,23 +15,18 @@ const contentSecurityPolicy = [
 
 /** The interactive reference at /docs/api. Its library is 4 MB of text, so it is loaded when someone opens the page. */
 export function apiReferenceRoutes(server: Server): void {
-  let loading: Promise<FastifyInstance> | undefined;
+  const reference = loadOnce(loadReference);
   const config = { family: 'management' as const };
 
   server.get('/docs/api', { config, schema: { hide: true } }, (_request, reply) => reply.redirect('/docs/api/', 301));
   server.get('/docs/api/*', { config, schema: { hide: true } }, async (request, reply) => {
-    loading ??= loadReference().catch((error) => {
-      loading = undefined;
-      throw error;
-    });
-    const reference = await loading;
-    const answer = await reference.inject({ method: 'GET', url: request.url });
+    const answer = await (await reference.get()).inject({ method: 'GET', url: request.url });
     const type = answer.headers['content-type'];
     if (answer.statusCode !== 200 || typeof type !== 'string') return reply.callNotFound();
     return reply.type(type).header('content-security-policy', contentSecurityPolicy).send(answer.rawPayload);
   });
   server.addHook('onClose', async () => {
-    await (await loading?.catch(() => undefined))?.close();
+    await (await reference.loaded())?.close();
   });
 }
 

@@ -1,5 +1,6 @@
 import type { SwaggerOptions } from '@fastify/swagger';
 import fastify, { type RouteOptions } from 'fastify';
+import { loadOnce } from '../../load-once.ts';
 import { lateCompilers, validateLate } from '../shared/compile-late.ts';
 import type { Server } from '../shared/fastify.ts';
 import { nameSchemas } from './openapi-components.ts';
@@ -40,13 +41,12 @@ export function collectRoutes(server: Server): RouteOptions[] {
 }
 
 export function openApiRoutes(server: Server, routes: RouteOptions[]): void {
-  let text: Promise<string> | undefined;
+  const document = loadOnce(() => writeDocument(routes));
   server.get('/openapi.json', { config: { family: 'management' }, schema: { hide: true } }, async (_request, reply) => {
-    text ??= writeDocument(routes);
     return reply
       .type('application/json; charset=utf-8')
       .header('cache-control', 'public, max-age=60')
-      .send(await text);
+      .send(await document.get());
   });
 }
 
