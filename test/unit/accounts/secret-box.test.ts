@@ -70,12 +70,12 @@ test('many starts at once agree on one key', async () => {
   }
 });
 
-test('a data directory that is a file, or lies below one, is told with the setting that names it', async () => {
+test('a data directory that is a file, or lies below one or where none can be made, is told with the setting that names it', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'parley-'));
   const file = join(directory, 'a-file');
   writeFileSync(file, '');
   try {
-    for (const path of [file, join(file, 'data')])
+    for (const path of [file, join(file, 'data'), ...(process.platform === 'linux' ? ['/proc/parley/data'] : [])])
       await assert.rejects(loadSecretKey(loadConfig({ PARLEY_DATA_DIR: path })), (error: Error) =>
         error.message.startsWith(`PARLEY_DATA_DIR: ${path} is not writable (`),
       );
