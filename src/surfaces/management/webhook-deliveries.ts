@@ -144,6 +144,8 @@ function deliveryId(request: FastifyRequest): string {
 
 function parseTime(name: string, text: string): Date {
   const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(text) : new Date(Number.NaN);
-  if (Number.isNaN(date.getTime())) throw new ServiceError('invalid', `${name}: must be an ISO 8601 time`);
+  // An offset can carry it into a year that databases write differently.
+  const isUsual = !Number.isNaN(date.getTime()) && date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9_999;
+  if (!isUsual) throw new ServiceError('invalid', `${name}: must be an ISO 8601 time`);
   return date;
 }

@@ -146,7 +146,8 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
   assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 4);
   const again = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from } });
   assert.deepEqual(again.body, { recovered: 0 });
-  for (const body of [{}, { from: 'yesterday' }, { from: '2026-02-01T00:00:00Z', to: '2026-01-01T00:00:00Z' }])
+  const beyond = [{ from: '0001-01-01T00:00:00+01:00' }, { from, to: '9999-12-31T23:59:59-01:00' }];
+  for (const body of [{}, { from: 'yesterday' }, { from: '2026-02-01T00:00:00Z', to: '2026-01-01T00:00:00Z' }, ...beyond])
     assert.equal((await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body })).status, 422);
 });
 
