@@ -1,7 +1,7 @@
 import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import { materialized } from '../accounts/releases.ts';
-import type { Database, Db } from '../database/database.ts';
+import type { Database } from '../database/database.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
@@ -39,15 +39,11 @@ const maxMetadataKeys = 50;
 const maxMetadataBytes = 16 * 1024;
 
 /** Creates the session, pinned to the agent's active release, or resumes the one that `sessionId` names. */
-export async function openSession(
-  { database, directory, newSessions, settings }: SessionStore,
-  agent: Agent,
-  request: SessionRequest,
-): Promise<Session> {
-  const { db } = database;
+export async function openSession(store: SessionStore, agent: Agent, request: SessionRequest): Promise<Session> {
+  const { directory, newSessions, settings } = store;
   const { sessionId, metadata } = request;
   const wantedAgent = request.sameAgent ? agent.id : undefined;
-  const existing = await resumeSession(db, agent.orgId, sessionId, wantedAgent);
+  const existing = await resumeSession(store, agent.orgId, sessionId, wantedAgent);
   if (existing !== undefined) return existing;
   const release = materialized(await directory.activeRelease(agent));
   const id = sessionId ?? newId('ses_');
@@ -77,16 +73,22 @@ export async function openSession(
     return session;
   }
   // Taken in between, or by another org: the latter must look like any other session that is not there.
-  const winner = await resumeSession(db, agent.orgId, id, wantedAgent);
+  const winner = await resumeSession(store, agent.orgId, id, wantedAgent);
   if (winner === undefined) throw notFound();
   return winner;
 }
 
-/** The session of this id, active again; undefined when the org has none, 404 when it has but not below this agent. */
-export async function resumeSession(db: Db, orgId: number, sessionId: string | undefined, agentId?: number): Promise<Session | undefined> {
+/** The session of this id, active again; undefined when the org has none, 404 when it has but not below this agent, or its agent was deleted. */
+export async function resumeSession(
+  { database: { db }, directory }: Pick<SessionStore, 'database' | 'directory'>,
+  orgId: number,
+  sessionId: string | undefined,
+  agentId?: number,
+): Promise<Session | undefined> {
   const session = sessionId === undefined ? undefined : await findSession(db, orgId, sessionId);
   if (session === undefined) return undefined;
   if (agentId !== undefined && session.agentId !== agentId) throw notFound();
+  if ((await directory.agentById(orgId, session.agentId)) === undefined) throw notFound();
   if (session.status === 'active') return session;
   await reactivateSession(db, orgId, session.id);
   return (await findSession(db, orgId, session.id)) ?? session;

@@ -52,9 +52,11 @@ export class Settings {
     if (cached !== undefined) return cached.orgId === orgId ? this.refreshed(cached) : undefined;
     const session = await findSession(this.parts.db, orgId, sessionId);
     if (session === undefined) return undefined;
-    const agent = await this.parts.directory.agentById(orgId, session.agentId);
-    const release = await this.parts.directory.release(orgId, session.agentId, session.releaseVersion);
-    if (agent === undefined || release === undefined) return undefined;
+    const { directory } = this.parts;
+    const release = await directory.release(orgId, session.agentId, session.releaseVersion);
+    if (release === undefined) return undefined;
+    // A turn that runs when its agent is deleted still has to come to its end, whichever process it comes to.
+    const agent = (await directory.agentById(orgId, session.agentId)) ?? (await this.findDeleted(session.agentId));
     const setting = this.build(session, release, agent.slug);
     if (release.state === 'materialized') this.cache.set(sessionId, setting);
     return this.refreshed(setting);
@@ -80,6 +82,10 @@ export class Settings {
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
     for (const provider of setting.ownKeys.keys()) setting.ownKeys.set(provider, await this.parts.hasOwnKey(setting.orgId, provider));
     return setting;
+  }
+
+  private async findDeleted(agentId: number): Promise<{ slug: string }> {
+    return this.parts.db.selectFrom('agents').select('slug').where('id', '=', agentId).executeTakeFirstOrThrow();
   }
 
   private build(session: Session, release: Release, agentSlug: string): SessionSetting {

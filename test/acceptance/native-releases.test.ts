@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant } from '../support/tenants.ts';
+import { untilAccepted } from '../support/turns.ts';
 import { until } from '../support/until.ts';
 
 const app = await startApp({ after });
@@ -75,12 +76,28 @@ test('a turn of a session whose release is not materialized is 409, after the bu
 test('a deleted agent takes its sessions with it: 404 like all that is not there', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
-  await tenant.say(id, 'hi');
+  const { pending_input } = await tenant.say(id, '/tool bash {"command":"date"}');
   await tenant.delete('/api/agents/helper');
   for (const answer of [
     await tenant.get(`${tenant.agentPath}/v1/sessions/${id}`),
+    await tenant.get(`/v1/sessions/${id}`),
+    await tenant.post('/v1/sessions', { session_id: id }),
     await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' }),
+    await tenant.put(`/v1/sessions/${id}/inputs/${pending_input.request_id}`, { decision: 'approve_once' }),
     await tenant.post('/v1/sessions', {}),
   ])
     assert.deepEqual([answer.status, answer.text], notFound);
+});
+
+test('what was accepted before its agent was deleted is carried out, also by a process that has not run the session before', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const running = tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 500\n/words 2' });
+  await untilAccepted(app, id, 1);
+  const waiting = tenant.post(`/v1/sessions/${id}/messages`, { text: '/say done' });
+  await untilAccepted(app, id, 2);
+  await tenant.delete('/api/agents/helper');
+  app.context.settings.forget(id);
+  assert.equal((await running).status, 200);
+  assert.equal((await waiting).body.text, 'done');
 });

@@ -63,7 +63,6 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
       assertMetadata(metadata, 'invalid');
       assertSessionId(session_id);
       const { organization } = principalOf(request);
-      const { db } = context.database;
       return createSessionOnce(context, request, reply, session_id, async (sessionId) => {
         const wanted = {
           surface: 'native' as const,
@@ -75,7 +74,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
         };
         // A flat session goes on with its own agent; the default one is for a new session.
         const session =
-          (perAgent ? undefined : await resumeSession(db, organization.id, sessionId)) ??
+          (perAgent ? undefined : await resumeSession(context, organization.id, sessionId)) ??
           (await openSession(context, request.agent ?? (await defaultAgent(context, request)), wanted));
         return sessionBodyOf(session, request.agent, organization.slug);
       });

@@ -71,7 +71,9 @@ export function scopesOf(principal: Principal): ReadonlySet<string> {
 /** The session that the path names, if the caller may see it: of its org, below its agent, and for a token of its end user. */
 export async function visibleSession(context: Context, request: FastifyRequest, sessionId: string): Promise<Session> {
   const { organization } = principalOf(request);
-  return visible(request, await findSession(context.database.db, organization.id, sessionId));
+  const session = visible(request, await findSession(context.database.db, organization.id, sessionId));
+  await assertAgentIsThere(context, request, session);
+  return session;
 }
 
 /** The session, if it is there and the caller may see it; otherwise the one 404. */
@@ -88,6 +90,16 @@ export async function assertSessionVisible(context: Context, request: FastifyReq
   const setting = await context.settings.of(principal.organization.id, sessionId);
   if (setting === undefined || (request.agent !== undefined && setting.agentId !== request.agent.id)) throw notFound();
   if (principal.type === 'token' && !isOwn(principal, setting)) throw notFound();
+  await assertAgentIsThere(context, request, setting);
+}
+
+/** A deleted agent takes its sessions with it, also from routes that do not name it. */
+async function assertAgentIsThere(
+  { directory }: Context,
+  { agent }: FastifyRequest,
+  { orgId, agentId }: { orgId: number; agentId: number },
+): Promise<void> {
+  if (agent === undefined && (await directory.agentById(orgId, agentId)) === undefined) throw notFound();
 }
 
 /** A verified end user sees what is theirs; an anonymous caller what belongs to nobody that was verified. */
