@@ -26,5 +26,6 @@ export function table(rows: readonly Row[], columns: string[], empty: string): s
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '-';
+  if (Array.isArray(value)) return value.join(',') || '-';
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }

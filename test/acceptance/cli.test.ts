@@ -124,9 +124,15 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
   assert.match((await cli(['releases', 'create', 'assistant', file, '--activate'])).stdout, /Release 2 of assistant: materialized/);
   assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
+  writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
+  const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);
+  assert.deepEqual([failed.code, /^Release 3 of assistant: failed \(credentials: /.test(failed.stdout)], [1, true]);
+  assert.match((await cli(['agents', 'list'])).stdout, /^assistant +Assistant +1 /m);
+  assert.equal((await cli(['releases', 'activate', 'assistant', '3'])).code, 1);
   const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
   assert.match(JSON.parse(made.stdout).secret, /^svc_live_/);
   assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /API key \(shown once\): svc_live_/);
+  assert.match((await cli(['orgs', 'invite', 'acme'])).stdout, /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=inv_[\w-]{32}\n$/);
   assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
   assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
   assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);

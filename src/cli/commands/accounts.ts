@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { loadClientSettings } from '../../config.ts';
 import { call } from '../api.ts';
 import { namesOf, secretFromInput, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
@@ -30,6 +31,16 @@ function organizations(orgs: Command): void {
       const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'PARLEY_OPERATOR_KEY');
       print(command, answer, () => `Created ${slug}. API key (shown once): ${answer.api_key}`);
     });
+  orgs
+    .command('invite <slug>')
+    .description('create a link with which someone joins the dashboard, for its first owner or when no owner can sign in')
+    .option('--role <role>', 'owner, admin or member', 'owner')
+    .option('--email <email>', 'only for this address')
+    .action(async (slug: string, options: { role: string; email?: string }, command: Command) => {
+      const path = `/operator/organizations/${encodeURIComponent(slug)}/invitations`;
+      const answer = await call<{ token: string }>('POST', path, options, 'PARLEY_OPERATOR_KEY');
+      print(command, answer, () => `${loadClientSettings().url}/dashboard/join?token=${answer.token}`);
+    });
   for (const [name, status, description] of [
     ['suspend', 'suspended', 'refuse all of its requests'],
     ['resume', 'active', 'accept its requests again'],
@@ -50,12 +61,12 @@ function keys(group: Command): void {
     .description('list keys, without their secrets')
     .action(async (_options, command: Command) => {
       const answer = await call<{ data: Row[] }>('GET', '/api/api_keys?limit=200');
-      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'scopes', 'last_used_at'], 'No keys yet.'));
+      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'last_used_at', 'scopes'], 'No keys yet.'));
     });
   group
     .command('create <name>')
     .description('create a key; its secret is shown once')
-    .requiredOption('--scopes <scopes>', 'comma-separated, such as sessions:read,session_tokens:mint')
+    .requiredOption('--scopes <scopes>', 'comma-separated, such as sessions:read,session_tokens:mint; "" for conversations only')
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,

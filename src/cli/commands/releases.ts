@@ -24,14 +24,13 @@ export function releaseCommands(program: Command): void {
   releases
     .command('create <agent> <file>')
     .description('create a release from a JSON file with its config')
-    .option('--activate', 'activate it right away')
+    .option('--activate', 'activate it once it is materialized; if that fails, the active release stays')
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
-      const config = await jsonObject(file);
-      const answer = await call<{ release: Release }>('POST', pathOf(agent), {
-        ...config,
-        ...(options.activate ? { activate: true } : {}),
-      });
-      print(command, answer, () => describe(agent, answer.release));
+      const made = await call<{ release: Release }>('POST', pathOf(agent), await jsonObject(file));
+      const answer = options.activate ? await settled(agent, made.release.version) : made;
+      if (options.activate && answer.release.state === 'materialized')
+        await call('POST', `${pathOf(agent)}/${answer.release.version}/activate`);
+      report(command, agent, answer);
     });
   releases.command('activate <agent> <version>').description('activate a release: new sessions will use it').action(activate);
   releases
@@ -52,27 +51,33 @@ export function releaseCommands(program: Command): void {
     .command('watch <agent> <version>')
     .description('wait until a release is materialized or has failed')
     .action(async (agent: string, version: string, _options, command: Command) => {
-      for (;;) {
-        const answer = await call<{ release: Release }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
-        if (answer.release.state === 'materialized' || answer.release.state === 'failed') {
-          print(command, answer, () => describe(agent, answer.release));
-          if (answer.release.state === 'failed') process.exitCode = 1;
-          return;
-        }
-        await sleep(500);
-      }
+      report(command, agent, await settled(agent, version));
     });
 }
 
 async function activate(agent: string, version: string, _options: unknown, command: Command): Promise<void> {
-  const answer = await call('POST', `${pathOf(agent)}/${encodeURIComponent(version)}/activate`);
+  await call('POST', `${pathOf(agent)}/${encodeURIComponent(version)}/activate`);
+  // One that had failed is tried again.
+  const answer = await settled(agent, version);
+  if (answer.release.state === 'failed') return report(command, agent, answer);
   print(command, answer, () => `${agent} now runs release ${version}. Existing sessions keep their release.`);
+}
+
+/** The release, when it is clear what became of it. */
+async function settled(agent: string, version: number | string): Promise<{ release: Release }> {
+  for (;;) {
+    const answer = await call<{ release: Release }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
+    if (answer.release.state === 'materialized' || answer.release.state === 'failed') return answer;
+    await sleep(500);
+  }
+}
+
+function report(command: Command, agent: string, answer: { release: Release }): void {
+  const { version, state, error } = answer.release;
+  print(command, answer, () => `Release ${version} of ${agent}: ${state}${error ? ` (${error})` : ''}`);
+  if (state === 'failed') process.exitCode = 1;
 }
 
 function pathOf(agent: string): string {
   return `/api/agents/${encodeURIComponent(agent)}/releases`;
-}
-
-function describe(agent: string, release: Release): string {
-  return `Release ${release.version} of ${agent}: ${release.state}${release.error ? ` (${release.error})` : ''}`;
 }
