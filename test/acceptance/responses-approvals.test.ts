@@ -174,3 +174,17 @@ test('an unstored session is kept while it waits, and dropped after the turn', a
   assert.equal(done.body.output_text, 'bash answered: hi');
   assert.equal(await sessionCount(tenant), 0);
 });
+
+test('an approval that was gone on from is history, also in a conversation that is not kept here', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask, store: false });
+  const [request] = paused.body.output;
+  const told = [user(ask), request, answerTo(request, true)];
+  const done = await tenant.post(pathOf(tenant), { input: told, store: false });
+  const next = await tenant.post(pathOf(tenant), { input: [...told, ...done.body.output, user('and then?')], store: false });
+  assert.deepEqual([next.status, next.body.output_text], [200, 'You said: "and then?". This is turn 2 of our conversation.']);
+  const asked = { type: 'mcp_approval_request', id: 'mcpr_1', server_label: 'elsewhere', name: 'bash', arguments: '{}' };
+  const foreign = [user('Clean up.'), asked, answerTo(asked, true), { role: 'assistant', content: 'Done.' }, user('Sure?')];
+  const moved = await tenant.post(pathOf(tenant), { input: foreign });
+  assert.deepEqual([moved.status, moved.body.output_text], [200, 'You said: "Sure?". This is turn 2 of our conversation.']);
+});

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { notFoundText, pinned, sessionCount, transcript } from '../support/adapter-wire.ts';
+import { notFoundText, pinned, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 
@@ -150,6 +150,20 @@ test('an echoed item of ours goes on with its session, and what the session has 
     (await transcript(tenant, session)).filter(({ role }) => role === 'user').map(({ text }) => text),
     ['one', 'two', 'three'],
   );
+});
+
+test("an echoed item of another end user's session is as unknown as any other; a reference to it is 404", async () => {
+  const tenant = await createTenant(url);
+  const [ann, bob] = [await withToken(tenant, { end_user_id: 'ann' }), await withToken(tenant, { end_user_id: 'bob' })];
+  const first = await ann.post(pathOf(tenant), { input: 'one' });
+  const [item] = first.body.output;
+  for (const echoed of [item, { ...item, id: 'msg_01M7GA7HHN0000WJ6EW12JA32B_0' }]) {
+    const answer = await bob.post(pathOf(tenant), { input: [user('one'), echoed, user('two')] });
+    assert.equal(answer.status, 200);
+    assert.notEqual(answer.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+  }
+  const referred = await bob.post(pathOf(tenant), { input: [{ type: 'item_reference', id: item.id }, user('two')] });
+  assert.deepEqual([referred.status, referred.text], [404, notFoundText]);
 });
 
 test('previous_response_id comes before conversation, and conversation before what the input echoes', async () => {

@@ -4,8 +4,9 @@ import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
-import { assertSessionVisible, principalOf, visible, visibleSession } from '../shared/authenticate.ts';
+import { assertSessionVisible, isVisible, principalOf, visible, visibleSession } from '../shared/authenticate.ts';
 import { fieldOf } from '../shared/field-of.ts';
+import { isAnswer } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
 /** A long history is not looked up item by item. */
@@ -82,12 +83,16 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
   const { db } = context.database;
   const seen = new Set<string>();
   let isReferred = false;
+  let isPast = false;
   for (const item of Array.isArray(input) ? input.toReversed() : []) {
     const id = fieldOf(item, 'id');
+    const type = fieldOf(item, 'type');
     const requestId = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
     const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
-    if (fieldOf(item, 'type') === 'item_reference' || isRequest) isReferred = true;
+    // The answer to an approval that an agent has gone on from since is only told again.
+    if (type === 'item_reference' || (type === 'mcp_approval_response' && !isPast)) isReferred = true;
+    isPast ||= isAnswer({ type, role: fieldOf(item, 'role') });
     const key = isRequest ? requestId : place?.responseId;
     if (key === undefined || seen.has(key) || seen.size >= maxLookups) continue;
     seen.add(key);
@@ -95,7 +100,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
       place === undefined
         ? await findSessionOfApproval(db, orgId, key)
         : await findSessionOfResponse(db, orgId, place.turnId, place.responseId);
-    if (session !== undefined) return visible(request, session);
+    if (session !== undefined && isVisible(request, session)) return session;
   }
   // What was only named, not said again, cannot be gone on without.
   if (isReferred) throw notFound();

@@ -16,9 +16,10 @@ export type ResponseInput = { type: 'message'; text: string; context: Context } 
  */
 export function readInput(input: string | readonly InputItem[], isNew: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
-  const first = isNew ? 0 : items.findLastIndex(isAnswer) + 1;
+  const open = items.findLastIndex(isAnswer) + 1;
+  const first = isNew ? 0 : open;
   const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
-  const approvals = items.filter((item, index) => index >= first && item.type === 'mcp_approval_response');
+  const approvals = items.filter((item, index) => index >= open && item.type === 'mcp_approval_response');
   if (approvals.length > 0) return readApproval(approvals, last >= 0);
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
@@ -42,14 +43,14 @@ function readApproval(approvals: InputItem[], hasMessage: boolean): ResponseInpu
   return { type: 'approval', requestId: chosen.approval_request_id, approve: chosen.approve };
 }
 
-/** An item that we answered with, or a mention of one. */
-function isAnswer(item: InputItem): boolean {
-  if (isMessage(item)) return item.role === 'assistant';
-  return item.type !== 'mcp_approval_response';
+/** An item that an agent answered with, or a mention of one: what was asked of it before has been dealt with. */
+export function isAnswer({ type, role }: { type?: unknown; role?: unknown }): boolean {
+  if (isMessage({ type, role })) return role === 'assistant';
+  return type !== 'mcp_approval_response';
 }
 
-function isMessage(item: InputItem): boolean {
-  return item.role !== undefined && (item.type === undefined || item.type === 'message');
+function isMessage({ type, role }: { type?: unknown; role?: unknown }): boolean {
+  return role !== undefined && (type === undefined || type === 'message');
 }
 
 function contextRole(role: string | undefined, index: number): Context[number]['role'] {

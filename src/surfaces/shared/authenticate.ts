@@ -78,18 +78,21 @@ export async function visibleSession(context: Context, request: FastifyRequest, 
 
 /** The session, if it is there and the caller may see it; otherwise the one 404. */
 export function visible(request: FastifyRequest, session: Session | undefined): Session {
-  const principal = principalOf(request);
-  if (session === undefined || (request.agent !== undefined && session.agentId !== request.agent.id)) throw notFound();
-  if (principal.type === 'token' && !isOwn(principal, session)) throw notFound();
+  if (session === undefined || !isVisible(request, session)) throw notFound();
   return session;
+}
+
+/** Asked of a session of the caller's org. */
+export function isVisible(request: FastifyRequest, session: SessionOwner): boolean {
+  const principal = principalOf(request);
+  if (request.agent !== undefined && session.agentId !== request.agent.id) return false;
+  return principal.type !== 'token' || isOwn(principal, session);
 }
 
 /** The same question for a turn, answered from memory: what it asks of a session never changes while it lives. */
 export async function assertSessionVisible(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
-  const principal = principalOf(request);
-  const setting = await context.settings.of(principal.organization.id, sessionId);
-  if (setting === undefined || (request.agent !== undefined && setting.agentId !== request.agent.id)) throw notFound();
-  if (principal.type === 'token' && !isOwn(principal, setting)) throw notFound();
+  const setting = await context.settings.of(principalOf(request).organization.id, sessionId);
+  if (setting === undefined || !isVisible(request, setting)) throw notFound();
   await assertAgentIsThere(context, request, setting);
 }
 
@@ -102,8 +105,10 @@ async function assertAgentIsThere(
   if (agent === undefined && (await directory.agentById(orgId, agentId)) === undefined) throw notFound();
 }
 
+type SessionOwner = Pick<Session, 'agentId' | 'endUserId' | 'isVisitor'>;
+
 /** A verified end user sees what is theirs; an anonymous caller what belongs to nobody that was verified. */
-function isOwn({ endUserId }: TokenPrincipal, session: { endUserId: string | undefined; isVisitor: boolean }): boolean {
+function isOwn({ endUserId }: TokenPrincipal, session: SessionOwner): boolean {
   const verified = session.isVisitor ? undefined : session.endUserId;
   return endUserId === verified;
 }
