@@ -128,6 +128,26 @@ test('what a stopped session ended does not run when it is resumed', async () =>
   );
 });
 
+test('what waited when a session was stopped does not run when it is resumed before its turn has ended either', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });
+  const first = send('/delay 400\n/say one two');
+  await untilAccepted(app, id, 1);
+  const waited = send('/say never said');
+  await untilAccepted(app, id, 2);
+  // As it is stopped by another process, which has yet to tell this one.
+  await app.context.log.apply({ kind: 'stop', org: tenant.orgId, session: id, reason: 'stop' });
+  assert.equal((await tenant.post('/v1/sessions', { session_id: id })).body.status, 'active');
+  const later = send('/say said');
+  assert.equal((await first).status, 200);
+  const { text, stop_reason } = (await waited).body;
+  assert.deepEqual({ text, stop_reason }, { text: '', stop_reason: 'interrupted' });
+  assert.equal((await later).body.text, 'said');
+  const [listed] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
+  assert.equal(listed.message_count, 5);
+});
+
 test('the line moves up: a place is free again as soon as a turn has ended', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
