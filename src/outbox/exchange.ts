@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { AnswerBody } from './answer-body.ts';
 
 /**
  * One HTTP exchange with fetch's face and no redirects. Straight over the dispatcher it costs about a quarter less
@@ -58,99 +59,6 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
   });
 }
 
-/**
- * The body as it is read: the pieces of one packet together, and those that come fast after each other gathered, so that a
- * model's words are passed on some at a time at a fraction of the cost. A piece waits at most as long as the answer has
- * taken until then, and never longer than an eye can tell; the first, and one that comes after a pause, waits for nothing.
- */
-class AnswerBody {
-  readonly stream: ReadableStream<Uint8Array>;
-  private readonly request: Dispatcher.DispatchController;
-  private target: ReadableStreamDefaultController<Uint8Array> | undefined;
-  private pieces: Uint8Array[] = [];
-  private readonly begunAt = performance.now();
-  private sentAt = Number.NEGATIVE_INFINITY;
-  private isGathering = false;
-  private isFull = false;
-  private isOver = false;
-
-  constructor(request: Dispatcher.DispatchController, onCancel: () => void) {
-    this.request = request;
-    this.stream = new ReadableStream<Uint8Array>(
-      {
-        start: (target) => {
-          this.target = target;
-        },
-        pull: () => {
-          this.isFull = false;
-          if (!this.isGathering) request.resume();
-        },
-        cancel: () => {
-          this.isOver = true;
-          onCancel();
-          request.abort(new Error('The response was no longer wanted'));
-        },
-      },
-      { highWaterMark: 4 },
-    );
-  }
-
-  add(piece: Uint8Array): void {
-    this.pieces.push(piece);
-    // The other pieces of the packet come before the microtask.
-    if (this.pieces.length === 1 && !this.isGathering) queueMicrotask(() => this.send());
-  }
-
-  end(): void {
-    this.flush();
-    if (!this.isOver) this.target?.close();
-    this.isOver = true;
-  }
-
-  fail(error: unknown): void {
-    this.flush();
-    this.isOver = true;
-    this.target?.error(error);
-  }
-
-  private send(): void {
-    const now = performance.now();
-    const patience = Math.min(maxGatherMs, Math.max(1, now - this.begunAt));
-    const isFast = this.isGathering || now - this.sentAt < patience;
-    this.sentAt = now;
-    const bytes = this.flush();
-    this.isGathering = isFast && bytes < bulkBytes && !this.isOver;
-    if (!this.isGathering) return;
-    this.request.pause();
-    setTimeout(() => this.sendGathered(), patience);
-  }
-
-  private sendGathered(): void {
-    if (this.isOver) return;
-    if (!this.isFull) this.request.resume();
-    // What has come in the meantime is read before the immediate, all at once.
-    setImmediate(() => {
-      if (this.pieces.length > 0) this.send();
-      else this.isGathering = false;
-    });
-  }
-
-  private flush(): number {
-    const { pieces } = this;
-    const [first] = pieces;
-    if (first === undefined || this.isOver || this.target === undefined) return 0;
-    // Before the next line, which may bring more.
-    this.pieces = [];
-    const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
-    this.target.enqueue(whole);
-    if ((this.target.desiredSize ?? 1) <= 0) {
-      this.isFull = true;
-      this.request.pause();
-    }
-    return whole.length;
-  }
-}
-
 function responseOf(status: number, received: Record<string, string | string[] | undefined>, stream: ReadableStream<Uint8Array>): Response {
   const headers: [string, string][] = [];
   for (const [name, value] of Object.entries(received)) {
@@ -184,9 +92,6 @@ function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readab
   return contentType === null ? { body: stream } : { body: stream, contentType };
 }
 
-const maxGatherMs = 40;
-/** More than words: a download, which nothing should hold up. */
-const bulkBytes = 8 * 1024;
 const bodilessStatuses = new Set([204, 205, 304]);
 const compressions = new Map<string, ConstructorParameters<typeof DecompressionStream>[0]>([
   ['gzip', 'gzip'],

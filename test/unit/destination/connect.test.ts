@@ -210,6 +210,28 @@ test('pieces that come fast are gathered, none is lost, and the first waits for 
   assert(pieces.length < words.length / 2, `${words.length} pieces were passed on as ${pieces.length}`);
 });
 
+test('many answers at once are gathered each for itself, also where some are no longer wanted', async () => {
+  const target = await serve(async (request, response) => {
+    for (let index = 0; index < 40; index += 1) {
+      response.write(`${request.url} ${index}; `);
+      await setTimeout(5);
+    }
+    response.end();
+  });
+  const guarded = createGuardedFetch({ allowPrivate: true });
+  const answers = Array.from({ length: 50 }, async (_, answer) => {
+    const { body } = await guarded(`${target.origin}/${answer}`);
+    const pieces: string[] = [];
+    for await (const piece of body ?? []) {
+      pieces.push(Buffer.from(piece).toString());
+      if (answer % 10 === 0 && pieces.length === 4) return;
+    }
+    assert.equal(pieces.join(''), Array.from({ length: 40 }, (_, index) => `/${answer} ${index}; `).join(''));
+    assert(pieces.length < 20, `40 pieces were passed on as ${pieces.length}`);
+  });
+  await Promise.all(answers);
+});
+
 test('a stream that breaks off is an error, not an end', async () => {
   const target = await serve((_request, response) => {
     response.write('half');
