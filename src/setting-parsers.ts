@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { gatewayUrl } from './gateway/event.ts';
+import { isRecord, parseJson } from './json.ts';
 
 /** Takes the text of a setting and gives its value, or throws what a person should write instead. */
 export type Parse<Value> = (text: string) => Value;
@@ -90,17 +91,9 @@ function list(value: string): string[] {
     .filter((entry) => entry !== '');
 }
 
-function json(value: string): unknown {
-  try {
-    return JSON.parse(value);
-  } catch {
-    throw new Error('must be JSON');
-  }
-}
-
 function stringMap(value: string): Record<string, string> {
-  const parsed = json(value);
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('must be a JSON object');
+  const parsed = parseJson(value);
+  if (!isRecord(parsed)) throw new Error('must be a JSON object');
   const entries = Object.entries(parsed).map(([key, entry]) => {
     if (typeof entry !== 'string') throw new Error(`"${key}" must be a string`);
     return [key, entry] as const;

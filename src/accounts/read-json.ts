@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import { isRecord } from '../json.ts';
 
 /** Reads an untrusted JSON object field by field; every refusal names the field by its path. */
 export class FieldReader {
@@ -8,7 +9,7 @@ export class FieldReader {
   /** Refuses anything but an object whose keys are all among `known`. */
   constructor(value: unknown, path: string, known: readonly string[]) {
     this.base = path;
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse(path, 'must be an object');
+    if (!isRecord(value)) throw refuse(path, 'must be an object');
     this.fields = new Map(Object.entries(value));
     for (const key of this.fields.keys()) {
       if (!known.includes(key)) throw refuse(this.path(key), 'is not a known field');

@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import { isRecord } from '../json.ts';
 import type { BuiltInTool, McpServerConfig, ModelConfig, PermissionRule, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import { FieldReader } from './read-json.ts';
 
@@ -49,7 +50,7 @@ function readModel(value: unknown, path: string): ModelConfig {
   if (baseUrl === undefined && provider === 'openai-compatible') throw fields.refuse('base_url', 'is required for openai-compatible');
   if (baseUrl !== undefined && provider === 'offline') throw fields.refuse('base_url', 'has no meaning for the offline model');
   const settings = fields.raw('settings') ?? {};
-  if (typeof settings !== 'object' || Array.isArray(settings)) throw fields.refuse('settings', 'must be an object');
+  if (!isRecord(settings)) throw fields.refuse('settings', 'must be an object');
   return { provider, name, base_url: baseUrl === undefined ? null : readUrl(fields, 'base_url'), settings: { ...settings } };
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../clock.ts';
+import { isRecord } from '../json.ts';
 import type { Agent } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import type { Directory } from './directory.ts';
@@ -125,7 +126,7 @@ function claimsFrom(payload: JWTPayload): Claims | undefined {
     agentSlug,
     endUserId: sub,
     agentInstanceId: typeof instance === 'string' ? instance : undefined,
-    metadata: typeof metadata === 'object' && metadata !== null ? { ...metadata } : {},
+    metadata: isRecord(metadata) ? metadata : {},
     expiresAt: new Date(exp * 1_000),
     tokenId: jti,
   };

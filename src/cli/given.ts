@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { errorMessage } from '../errors.ts';
+import { isRecord } from '../json.ts';
 
 /** What a person gave on the command line, checked before anything is sent: each throws a line that says what was expected. */
 export function wholeNumberOrNone(option: string, given: string): number | null {
@@ -34,7 +35,7 @@ export async function jsonObject(file: string): Promise<object> {
     throw new Error(`${file} cannot be read: ${errorMessage(error)}`, { cause: error });
   });
   const value = parse(file, json);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${file} must hold a JSON object`);
+  if (!isRecord(value)) throw new Error(`${file} must hold a JSON object`);
   return value;
 }
 

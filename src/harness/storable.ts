@@ -1,3 +1,5 @@
+import { isRecord } from '../json.ts';
+
 /** PostgreSQL stores neither NUL nor half a surrogate pair, and a model or a tool may produce both. */
 export function storable(text: string): string {
   return text.includes('\0') || !text.isWellFormed() ? text.replaceAll('\0', '\uFFFD').toWellFormed() : text;
@@ -8,7 +10,7 @@ export function storableJson(value: unknown): unknown {
   if (text === undefined || !/\\u(0000|d[89a-f])/i.test(text)) return value;
   return JSON.parse(text, (_key, entry: unknown) => {
     if (typeof entry === 'string') return storable(entry);
-    if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) return entry;
+    if (!isRecord(entry)) return entry;
     return Object.fromEntries(Object.entries(entry).map(([key, child]) => [storable(key), child]));
   });
 }

@@ -8,6 +8,7 @@ import { subAgentOf } from '../harness/prompt.ts';
 import { mcpToolName } from '../harness/tools/mcp.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { type McpMethod, mcpMethods } from '../instances/mcp-methods.ts';
+import { isRecord } from '../json.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import type { Session } from '../session/sessions.ts';
 import { grantKey } from '../session/state.ts';
@@ -103,7 +104,7 @@ async function readGrants(database: Database, sessionId: string): Promise<Set<st
 
 /** A tool that came after the release was made is not the agent's. */
 function onlyPinned(release: Release, server: McpServerConfig, result: unknown): unknown {
-  if (typeof result !== 'object' || result === null || !('tools' in result) || !Array.isArray(result.tools)) return result;
+  if (!isRecord(result) || !Array.isArray(result.tools)) return result;
   const names = new Set(release.pinnedTools.filter((tool) => tool.server === server.name).map((tool) => tool.name));
   return { ...result, tools: result.tools.filter((tool: { name?: string }) => tool.name !== undefined && names.has(tool.name)) };
 }

@@ -1,6 +1,7 @@
+import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
-import { isJsonObject, isRecord, type JsonObject, parseToolInput } from './json.ts';
+import { isJsonObject, type JsonObject, parseToolInput } from './json.ts';
 import { type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
 
 interface OpenCall {

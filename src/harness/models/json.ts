@@ -1,24 +1,12 @@
 import type { JSONObject } from '@ai-sdk/provider';
+import { isRecord, parseJson } from '../../json.ts';
 
 /** An object as JSON has it: what providers' options and metadata are made of. */
 export type JsonObject = JSONObject;
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** For values that came out of JSON, where an object holds nothing but JSON. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return isRecord(value);
-}
-
-/** Undefined when the text is no JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A tool's input as the model wrote it; what is no JSON, or nests too deep, stays text, for the tool to refuse. */

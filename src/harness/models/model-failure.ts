@@ -1,6 +1,6 @@
 import { errorCode, errorMessage, ServiceError } from '../../errors.ts';
+import { isRecord, parseJson } from '../../json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
-import { isRecord, parseJson } from './json.ts';
 
 /** Whose call failed, and the key that no message may repeat. */
 export interface Caller {

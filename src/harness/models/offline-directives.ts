@@ -1,4 +1,5 @@
-import { isTooDeep, maxInputDepth, parseJson } from './json.ts';
+import { parseJson } from '../../json.ts';
+import { isTooDeep, maxInputDepth } from './json.ts';
 
 /** What the lines of a message that begin with `/think`, `/tool` and so on ask of the offline model. */
 export interface Directives {

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { isRecord } from '../../json.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
 import { sleep } from '../sleep.ts';
 import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';
@@ -110,7 +111,7 @@ function describeCall({ tool, input, result }: TurnSoFar['calls'][number]): stri
   if (result === undefined) return `${tool} gave no result.`;
   if (result.isError) return `${tool} failed: ${result.output}`;
   if (tool !== 'handoff') return `${tool} answered: ${result.output}`;
-  const agent = typeof input === 'object' && input !== null && 'agent' in input ? String(input.agent) : 'another sub-agent';
+  const agent = isRecord(input) && 'agent' in input ? String(input.agent) : 'another sub-agent';
   return `This is ${agent}, who takes over here.`;
 }
 

@@ -1,6 +1,7 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from '@ai-sdk/provider';
+import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
-import { isRecord, parseToolInput } from './json.ts';
+import { parseToolInput } from './json.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
 
 /** Takes a provider's stream part by part. Throws `ModelError` on a failure inside the stream. */

@@ -1,5 +1,5 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
-import { isRecord } from '../models/json.ts';
+import { isRecord } from '../../json.ts';
 import type { Tool, ToolOutcome } from '../tool.ts';
 import { excerpt, failed, succeeded, textField } from './input.ts';
 

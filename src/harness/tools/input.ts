@@ -1,4 +1,4 @@
-import { isRecord } from '../models/json.ts';
+import { isRecord } from '../../json.ts';
 import type { ToolOutcome } from '../tool.ts';
 
 /** A tool's input comes from a model: anything may be missing or of another type. */

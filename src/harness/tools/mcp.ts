@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
+import { isRecord } from '../../json.ts';
 import type { PinnedTool } from '../../release-config.ts';
-import { isRecord } from '../models/json.ts';
 import type { Tool } from '../tool.ts';
 import { excerpt, failed, succeeded } from './input.ts';
 

@@ -3,6 +3,7 @@ import { activateRelease, createRelease, listReleases, type Release } from '../.
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
+import { isRecord } from '../../json.ts';
 import { answered } from '../shared/answers.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -113,7 +114,7 @@ export function releaseRoutes(server: Server, context: Context): void {
 
 /** The body as it came: nothing is known of it yet. */
 function splitBody(body: unknown): { activate: boolean; input: unknown } {
-  if (typeof body !== 'object' || body === null || Array.isArray(body) || !('activate' in body)) return { activate: false, input: body };
+  if (!isRecord(body)) return { activate: false, input: body };
   const { activate, ...input } = body;
   return { activate: activate === true, input };
 }

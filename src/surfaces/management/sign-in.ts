@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
+import { parseJson } from '../../json.ts';
 import { unauthorized } from '../shared/authenticate.ts';
 import { dashboardMember } from '../shared/dashboard-member.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -83,12 +84,8 @@ function withoutToken(text: string): string {
 }
 
 function messageOf(text: string, status: number): string {
-  try {
-    const message = fieldOf(JSON.parse(text), 'message');
-    if (typeof message === 'string') return message;
-  } catch {
-    // Not JSON: the status is all there is to say.
-  }
+  const message = fieldOf(parseJson(text), 'message');
+  if (typeof message === 'string') return message;
   return status === 429 ? 'Too many attempts' : 'Refused';
 }
 

@@ -1,5 +1,6 @@
 import type { TSchema } from 'typebox';
 import { ServiceError } from '../../errors.ts';
+import { parseJson } from '../../json.ts';
 import { Type } from './type.ts';
 
 /** Lists are `{data, next_cursor}`; the cursor says where the page ended and means nothing to the client. */
@@ -37,7 +38,7 @@ export function encodeCursor(position: (string | number)[]): string {
 /** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make. */
 export function decodeCursor(cursor: string | undefined, shape: readonly ('string' | 'integer')[]): (string | number)[] | undefined {
   if (cursor === undefined || cursor === '') return undefined;
-  const position = parse(cursor);
+  const position = parseJson(Buffer.from(cursor, 'base64url').toString('utf8'));
   const fits =
     Array.isArray(position) &&
     position.length === shape.length &&
@@ -57,12 +58,4 @@ export function decodeIntegerCursor(cursor: string | undefined): number | undefi
 
 function isText(part: unknown): boolean {
   return typeof part === 'string' && !part.includes('\0') && part.isWellFormed();
-}
-
-function parse(cursor: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }
