@@ -1,7 +1,7 @@
 import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { errorMessage, ServiceError } from '../errors.ts';
+import { causesOf, errorMessage, ServiceError } from '../errors.ts';
+import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig } from '../release-config.ts';
-import { hideSecret } from './hidden-secret.ts';
 
 /** The guarded fetch of upstreams. */
 export type McpFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -40,7 +40,7 @@ export async function openMcpClient({ server, credential }: McpTarget, fetch: Mc
 
 /** What went wrong, for a person, without the credential even if the server repeated it. */
 export function describeFailure(error: unknown, credential: string | undefined): string {
-  const chain = causes(error);
+  const chain = causesOf(error);
   const refusal = chain.find((cause) => cause instanceof ServiceError);
   if (refusal !== undefined) return refusal.message;
   if (error instanceof SdkHttpError && (error.status === 401 || error.status === 403)) {
@@ -60,13 +60,6 @@ export function isForgotten(error: unknown): boolean {
 /** The server answered; the connection is fine. */
 export function isAnswer(error: unknown): boolean {
   return error instanceof ProtocolError;
-}
-
-/** An error and what caused it, outermost first. */
-function causes(error: unknown): unknown[] {
-  const chain: unknown[] = [];
-  for (let next = error; next !== undefined && chain.length < 8; next = next instanceof Error ? next.cause : undefined) chain.push(next);
-  return chain;
 }
 
 /** Keeps the one stream that nobody reads from being opened, and any answer from filling the memory. */

@@ -1,7 +1,7 @@
 import type { CallToolResult, Client } from '@modelcontextprotocol/client';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
-import { hideSecret } from './hidden-secret.ts';
+import { hideSecret } from '../hide-secret.ts';
 import { describeFailure, isAnswer, isForgotten, type McpClient, type McpFetch, type McpTarget, openMcpClient } from './mcp-client.ts';
 import type { McpMethod } from './mcp-methods.ts';
 import { toolResultText } from './mcp-result.ts';

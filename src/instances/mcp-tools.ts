@@ -1,7 +1,7 @@
 import type { Tool } from '@modelcontextprotocol/client';
 import { ServiceError } from '../errors.ts';
+import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig, PinnedTool } from '../release-config.ts';
-import { hideSecret } from './hidden-secret.ts';
 import { describeFailure, type McpFetch, openMcpClient } from './mcp-client.ts';
 
 /** The tools of a server, to be pinned by a release. Throws `invalid` that names the step that failed and why. */

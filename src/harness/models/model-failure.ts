@@ -1,4 +1,5 @@
-import { errorCode, errorMessage, ServiceError } from '../../errors.ts';
+import { causesOf, errorCode, errorMessage, ServiceError } from '../../errors.ts';
+import { hideSecret } from '../../hide-secret.ts';
 import { isRecord, parseJson } from '../../json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
 
@@ -25,7 +26,7 @@ export function failureOf(caller: Caller, failure: ProviderFailure): ModelError 
   return new ModelError(
     code,
     caller.provider,
-    redact(message, caller.apiKey),
+    hideSecret(message, caller.apiKey),
     retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
   );
 }
@@ -36,7 +37,7 @@ export function brokenOf(caller: Caller, error: unknown): ModelError {
   const refused = chain.find((cause) => cause instanceof ServiceError);
   if (refused !== undefined) return new ModelError('invalid_model_request', caller.provider, refused.message);
   const isNetwork = chain.some(isNetworkFailure);
-  const reason = redact(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), caller.apiKey);
+  const reason = hideSecret(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), caller.apiKey);
   if (isNetwork) return new ModelError('broken_stream', caller.provider, `The connection to ${caller.provider} failed: ${reason}`);
   return new ModelError('model_error', caller.provider, `The call to ${caller.provider} failed: ${reason}`);
 }
@@ -101,15 +102,6 @@ const networkCode =
   /^(ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR_|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HPE_)/;
 const networkWords = /^(fetch failed|terminated|other side closed|Network error)/i;
 
-function causesOf(error: unknown): unknown[] {
-  const chain: unknown[] = [];
-  for (let cause = error; cause !== undefined && cause !== null && chain.length < 8; ) {
-    chain.push(cause);
-    cause = cause instanceof Error ? cause.cause : undefined;
-  }
-  return chain;
-}
-
 function wordsOf(error: unknown): string | undefined {
   if (typeof error === 'string') return error;
   if (!isRecord(error)) return undefined;
@@ -140,8 +132,4 @@ function googleRetryDelay(error: unknown): number | undefined {
     if (delay >= 0) return Math.ceil(delay);
   }
   return undefined;
-}
-
-function redact(message: string, apiKey: string | undefined): string {
-  return apiKey === undefined || apiKey.length < 4 ? message : message.replaceAll(apiKey, '[key]');
 }

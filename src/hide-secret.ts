@@ -1,5 +1,6 @@
-/** A text without the secret, in any spelling that a server is likely to repeat it in. A shorter one would hide words. */
+/** A text without the secret, in any spelling that a server is likely to repeat it in. */
 export function hideSecret(text: string, secret: string | undefined): string {
+  // Hiding fewer letters than that would hide words.
   if (secret === undefined || secret.length < 4) return text;
   const spellings = new Set([
     secret,
