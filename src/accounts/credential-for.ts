@@ -1,6 +1,5 @@
 import type { Directory } from './directory.ts';
-import { credentialContext } from './model-credentials.ts';
-import type { SecretBox } from './secret-box.ts';
+import { contextOfOrg, type SecretBox } from './secret-box.ts';
 
 /** The credential of that name that the org stored. */
 export type CredentialFor = (orgId: number, name: string) => Promise<string | undefined>;
@@ -9,6 +8,6 @@ export type CredentialFor = (orgId: number, name: string) => Promise<string | un
 export function credentialReader(directory: Directory, secrets: SecretBox): CredentialFor {
   return async (orgId, name) => {
     const sealed = await directory.sealedCredential(orgId, name);
-    return sealed === undefined ? undefined : secrets.open(sealed, credentialContext(orgId));
+    return sealed === undefined ? undefined : secrets.open(sealed, contextOfOrg(orgId));
   };
 }

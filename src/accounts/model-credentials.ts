@@ -1,6 +1,6 @@
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
-import type { SecretBox } from './secret-box.ts';
+import { contextOfOrg, type SecretBox } from './secret-box.ts';
 
 /** What may be shown of a stored credential. */
 export interface ModelCredential {
@@ -22,7 +22,7 @@ export async function storeCredential(
 ): Promise<ModelCredential> {
   // Of a short secret, four characters would be too much of it.
   const lastFour = input.secret.length >= 12 ? input.secret.slice(-4).toWellFormed() : '';
-  const values = { ciphertext: box.seal(input.secret, credentialContext(actor.orgId)), last_four: lastFour, updated_at: actor.at };
+  const values = { ciphertext: box.seal(input.secret, contextOfOrg(actor.orgId)), last_four: lastFour, updated_at: actor.at };
   await transaction
     .insertInto('model_credentials')
     .values({ org_id: actor.orgId, name: input.name, ...values })
@@ -82,8 +82,4 @@ function selectCredentials(db: Db, orgId: number) {
     .selectFrom('model_credentials')
     .select(['name', 'last_four as lastFour', 'updated_at as updatedAt'])
     .where('org_id', '=', orgId);
-}
-
-export function credentialContext(orgId: number): string {
-  return `org ${orgId}`;
 }

@@ -1,6 +1,5 @@
 import type { Database, Db } from '../database/database.ts';
-import { credentialContext } from './model-credentials.ts';
-import type { SecretBox } from './secret-box.ts';
+import { contextOfOrg, type SecretBox } from './secret-box.ts';
 import { resealSigningKeys } from './signing-keys.ts';
 
 /**
@@ -24,7 +23,7 @@ export async function rotateSecretKey(database: Database, from: SecretBox, to: S
 async function resealCredentials(transaction: Db, from: SecretBox, to: SecretBox): Promise<number> {
   const rows = await transaction.selectFrom('model_credentials').select(['org_id', 'name', 'ciphertext']).forUpdate().execute();
   for (const { org_id: orgId, name, ciphertext: sealed } of rows) {
-    const ciphertext = to.seal(from.open(sealed, credentialContext(orgId)), credentialContext(orgId));
+    const ciphertext = to.seal(from.open(sealed, contextOfOrg(orgId)), contextOfOrg(orgId));
     await transaction.updateTable('model_credentials').set({ ciphertext }).where('org_id', '=', orgId).where('name', '=', name).execute();
   }
   return rows.length;
@@ -37,7 +36,7 @@ async function resealWebhookSecrets(transaction: Db, from: SecretBox, to: Secret
     .forUpdate()
     .execute();
   for (const row of rows) {
-    const context = credentialContext(row.org_id);
+    const context = contextOfOrg(row.org_id);
     const again = (sealed: string) => to.seal(from.open(sealed, context), context);
     await transaction
       .updateTable('webhook_endpoints')

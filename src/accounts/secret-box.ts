@@ -20,6 +20,11 @@ export interface SecretBox {
   derive(purpose: string): string;
 }
 
+/** The context of what an org stores. */
+export function contextOfOrg(orgId: number): string {
+  return `org ${orgId}`;
+}
+
 export function createSecretBox(key: Buffer): SecretBox {
   const keyId = createHash('sha256').update('parley secret key id').update(key).digest('hex').slice(0, 8);
   return {

@@ -1,5 +1,4 @@
-import { credentialContext } from '../accounts/model-credentials.ts';
-import type { SecretBox } from '../accounts/secret-box.ts';
+import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
 import { errorMessage } from '../errors.ts';
 import type { GuardedFetch } from './destination.ts';
 import { deliveriesUrl } from './gateway-deliveries.ts';
@@ -62,9 +61,7 @@ export async function attemptDelivery(delivery: Claimed, now: Date, parts: Attem
 function webhookHeaders(delivery: Claimed, now: Date, parts: AttemptParts): Record<string, string> {
   const timestamp = Math.floor(now.getTime() / 1_000);
   const sealed = [delivery.secret_ciphertext, isCurrent(delivery.previous_secret_until, now) ? delivery.previous_secret_ciphertext : null];
-  const secrets = sealed
-    .filter((secret) => secret !== null)
-    .map((secret) => parts.secrets.open(secret, credentialContext(delivery.org_id)));
+  const secrets = sealed.filter((secret) => secret !== null).map((secret) => parts.secrets.open(secret, contextOfOrg(delivery.org_id)));
   return {
     'content-type': 'application/json',
     'user-agent': 'Parley-Webhooks/1',

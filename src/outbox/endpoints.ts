@@ -1,6 +1,5 @@
 import type { Selectable } from 'kysely';
-import { credentialContext } from '../accounts/model-credentials.ts';
-import type { SecretBox } from '../accounts/secret-box.ts';
+import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
@@ -52,7 +51,7 @@ export async function createEndpoint(
       name: input.name,
       url: input.url,
       event_types: JSON.stringify(uniqueTypes(input.eventTypes)),
-      secret_ciphertext: box.seal(secret, credentialContext(actor.orgId)),
+      secret_ciphertext: box.seal(secret, contextOfOrg(actor.orgId)),
     })
     .returningAll()
     .executeTakeFirstOrThrow();
@@ -116,7 +115,7 @@ export async function rotateSecret(
   const row = await transaction
     .updateTable('webhook_endpoints')
     .set(({ ref }) => ({
-      secret_ciphertext: box.seal(secret, credentialContext(actor.orgId)),
+      secret_ciphertext: box.seal(secret, contextOfOrg(actor.orgId)),
       previous_secret_ciphertext: ref('secret_ciphertext'),
       previous_secret_until: new Date(actor.at.getTime() + overlapMs),
       updated_at: actor.at,
