@@ -8,8 +8,8 @@ import {
   idempotencyKey,
   keepAnswer,
   keyFingerprintOf,
+  openAnswer,
   sayReplayed,
-  sealedFor,
   takeKey,
 } from '../shared/idempotency.ts';
 
@@ -48,7 +48,7 @@ export async function answerOnce(
     if (earlier.fingerprint !== fingerprint) throw keyReused();
     if (earlier.response !== null) {
       sayReplayed(reply);
-      return JSON.parse(context.secrets.open(earlier.response, sealedFor(orgId, key)));
+      return openAnswer(context, orgId, key, earlier.response);
     }
     if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
     if (!(await mayRepeat())) throw unknownOutcome();
@@ -59,7 +59,7 @@ export async function answerOnce(
     if (!reply.raw.destroyed) await forgetKey(context, request);
     throw error;
   });
-  await keepAnswer(db, orgId, key, context.secrets.seal(JSON.stringify(answer), sealedFor(orgId, key)));
+  await keepAnswer(context, db, orgId, key, answer);
   return answer;
 }
 

@@ -1,19 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
-import { keyReused } from '../../errors.ts';
-import {
-  idempotencyKey,
-  type KeptKey,
-  keepAnswer,
-  operatorFingerprintOf,
-  readKey,
-  sayReplayed,
-  sealedFor,
-  takeKey,
-} from '../shared/idempotency.ts';
+import { answerAgain, idempotencyKey, makeUnderKey, operatorFingerprintOf, readKey } from '../shared/idempotency.ts';
 
-/** What the operator makes for an org is made once under an Idempotency-Key: the answer is kept with it, encrypted, and given again. */
+/** What the operator makes for an org is made once under an Idempotency-Key. */
 export async function makeOnce<Body>(
   context: Context,
   transaction: Db,
@@ -24,11 +14,7 @@ export async function makeOnce<Body>(
 ): Promise<Body> {
   const key = operatorsKey(request);
   if (key === undefined) return work();
-  const earlier = await takeKey(transaction, orgId, key, operatorFingerprintOf(request), context.clock.now());
-  if (earlier !== undefined) return answerAgain(context, orgId, key, earlier, request, reply);
-  const body = await work();
-  await keepAnswer(transaction, orgId, key, context.secrets.seal(JSON.stringify(body), sealedFor(orgId, key)));
-  return body;
+  return makeUnderKey(context, transaction, reply, { orgId, key, fingerprint: operatorFingerprintOf(request) }, work);
 }
 
 /** The answer with which this request made the org that exists by now. */
@@ -37,13 +23,7 @@ export async function findAnswer(context: Context, slug: string, request: Fastif
   const organization = key === undefined ? undefined : await context.directory.organizationBySlug(slug);
   if (key === undefined || organization === undefined) return undefined;
   const earlier = await readKey(context.database.db, organization.id, key);
-  return earlier === undefined ? undefined : answerAgain(context, organization.id, key, earlier, request, reply);
-}
-
-function answerAgain(context: Context, orgId: number, key: string, earlier: KeptKey, request: FastifyRequest, reply: FastifyReply) {
-  if (earlier.fingerprint !== operatorFingerprintOf(request) || earlier.response === null) throw keyReused();
-  sayReplayed(reply);
-  return JSON.parse(context.secrets.open(earlier.response, sealedFor(orgId, key)));
+  return earlier && answerAgain(context, reply, organization.id, key, operatorFingerprintOf(request), earlier);
 }
 
 /** Beside the keys of the org, and never one of them. */

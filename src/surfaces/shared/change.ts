@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
-import { keyReused, notFound } from '../../errors.ts';
+import { notFound } from '../../errors.ts';
 import { actorOf } from './actor.ts';
-import { idempotencyKey, keepAnswer, keyFingerprintOf, sayReplayed, sealedFor, takeKey } from './idempotency.ts';
+import { idempotencyKey, keyFingerprintOf, makeUnderKey } from './idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -20,10 +20,7 @@ export async function remove(context: Context, request: FastifyRequest, reply: F
   return reply.code(204).send();
 }
 
-/**
- * A change that answers with what it made. With an Idempotency-Key it is made once: the answer is kept with it, in the
- * same transaction and encrypted, since it may hold a secret; a repetition gets it again.
- */
+/** A change that answers with what it made; with an Idempotency-Key it is made once. */
 export async function changeOnce<Body>(
   context: Context,
   request: FastifyRequest,
@@ -35,16 +32,7 @@ export async function changeOnce<Body>(
   reply.code(status);
   if (key === undefined) return change(context, request, work);
   const fingerprint = keyFingerprintOf(request);
-  return change(context, request, async (transaction, actor) => {
-    const purpose = sealedFor(actor.orgId, key);
-    const earlier = await takeKey(transaction, actor.orgId, key, fingerprint, actor.at);
-    if (earlier !== undefined) {
-      if (earlier.fingerprint !== fingerprint || earlier.response === null) throw keyReused();
-      sayReplayed(reply);
-      return JSON.parse(context.secrets.open(earlier.response, purpose));
-    }
-    const body = await work(transaction, actor);
-    await keepAnswer(transaction, actor.orgId, key, context.secrets.seal(JSON.stringify(body), purpose));
-    return body;
-  });
+  return change(context, request, (transaction, actor) =>
+    makeUnderKey(context, transaction, reply, { orgId: actor.orgId, key, fingerprint }, () => work(transaction, actor)),
+  );
 }

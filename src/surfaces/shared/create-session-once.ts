@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import { keyReused, ServiceError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import { principalOf } from './authenticate.ts';
-import { forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, sayReplayed, sealedFor, takeKey } from './idempotency.ts';
+import { forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, openAnswer, sayReplayed, sealAnswer, takeKey } from './idempotency.ts';
 
 /** What is kept under a key: the id that its session has or will have, and, once there is one, the first answer. */
 interface Kept<Body> {
@@ -26,13 +26,11 @@ export async function createSessionOnce<Body>(
   if (key === undefined) return create(wantedId);
   const { db } = context.database;
   const { id: orgId } = principalOf(request).organization;
-  const purpose = sealedFor(orgId, key);
-  const seal = (kept: Kept<Body>) => context.secrets.seal(JSON.stringify(kept), purpose);
   const fingerprint = keyFingerprintOf(request);
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
-  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { response: seal(chosen) });
+  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { response: sealAnswer(context, orgId, key, chosen) });
   if (earlier !== undefined && (earlier.fingerprint !== fingerprint || earlier.response === null)) throw keyReused();
-  const kept: Kept<Body> = earlier?.response == null ? chosen : JSON.parse(context.secrets.open(earlier.response, purpose));
+  const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, orgId, key, earlier.response);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {
@@ -40,6 +38,6 @@ export async function createSessionOnce<Body>(
     if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
     throw error;
   });
-  await keepAnswer(db, orgId, key, seal({ sessionId: kept.sessionId, body }));
+  await keepAnswer(context, db, orgId, key, { sessionId: kept.sessionId, body });
   return body;
 }

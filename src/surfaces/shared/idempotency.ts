@@ -70,9 +70,19 @@ export async function readKey(db: Db, orgId: number, key: string): Promise<KeptK
   return db.selectFrom('idempotency_keys').select(keptColumns).where('org_id', '=', orgId).where('key', '=', key).executeTakeFirst();
 }
 
-/** Keeps the sealed answer of the request that took the key. */
-export async function keepAnswer(db: Db, orgId: number, key: string, response: string): Promise<void> {
+/** Keeps the answer of the request that took the key. */
+export async function keepAnswer(context: Context, db: Db, orgId: number, key: string, answer: unknown): Promise<void> {
+  const response = sealAnswer(context, orgId, key, answer);
   await db.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
+}
+
+/** Answers are kept encrypted, since they may hold a secret; moved to another org or key, one does not open. */
+export function sealAnswer({ secrets }: Context, orgId: number, key: string, answer: unknown): string {
+  return secrets.seal(JSON.stringify(answer), `org ${orgId} idempotency ${key}`);
+}
+
+export function openAnswer<Answer>({ secrets }: Context, orgId: number, key: string, response: string): Answer {
+  return JSON.parse(secrets.open(response, `org ${orgId} idempotency ${key}`));
 }
 
 /** The answer under this key is not kept: the same request may run again. */
@@ -81,6 +91,34 @@ export async function forgetKey(context: Context, request: FastifyRequest): Prom
   if (key === undefined) return;
   const { db } = context.database;
   await db.deleteFrom('idempotency_keys').where('org_id', '=', principalOf(request).organization.id).where('key', '=', key).execute();
+}
+
+/** Makes something once: its answer is kept in the same transaction, and a repetition gets it again. */
+export async function makeUnderKey<Body>(
+  context: Context,
+  transaction: Db,
+  reply: FastifyReply,
+  { orgId, key, fingerprint }: { orgId: number; key: string; fingerprint: string },
+  work: () => Promise<Body>,
+): Promise<Body> {
+  const earlier = await takeKey(transaction, orgId, key, fingerprint, context.clock.now());
+  if (earlier !== undefined) return answerAgain(context, reply, orgId, key, fingerprint, earlier);
+  const body = await work();
+  await keepAnswer(context, transaction, orgId, key, body);
+  return body;
+}
+
+export function answerAgain<Body>(
+  context: Context,
+  reply: FastifyReply,
+  orgId: number,
+  key: string,
+  fingerprint: string,
+  earlier: KeptKey,
+): Body {
+  if (earlier.fingerprint !== fingerprint || earlier.response === null) throw keyReused();
+  sayReplayed(reply);
+  return openAnswer(context, orgId, key, earlier.response);
 }
 
 /**
@@ -105,11 +143,6 @@ export async function underKey<Result>(
   });
   if (earlier !== undefined) sayReplayed(reply);
   return result;
-}
-
-/** What a kept answer is sealed for: moved to another org or key, it does not open. */
-export function sealedFor(orgId: number, key: string): string {
-  return `org ${orgId} idempotency ${key}`;
 }
 
 export function sayReplayed(reply: FastifyReply): void {

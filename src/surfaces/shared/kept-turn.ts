@@ -1,7 +1,7 @@
 import type { Context } from '../../context.ts';
 import type { StoredEvent } from '../../session/events.ts';
 import { type WatchableTurn, watchAgain } from '../../turn/watch.ts';
-import { keepAnswer, sealedFor } from './idempotency.ts';
+import { keepAnswer, openAnswer } from './idempotency.ts';
 
 /** What is kept under an Idempotency-Key of a turn whose session is dropped: the same request gets its answer from it. */
 interface KeptTurn {
@@ -9,16 +9,16 @@ interface KeptTurn {
   events: StoredEvent[];
 }
 
-/** Keeps, encrypted, what the answer is made of. What was asked, and what tools gave, is no part of it. */
+/** Keeps what the answer is made of. What was asked, and what tools gave, is no part of it. */
 export async function keepTurn(context: Context, orgId: number, key: string, sessionId: string, events: StoredEvent[]): Promise<void> {
   const said = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
   const kept: KeptTurn = { sessionId, events: said };
-  await keepAnswer(context.database.db, orgId, key, context.secrets.seal(JSON.stringify(kept), sealedFor(orgId, key)));
+  await keepAnswer(context, context.database.db, orgId, key, kept);
 }
 
 /** The turn as it was, to be watched like any other. */
 export function openKeptTurn(context: Context, orgId: number, key: string, turnId: string, sealed: string): WatchableTurn {
-  const { sessionId, events }: KeptTurn = JSON.parse(context.secrets.open(sealed, sealedFor(orgId, key)));
+  const { sessionId, events } = openAnswer<KeptTurn>(context, orgId, key, sealed);
   const kept = events.map((event) => ({ ...event, createdAt: new Date(event.createdAt) }));
   return { ...watchAgain(context.feed, sessionId, turnId, 0, false), kept };
 }
