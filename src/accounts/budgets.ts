@@ -39,14 +39,19 @@ export async function readBudget(db: Db, orgId: number): Promise<Budget> {
     reservedTokens: row.reserved_tokens,
     reservedMicros: row.reserved_micros,
     percentUsed: percentUsed(row),
-    refusal: await budgetRefusal(db, orgId),
+    refusal: await budgetRefusal(db, { orgId }, 1),
     updatedAt: row.updated_at,
   };
 }
 
-/** Why a turn that costs something would be refused now. Without an agent and instance, that cap is left out. */
-async function budgetRefusal(db: Db, orgId: number): Promise<BudgetRefusal | undefined> {
-  const { rows } = await sql<{ refusal: BudgetRefusal | null }>`select budget_refusal(${orgId}, 0, '', 1, 1) as refusal`.execute(db);
+/** Why a turn would be refused now that takes `creditMicros` of prepaid credits. Without an agent and instance, that cap is left out. */
+export async function budgetRefusal(
+  db: Db,
+  { orgId, agentId = 0, instanceKey = '' }: { orgId: number; agentId?: number; instanceKey?: string },
+  creditMicros: number,
+): Promise<BudgetRefusal | undefined> {
+  const { rows } = await sql<{ refusal: BudgetRefusal | null }>`
+    select budget_refusal(${orgId}::integer, ${agentId}::integer, ${instanceKey}::text, ${creditMicros}, 1) as refusal`.execute(db);
   return rows[0]?.refusal ?? undefined;
 }
 

@@ -12,7 +12,7 @@ import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { SessionLog } from '../session/log.ts';
 import type { NewSessions } from '../session/new-sessions.ts';
 import { dropSession, findSession, type Session } from '../session/sessions.ts';
-import { checkBudgetOfNew } from '../turn/new-session-budget.ts';
+import { checkBudgetOfNew } from '../turn/budget.ts';
 import { instanceOf, openSession } from '../turn/open-session.ts';
 import type { Settings } from '../turn/settings.ts';
 import type { Turns } from '../turn/turns.ts';

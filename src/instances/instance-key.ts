@@ -2,18 +2,18 @@ import type { InstanceScope } from '../release-config.ts';
 
 export interface InstanceIdentity {
   sessionId: string;
-  endUserId: string | null;
+  endUserId: string | undefined;
   /** The end user is only claimed, and shares nothing with the verified one of the same id. */
   isVisitor?: boolean;
   /** Named by a trusted caller; wins over the release's scope. */
-  agentInstanceId: string | null;
+  agentInstanceId?: string | undefined;
 }
 
 /** Which durable instance of the agent a session belongs to: sessions with the same key share their files. */
 export function instanceKey(scope: InstanceScope, { sessionId, endUserId, isVisitor, agentInstanceId }: InstanceIdentity): string {
-  if (agentInstanceId !== null) return `instance:${agentInstanceId}`;
+  if (agentInstanceId !== undefined) return `instance:${agentInstanceId}`;
   if (scope === 'shared') return 'shared';
   // Without an end user there is nobody to share with.
-  if (scope === 'end_user' && endUserId !== null) return `${isVisitor ? 'visitor' : 'end_user'}:${endUserId}`;
+  if (scope === 'end_user' && endUserId !== undefined) return `${isVisitor ? 'visitor' : 'end_user'}:${endUserId}`;
   return `session:${sessionId}`;
 }

@@ -1,6 +1,17 @@
-import { sql } from 'kysely';
+import type { Agent } from '../accounts/agents.ts';
+import { budgetRefusal } from '../accounts/budgets.ts';
+import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
+import { instanceKey } from '../instances/instance-key.ts';
+import { endUserOf, type SessionRequest } from './open-session.ts';
+
+/** Whose budget a turn draws on. */
+interface Payer {
+  orgId: number;
+  agentId: number;
+  instanceKey: string;
+}
 
 const sentences: Record<string, string> = {
   credits_exhausted: 'The prepaid balance is exhausted.',
@@ -16,15 +27,45 @@ export function budgetError(reason: string): ServiceError {
 }
 
 /** Throws when the org may not run another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
-export async function checkBudget(
-  db: Db,
-  of: { orgId: number; agentId: number; instanceKey: string },
-  ownKey: boolean = false,
-): Promise<void> {
-  const { rows } = await sql<{ refusal: string | null }>`
-    select budget_refusal(${of.orgId}::integer, ${of.agentId}::integer, ${of.instanceKey}::text, ${ownKey ? 0 : 1}, 1) as refusal`.execute(
-    db,
-  );
-  const refusal = rows[0]?.refusal;
-  if (typeof refusal === 'string') throw budgetError(refusal);
+export async function checkBudget(db: Db, payer: Payer, ownKey: boolean = false): Promise<void> {
+  const refusal = await budgetRefusal(db, payer, ownKey ? 0 : 1);
+  if (refusal !== undefined) throw budgetError(refusal);
 }
+
+/**
+ * Throws when the first turn of a session that is yet to be opened would be refused: asked before anything is written, and
+ * before the release, as the order of checks has it.
+ */
+export async function checkBudgetOfNew(
+  db: Db,
+  directory: Directory,
+  agent: Agent,
+  request: Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'>,
+): Promise<void> {
+  const release = await directory.activeRelease(agent);
+  const endUserId = request.endUserId ?? endUserOf(request.metadata);
+  const key = instanceKey(release?.config.instance.scope ?? 'session', { ...request, sessionId: '', endUserId });
+  await checkTogether(db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await runsOnOwnKey(directory, agent));
+}
+
+/** Whether new sessions of the agent run on the customer's own key, which no exhausted credits can stop. */
+export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<boolean> {
+  const config = (await directory.activeRelease(agent))?.config;
+  if (config === undefined) return false;
+  const { provider } = config.agents.find(({ name }) => name === config.main)?.model ?? config.model;
+  return provider !== 'offline' && (await directory.sealedCredential(agent.orgId, provider)) !== undefined;
+}
+
+/** Who asks the same while it is being asked gets the same answer: it is a first look, and the one that counts is at admission. */
+function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
+  const checks = underWay.get(db) ?? new Map<string, Promise<void>>();
+  underWay.set(db, checks);
+  const name = `${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`;
+  const known = checks.get(name);
+  if (known !== undefined) return known;
+  const check = checkBudget(db, payer, ownKey).finally(() => checks.delete(name));
+  checks.set(name, check);
+  return check;
+}
+
+const underWay = new WeakMap<Db, Map<string, Promise<void>>>();

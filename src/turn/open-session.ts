@@ -57,12 +57,7 @@ export async function openSession(store: SessionStore, agent: Agent, request: Se
     metadata,
     endUserId,
     isVisitor: endUserId !== undefined && (request.isVisitor ?? false),
-    instanceKey: instanceKey(release.config.instance.scope, {
-      sessionId: id,
-      endUserId: endUserId ?? null,
-      isVisitor: request.isVisitor ?? false,
-      agentInstanceId: request.agentInstanceId ?? null,
-    }),
+    instanceKey: instanceKey(release.config.instance.scope, { ...request, sessionId: id, endUserId }),
     permissionMode: request.permissionMode ?? null,
     currentAgent: release.config.main,
     stored: request.stored ?? true,

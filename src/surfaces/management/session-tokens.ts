@@ -1,11 +1,9 @@
-import type { Agent } from '../../accounts/agents.ts';
 import { recordAudit } from '../../audit/record.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { checkBudget } from '../../turn/budget.ts';
+import { checkBudget, runsOnOwnKey } from '../../turn/budget.ts';
 import { assertMetadata, endUserOf } from '../../turn/open-session.ts';
-import { runsOnOwnKey } from '../../turn/own-key.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf } from '../shared/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
@@ -62,12 +60,6 @@ const flatAnswers = Object.fromEntries(
   ]),
 );
 
-/** Credits do not count where turns run on the customer's own key. */
-async function isPaidByCustomer({ directory }: Context, agent: Agent): Promise<boolean> {
-  const release = await directory.activeRelease(agent);
-  return release !== undefined && (await runsOnOwnKey(directory, agent.orgId, release.config));
-}
-
 export function sessionTokenRoutes(server: Server, context: Context): void {
   server.post(
     '/api/agents/:slug/session_tokens',
@@ -92,11 +84,8 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       if (endUserId !== undefined && named !== undefined && named !== endUserId)
         throw new ServiceError('invalid', 'metadata: names a different end user than end_user_id');
       const agent = agentOf(request);
-      await checkBudget(
-        context.database.db,
-        { orgId: agent.orgId, agentId: agent.id, instanceKey: '' },
-        await isPaidByCustomer(context, agent),
-      );
+      const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
+      await checkBudget(context.database.db, payer, await runsOnOwnKey(context.directory, agent));
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, {
         ttlSeconds,

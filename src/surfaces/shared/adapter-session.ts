@@ -3,7 +3,7 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { isStored, type StoredEvent } from '../../session/events.ts';
 import { dropSession, type Session } from '../../session/sessions.ts';
-import { checkBudgetOfNew } from '../../turn/new-session-budget.ts';
+import { checkBudgetOfNew } from '../../turn/budget.ts';
 import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import type { Admission } from '../../turn/turns.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';

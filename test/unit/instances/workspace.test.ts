@@ -153,11 +153,11 @@ for (const name of refused) {
 }
 
 test('the instance boundary follows the scope, and an explicit instance wins', () => {
-  const identity = { sessionId: 'ses_1', endUserId: 'ada', agentInstanceId: null };
+  const identity = { sessionId: 'ses_1', endUserId: 'ada' };
   assert.equal(instanceKey('session', identity), 'session:ses_1');
   assert.equal(instanceKey('end_user', identity), 'end_user:ada');
   assert.equal(instanceKey('shared', identity), 'shared');
-  assert.equal(instanceKey('end_user', { ...identity, endUserId: null }), 'session:ses_1');
+  assert.equal(instanceKey('end_user', { ...identity, endUserId: undefined }), 'session:ses_1');
   for (const scope of ['session', 'end_user', 'shared'] as const) {
     assert.equal(instanceKey(scope, { ...identity, agentInstanceId: 'vera' }), 'instance:vera');
   }
