@@ -6,9 +6,9 @@ import { gatewayUrl } from './gateway/event.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { Courier } from './outbox/courier.ts';
 import type { Tracing } from './tracing.ts';
+import { operatorKey } from './turn/create-settings.ts';
 import { isHeld } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
-import { operatorKey } from './turn/setting-parts.ts';
 
 export function createRunner(
   parts: Pick<Context, 'database' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },

@@ -27,10 +27,10 @@ import { SessionLog } from './session/log.ts';
 import { NewSessions } from './session/new-sessions.ts';
 import { dropLeftovers } from './session/sessions.ts';
 import { createTracing } from './tracing.ts';
+import { createSettings } from './turn/create-settings.ts';
 import { holdLeases } from './turn/leases.ts';
 import { createMcpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
-import { createSettings } from './turn/setting-parts.ts';
 import { Turns } from './turn/turns.ts';
 import { createWarming } from './turn/warming.ts';
 

@@ -28,8 +28,6 @@ export interface SettingParts {
   directory: Directory;
   prices: PriceOverrides;
   modelFor(orgId: number, config: ModelConfig): Promise<Model>;
-  /** Whether the customer's own key pays for this provider, not our credits. */
-  hasOwnKey(orgId: number, provider: string): Promise<boolean>;
   /** The model, with its calls traced. */
   traced(model: Model, sessionId: string): Model;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
@@ -80,7 +78,9 @@ export class Settings {
 
   /** Keys come and go while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
-    for (const provider of setting.ownKeys.keys()) setting.ownKeys.set(provider, await this.parts.hasOwnKey(setting.orgId, provider));
+    const { orgId, ownKeys } = setting;
+    for (const provider of ownKeys.keys())
+      ownKeys.set(provider, (await this.parts.directory.sealedCredential(orgId, provider)) !== undefined);
     return setting;
   }
 

@@ -15,7 +15,7 @@ import type { Tracing } from '../tracing.ts';
 import { mcpTarget } from './mcp-target.ts';
 import { Settings } from './settings.ts';
 
-export interface WorldParts {
+interface WorldParts {
   config: Config;
   database: Database;
   directory: Directory;
@@ -55,7 +55,6 @@ export function createSettings({ config, database, directory, destinations, mcp,
     prices: config.PARLEY_PRICES,
     modelFor,
     traced: tracing.traced,
-    hasOwnKey: async (orgId, provider) => (await directory.sealedCredential(orgId, provider)) !== undefined,
     toolsFor(session, release, agent) {
       const { config: pinned, pinnedTools } = release;
       const builtIn = createTools({
