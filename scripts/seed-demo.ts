@@ -37,7 +37,7 @@ export async function seedDemo(database: Database, organization: string, size: D
     db,
   );
   await sql`drop table demo_sessions`.execute(db);
-  await database.script('analyze sessions; analyze events; analyze turns');
+  await sql`analyze sessions, events, turns`.execute(db);
 }
 
 async function insertSessions({ db }: Database, org: number, agent: number): Promise<void> {

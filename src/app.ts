@@ -1,7 +1,7 @@
 import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
-import { newRequestId } from './ids.ts';
+import { newId } from './ids.ts';
 import { chatCompletionsRoutes } from './surfaces/chat-completions/routes.ts';
 import { dashboardRoutes } from './surfaces/dashboard/routes.ts';
 import { docsRoutes } from './surfaces/docs/routes.ts';
@@ -42,7 +42,7 @@ export async function createApp(context: Context): Promise<Server> {
       headersTimeout: requestTimeout / 4,
       connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
     },
-    genReqId: newRequestId,
+    genReqId: () => newId('rid_'),
     trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,

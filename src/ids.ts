@@ -1,6 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 
-export type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'resp_' | 'chatcmpl-' | 'call_' | 'evt_' | 'proc_' | 'rs_' | 'rid_';
+/** Of a session, a message, an approval request, a turn, a tool call, a gateway event, a process, an HTTP request. */
+type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'call_' | 'evt_' | 'proc_' | 'rid_';
 
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 let lastMillisecond = 0;
@@ -45,9 +46,4 @@ function encode(value: number, length: number): string {
 /** A `session_id` that a client may choose. */
 export function isSessionId(value: string): boolean {
   return /^[A-Za-z0-9_-]{1,128}$/.test(value);
-}
-
-/** Short and unique within an installation's logs. */
-export function newRequestId(): string {
-  return newId('rid_');
 }

@@ -10,10 +10,8 @@ export interface Database {
   readonly db: Db;
   /** Runs a hot statement, prepared once per connection where the engine can. */
   prepared<Row>(statement: PreparedStatement, values: unknown[]): Promise<Row[]>;
-  /** Runs several statements at once, outside of any transaction of ours. */
-  script(sql: string): Promise<void>;
   /** Works on a connection of its own that may take its time, while no other process of the installation does the same. */
-  exclusively(work: (db: Db, script: (sql: string) => Promise<void>) => Promise<void>): Promise<void>;
+  exclusively(work: (db: Db, runScript: (statements: string) => Promise<void>) => Promise<void>): Promise<void>;
   /** Calls back for every notification on the channel `parley`, until closed. */
   listen(receive: (payload: string) => void): Promise<void>;
   notify(payload: string): Promise<void>;

@@ -7,7 +7,7 @@ const directory = new URL('../../migrations/', import.meta.url);
 /** Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the other. */
 export async function migrate(database: Database): Promise<void> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
-  await database.exclusively((db, script) => applyMissing(db, files, script));
+  await database.exclusively((db, runScript) => applyMissing(db, files, runScript));
 }
 
 async function applyMissing(db: Db, files: string[], runScript: (text: string) => Promise<void>): Promise<void> {

@@ -66,9 +66,6 @@ export async function wrapPGlite(
       const result = await pglite.query<Row>(statement.text, values);
       return result.rows;
     },
-    async script(sql) {
-      await pglite.exec(sql);
-    },
     exclusively: (work) => work(db, async (text) => void (await pglite.exec(text))),
     async listen(receive) {
       await pglite.listen('parley', receive);

@@ -34,9 +34,6 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
       const result = await pool.query(within(hotMs, { name: statement.name, text: statement.text, values }));
       return result.rows as Row[];
     },
-    async script(sql) {
-      await pool.query(sql);
-    },
     async exclusively(work) {
       const patient = openPool(url, { max: 1 });
       try {

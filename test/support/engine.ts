@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
+import { sql } from 'kysely';
 import pg from 'pg';
 import { loadConfig } from '../../src/config.ts';
 import type { Database } from '../../src/database/database.ts';
@@ -75,8 +76,8 @@ export async function pgliteTemplate(): Promise<string> {
   const database = await openPGlite(building);
   await migrate(database);
   // Nobody connects to these, and they are half of the files to copy.
-  await database.script("update pg_database set datistemplate = false where datname like 'template_'");
-  for (const name of ['template0', 'template1']) await database.script(`drop database ${name}`);
+  await sql`update pg_database set datistemplate = false where datname like 'template_'`.execute(database.db);
+  for (const name of ['template0', 'template1']) await sql`drop database ${sql.ref(name)}`.execute(database.db);
   await database.close();
   try {
     renameSync(building, template);

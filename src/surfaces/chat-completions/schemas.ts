@@ -70,10 +70,9 @@ export const chatCompletion = Type.Object(
   },
 );
 
-const model = Type.Object(
+export const modelObject = Type.Object(
   { id: Type.String(), object: Type.Literal('model'), created: Type.Integer(), owned_by: Type.String() },
   { title: 'Model' },
 );
 
-export const modelObject = model;
-export const modelList = Type.Object({ object: Type.Literal('list'), data: Type.Array(model) }, { title: 'ModelList' });
+export const modelList = Type.Object({ object: Type.Literal('list'), data: Type.Array(modelObject) }, { title: 'ModelList' });

@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { newRequestId } from '../../ids.ts';
+import { newId } from '../../ids.ts';
 
 /** The newest answer of each connection. Answers go out in the order of their requests, so it is the last to end. */
 const newest = new WeakMap<Duplex, ServerResponse>();
@@ -34,7 +34,7 @@ export function refuseTunnel(_request: IncomingMessage, socket: Duplex): void {
 /** What a client expects beyond `100-continue`, nobody here can give. */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const body = JSON.stringify({ detail: 'Expect: only 100-continue is supported' });
-  const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newRequestId() };
+  const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newId('rid_') };
   response.writeHead(417, headers).end(body);
 }
 
@@ -47,7 +47,7 @@ function refuse({ code = '' }: { code?: string }, socket: Duplex): void {
   if (!socket.writable) return void socket.destroy();
   const [status, detail] = reasons[code] ?? ['400 Bad Request', 'The request is malformed.'];
   const body = JSON.stringify({ detail });
-  const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newRequestId()}`;
+  const head = `content-type: application/json; charset=utf-8\r\ncontent-length: ${body.length}\r\nx-request-id: ${newId('rid_')}`;
   socket.end(
     `HTTP/1.1 ${status}\r\n${head}\r\n${status.startsWith('408') ? 'x-should-retry: true\r\n' : ''}connection: close\r\n\r\n${body}`,
     () => socket.destroy(),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
@@ -170,10 +171,15 @@ test('the chain can be verified over the wire', async () => {
   await parley.call('PATCH', '/api/organization', { key, body: { name: 'Renamed' } });
   const good = await parley.call('GET', '/api/audit_events/verification', { key });
   assert.deepEqual([good.status, good.body.valid, good.body.checked, good.body.broken], [200, true, 2, null]);
-  const { database } = parley.context;
-  await database.script(`alter table audit_events disable trigger all;
-    update audit_events set metadata = '{}' where org_id = ${id} and action = 'organization.updated';
-    alter table audit_events enable trigger all;`);
+  const { db } = parley.context.database;
+  await sql`alter table audit_events disable trigger all`.execute(db);
+  await db
+    .updateTable('audit_events')
+    .set({ metadata: '{}' })
+    .where('org_id', '=', id)
+    .where('action', '=', 'organization.updated')
+    .execute();
+  await sql`alter table audit_events enable trigger all`.execute(db);
   const bad = await parley.call('GET', '/api/audit_events/verification', { key });
   assert.deepEqual([bad.body.valid, bad.body.checked, bad.body.broken.action], [false, 1, 'organization.updated']);
 });

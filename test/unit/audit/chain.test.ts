@@ -45,12 +45,12 @@ test('the database refuses to change or delete what is recorded', async () => {
 test('a row changed, or left out, behind the database breaks the chain at that row', async () => {
   for (let index = 0; index < 5; index += 1) await record(3, `agent ${index}`);
   const ids = (await readAuditPage(database.db, 3, {}, { limit: 10, before: undefined })).map((row) => row.id).toReversed();
-  await database.script('alter table audit_events disable trigger all');
+  await sql`alter table audit_events disable trigger all`.execute(database.db);
   await sql`update audit_events set metadata = '{"name":"another"}' where id = ${ids[2]}`.execute(database.db);
   const { broken } = await verifyAuditChain(database.db, 3);
   assert.deepEqual([broken?.id, broken?.reason], [ids[2], 'its content was changed']);
   await sql`delete from audit_events where id = ${ids[2]}`.execute(database.db);
-  await database.script('alter table audit_events enable trigger all');
+  await sql`alter table audit_events enable trigger all`.execute(database.db);
   assert.equal((await verifyAuditChain(database.db, 3)).broken?.id, ids[3]);
 });
 
