@@ -44,6 +44,8 @@ test('a browser lists, calls and reads through its session, and never sees the c
 
 test('a call under an Idempotency-Key reaches the server once; a failed one may be tried again', async () => {
   const [id, other] = [await client.create(), await client.create()];
+  // Warming asks the same server.
+  for (const session of [id, other]) await app.context.warm.of(session)?.done;
   const call = (name: string, key: string, session = id) =>
     client.request(
       'POST',
@@ -190,6 +192,7 @@ test('a session that is stopped, or not kept, leaves nothing open at its server'
   await release('keeping', { mcp_servers: [{ ...crm, url: keeping.url }] });
   const kept = new ManagedClient(app, app.apiKey, 'demo/keeping');
   const id = await kept.create();
+  await app.context.warm.of(id)?.done;
   const answer = await kept.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id });
   assert.equal(answer.status, 200, answer.text);
   await until(async () => keeping.sessions.size === 1);
