@@ -18,6 +18,7 @@ export interface SessionSetting extends TurnSetting {
   endUserId: string | undefined;
   isVisitor: boolean;
   instanceKey: string;
+  stored: boolean;
   /** Providers of the release, and whether the customer's own key pays for each. */
   ownKeys: Map<string, boolean>;
 }
@@ -105,6 +106,7 @@ export class Settings {
       endUserId: session.endUserId,
       isVisitor: session.isVisitor,
       instanceKey: session.instanceKey,
+      stored: session.stored,
       ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,
       price(subAgent, usage) {

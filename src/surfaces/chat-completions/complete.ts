@@ -14,7 +14,7 @@ import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
 import { type DropSession, projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
-import { findEarlierTurn } from '../shared/start-turn.ts';
+import { findEarlierTurn, findRetriedTurn } from '../shared/start-turn.ts';
 import { ChatProjector, completionOf } from './project.ts';
 import { readMessages } from './read-messages.ts';
 import type { chatBody } from './schemas.ts';
@@ -38,7 +38,7 @@ export async function complete(
   const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
   const open = (newSessionId?: string) => openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
   if (said === undefined) return answerNothing(context, request, reply, open, model, live);
-  const earlier = await findEarlierTurn(context, request, reply, live);
+  const earlier = await (goesOn === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
     return answer(context, reply, earlier, model, live, undefined);

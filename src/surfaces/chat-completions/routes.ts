@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
 import { answered } from '../shared/answers.ts';
-import { assertSessionVisible, principalOf, requireAgent } from '../shared/authenticate.ts';
+import { principalOf, requireAgent, visibleSetting } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
@@ -30,12 +30,12 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 function completionRoute(server: Server, context: Context): void {
   const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
     const named = request.headers['x-svc-session'];
-    if (typeof named === 'string') await assertSessionVisible(context, request, named);
+    if (typeof named === 'string') await visibleSetting(context, request, named);
   };
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
     const named = sessionNamed(request, request.body);
-    if (named !== undefined) await assertSessionVisible(context, request, named);
+    if (named !== undefined) await visibleSetting(context, request, named);
   };
 
   server.post(

@@ -7,7 +7,7 @@ import type { Session } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
-import { assertSessionVisible, principalOf, requireAgent, visibleSession } from '../shared/authenticate.ts';
+import { principalOf, requireAgent, visibleSession, visibleSetting } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -98,7 +98,7 @@ function conversationRoutes(server: Server, context: Context): void {
     {
       config,
       // From memory, as on the other surfaces: a message that has to ask the database first would be overtaken by later ones.
-      onRequest: (request) => assertSessionVisible(context, request, pathParameter(request, 'session_id')),
+      onRequest: (request) => visibleSetting(context, request, pathParameter(request, 'session_id')),
       schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
     },
     async (request, reply) => {

@@ -6,13 +6,13 @@ import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
 import { answered } from '../shared/answers.ts';
 import {
-  assertSessionVisible,
   hideFromOtherAgents,
   principalOf,
   requireAgent,
   requireKey,
   requireScope,
   visibleSession,
+  visibleSetting,
 } from '../shared/authenticate.ts';
 import { createSessionOnce } from '../shared/create-session-once.ts';
 import { defaultAgent } from '../shared/default-agent.ts';
@@ -178,7 +178,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
 
 /** Before the scope and the body are looked at: a session that is not there says nothing else. */
 function requireSession(context: Context): onRequestAsyncHookHandler {
-  return (request) => assertSessionVisible(context, request, sessionIdOf(request));
+  return (request) => visibleSetting(context, request, sessionIdOf(request));
 }
 
 function sessionIdOf(request: FastifyRequest): string {

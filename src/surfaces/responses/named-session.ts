@@ -3,8 +3,9 @@ import { LRUCache } from 'lru-cache';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
+import type { SessionSetting } from '../../turn/settings.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
-import { assertSessionVisible, isVisible, principalOf, visible, visibleSession } from '../shared/authenticate.ts';
+import { isVisible, principalOf, visible, visibleSetting } from '../shared/authenticate.ts';
 import { fieldOf } from '../shared/field-of.ts';
 import { isAnswer } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
@@ -46,18 +47,19 @@ export async function findNamedSession(
   const previous = fieldOf(body, 'previous_response_id');
   if (typeof previous === 'string') {
     const id = known.sessionOf(previous);
-    if (id === undefined) {
-      const { session } = await findResponse(context, request, previous);
-      known.note(previous, session);
-      return session;
-    }
-    await assertSessionVisible(context, request, id);
-    return { id, orgId: principalOf(request).organization.id, stored: true };
+    if (id !== undefined) return turnSession(await visibleSetting(context, request, id));
+    const { session } = await findResponse(context, request, previous);
+    known.note(previous, session);
+    return session;
   }
   const conversation = fieldOf(body, 'conversation');
   const sessionId = typeof conversation === 'object' ? fieldOf(conversation, 'id') : conversation;
-  if (typeof sessionId === 'string') return visibleSession(context, request, sessionId);
+  if (typeof sessionId === 'string') return turnSession(await visibleSetting(context, request, sessionId));
   return findEchoed(context, request, fieldOf(body, 'input'));
+}
+
+function turnSession({ sessionId, orgId, stored }: SessionSetting): TurnSession {
+  return { id: sessionId, orgId, stored };
 }
 
 export interface FoundResponse {

@@ -11,7 +11,7 @@ import { sendLongJson } from '../shared/long-json.ts';
 import { agentOf } from '../shared/path.ts';
 import { type DropSession, projectedTurn } from '../shared/projected-turn.ts';
 import { sendEvents } from '../shared/sse.ts';
-import { findEarlierTurn } from '../shared/start-turn.ts';
+import { findEarlierTurn, findRetriedTurn } from '../shared/start-turn.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
 import type { KnownResponses } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
@@ -68,7 +68,7 @@ async function begin(
   input: Extract<ResponseInput, { type: 'message' }>,
   live: boolean,
 ): Promise<Running> {
-  const earlier = await findEarlierTurn(context, request, reply, live);
+  const earlier = await (named === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
     return { turn: earlier, after: 0, session: undefined, drop: undefined };

@@ -4,6 +4,7 @@ import type { Scope } from '../../accounts/scopes.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { findSession, type Session } from '../../session/sessions.ts';
+import type { SessionSetting } from '../../turn/settings.ts';
 import { dashboardMember } from './dashboard-member.ts';
 import { pathParameter } from './path.ts';
 
@@ -90,10 +91,11 @@ export function isVisible(request: FastifyRequest, session: SessionOwner): boole
 }
 
 /** The same question for a turn, answered from memory: what it asks of a session never changes while it lives. */
-export async function assertSessionVisible(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
+export async function visibleSetting(context: Context, request: FastifyRequest, sessionId: string): Promise<SessionSetting> {
   const setting = await context.settings.of(principalOf(request).organization.id, sessionId);
   if (setting === undefined || !isVisible(request, setting)) throw notFound();
   await assertAgentIsThere(context, request, setting);
+  return setting;
 }
 
 /** A deleted agent takes its sessions with it, also from routes that do not name it. */
