@@ -102,7 +102,7 @@ test('a release is edited, checked, compared, activated and rolled back', async 
   assert.equal(await editor.inputValue(), written);
   await page.reload();
   assert.equal(await editor.inputValue(), written);
-  await page.getByLabel('Activate it right away').check();
+  await page.getByLabel('Activate it once it is ready').check();
   await page.getByRole('button', { name: 'Create release' }).click();
   await page
     .getByRole('row', { name: /Release 3/ })
@@ -121,6 +121,26 @@ test('a release is edited, checked, compared, activated and rolled back', async 
     .getByRole('row', { name: /Release 1/ })
     .getByText('active')
     .waitFor();
+});
+
+test('a release that fails is not activated, and one that is active and failed can be tried again', async () => {
+  const keyless = { provider: 'anthropic', name: 'claude-sonnet-4-5' };
+  await app.request('POST', '/api/agents', { slug: 'keyless' });
+  await app.request('POST', '/api/agents/keyless/releases', { model: keyless, activate: true });
+  await page.goto('/dashboard/playground/keyless');
+  await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
+  await page.getByRole('link', { name: 'All releases' }).click();
+  await app.request('PUT', '/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' });
+  const first = page.getByRole('row', { name: /Release 1/ });
+  await first.getByRole('button', { name: 'Try again' }).click();
+  await first.getByText('failed').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'New release' }).click();
+  await page.getByLabel(/^Release/).fill(JSON.stringify({ model: { ...keyless, provider: 'openai' } }));
+  await page.getByLabel('Activate it once it is ready').check();
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page.getByText(/^Release 2 failed and was not activated: credentials: no key for openai/).waitFor();
+  await first.getByText('active', { exact: true }).waitFor();
+  await app.request('DELETE', '/api/model_credentials/anthropic');
 });
 
 test('an agent is made, and deleted by name', async () => {

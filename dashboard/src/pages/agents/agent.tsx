@@ -12,6 +12,7 @@ import type { Agent, Release } from '../../server/types.ts';
 import { ChangeAgent } from './change-agent.tsx';
 import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
+import { isUnfinished } from './release-facts.ts';
 import { ReleaseList } from './release-list.tsx';
 
 export default function AgentPage() {
@@ -40,7 +41,6 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const mayChange = useMay('agents:write');
   const query = useQueryState();
   const tab = query.read('tab') || 'releases';
-  const unfinished = (release: Release) => release.state === 'pending' || release.state === 'materializing';
   const pages = usePages<Release>(`/api/agents/${agent.slug}/releases?limit=50`, 5_000);
   const pins = useRead<{ data: { version: number; sessions: number }[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
     refetchInterval: 30_000,
@@ -93,7 +93,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
         <>
           <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
           {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 most recently active.</p>}
-          {releases.some(unfinished) && (
+          {releases.some(isUnfinished) && (
             <p className="mt-2 text-dim">Materializing: connecting to its MCP servers and pinning their tools.</p>
           )}
           <More pages={pages} />

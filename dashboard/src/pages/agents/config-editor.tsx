@@ -5,10 +5,11 @@ import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
 import { Failure } from '../../parts/page.tsx';
 import { forget } from '../../server/queries.ts';
-import { post } from '../../server/request.ts';
+import { get, post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
+import { isUnfinished } from './release-facts.ts';
 
 const starter = {
   instructions: 'You are the support desk of Example Ltd. Answer briefly.',
@@ -40,12 +41,12 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
   const [activate, setActivate] = useState(origin === undefined);
   const parsed = useMemo(() => parse(text), [text]);
   const make = useMutation({
-    mutationFn: (config: object) => post<{ release: Release }>(`/api/agents/${agent.slug}/releases`, { ...config, activate }),
-    onSuccess: async ({ release }) => {
-      notify(`Release ${release.version} was created.`);
+    mutationFn: (config: object) => makeRelease(`/api/agents/${agent.slug}/releases`, config, activate),
+    onSuccess: async ({ version, state, error }) => {
+      if (state === 'failed') notify(`Release ${version} failed and was not activated: ${error}`, true);
+      else notify(`Release ${version} was created${activate ? ' and is active' : ''}.`);
       sessionStorage.removeItem(draftKey);
       await forget('/api/agents');
-      onMade();
     },
   });
   const changed = text !== before;
@@ -77,11 +78,12 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
           <Button
             kind="primary"
             disabled={make.isPending || parsed.value === undefined || (!changed && origin !== undefined)}
-            onClick={() => parsed.value !== undefined && make.mutate(parsed.value)}
+            // Not where the editor was left meanwhile.
+            onClick={() => parsed.value !== undefined && make.mutate(parsed.value, { onSuccess: onMade })}
           >
             Create release
           </Button>
-          <Toggle label="Activate it right away" checked={activate} onChange={setActivate} />
+          <Toggle label="Activate it once it is ready" checked={activate} onChange={setActivate} />
           {changed && (
             <Button kind="quiet" onClick={() => write(before)}>
               Start over
@@ -95,6 +97,17 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
       </div>
     </div>
   );
+}
+
+/** Activates only what can run: a release that failed would take the agent down. */
+async function makeRelease(path: string, config: object, activate: boolean): Promise<Release> {
+  let { release } = await post<{ release: Release }>(path, config);
+  while (activate && isUnfinished(release)) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    ({ release } = await get<{ release: Release }>(`${path}/${release.version}`));
+  }
+  if (activate && release.state === 'materialized') await post(`${path}/${release.version}/activate`);
+  return release;
 }
 
 function parse(text: string): { value?: object; error?: string } {

@@ -10,6 +10,7 @@ import { Time } from '../../parts/time.tsx';
 import { forget } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
+import { modelOf } from './release-facts.ts';
 
 interface ReleaseListProps {
   agent: Agent;
@@ -69,6 +70,11 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
                 <Time at={release.created_at} />
               </td>
               <td className="number">
+                {mayWrite && release.active && release.state === 'failed' && (
+                  <Button className="-my-1" disabled={activate.isPending} onClick={() => activate.mutate(release.version)}>
+                    Try again
+                  </Button>
+                )}
                 {mayWrite && !release.active && (
                   <Button className="-my-1" onClick={() => setAsking(release)}>
                     {isBack(release) ? 'Roll back' : 'Activate'}
@@ -96,13 +102,4 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
 
 function pinned(pins: readonly { version: number; sessions: number }[], version: number): string {
   return count(pins.find((pin) => pin.version === version)?.sessions ?? 0);
-}
-
-export function modelOf(config: Record<string, unknown>): string {
-  const { model } = config;
-  if (typeof model !== 'object' || model === null) return '';
-  return ['provider', 'name']
-    .map((field) => Reflect.get(model, field))
-    .filter((part) => typeof part === 'string')
-    .join('/');
 }

@@ -67,6 +67,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
   };
   const pinned = head.data?.session.release;
   const { pending, items } = conversation;
+  const chosen = releases.find(({ active, version }) => (release === '' ? active : String(version) === release));
   const canAnswer = agent.active_version !== null || release !== '' || sessionId !== '';
 
   return (
@@ -128,7 +129,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
               )}
             </div>
           ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
-            <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} />
+            <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} release={chosen} />
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking={thinking}>
               {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}
