@@ -7,10 +7,12 @@ interface DialogProps {
   onClose(): void;
   children: ReactNode;
   wide?: boolean;
+  /** Whether Escape leaves it open. */
+  stays?: boolean;
 }
 
 /** The browser's own modal: it keeps the focus inside, closes on Escape and gives the focus back. */
-export function Dialog({ title, onClose, children, wide = false }: DialogProps) {
+export function Dialog({ title, onClose, children, wide = false, stays = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
   useEffect(() => {
@@ -25,6 +27,7 @@ export function Dialog({ title, onClose, children, wide = false }: DialogProps) 
       ref={dialog}
       aria-labelledby={heading}
       onClose={onClose}
+      onKeyDown={(event) => stays && event.key === 'Escape' && event.preventDefault()}
       className={`m-auto w-[calc(100%-2rem)] rounded-lg border border-line bg-panel text-ink shadow-float ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
     >
       <div className="flex items-center border-b border-line py-2 pr-2 pl-4">

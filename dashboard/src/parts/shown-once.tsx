@@ -11,12 +11,14 @@ interface ShownOnceProps {
   onClose(): void;
 }
 
-/** What the server tells a single time, to be taken along now. */
+/** What the server tells a single time, to be taken along now: neither Escape nor an Enter that is held too long takes it away. */
 export function ShownOnce({ title, text, value, copyLabel, done, onClose }: ShownOnceProps) {
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={onClose} stays>
       <p className="mb-3 text-dim">{text}</p>
-      <CodeBlock text={value} label={copyLabel} />
+      <div data-first tabIndex={-1} className="outline-none">
+        <CodeBlock text={value} label={copyLabel} wrap />
+      </div>
       <div className="mt-4 flex justify-end">
         <Button kind="primary" onClick={onClose}>
           {done}
