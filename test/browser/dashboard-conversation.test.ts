@@ -10,6 +10,7 @@ import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard, signIn } from '../support/dashboard.ts';
 import { packClient } from '../support/packed-client.ts';
+import { until } from '../support/until.ts';
 
 buildDashboardOnce();
 const app = await startApp({ after });
@@ -170,6 +171,36 @@ test('the inbox answers what waits in any session, the oldest first, by key', as
   await page.keyboard.press('3');
   await cards.nth(before - 1).waitFor({ state: 'detached' });
   assert.notEqual(oldest, before === 1 ? '' : await cards.first().textContent());
+});
+
+test('an answer to what was there a moment ago does not go to what took its place; the inbox says where it ends', async () => {
+  const card = (id: string) => ({
+    ...{ request_id: id, session_id: 'ses_1', agent: 'assistant', end_user_id: null, tool: 'bash', message: '', input: { command: id } },
+    ...{ options: ['approve_once', 'deny'], created_at: new Date().toISOString() },
+  });
+  let waiting = [card('one'), card('two')];
+  const answered: unknown[] = [];
+  await page.route('**/dashboard/api/approvals', (route) => route.fulfill({ json: { data: waiting, is_partial: true } }));
+  await page.route('**/ses_1/events', (route) => {
+    answered.push(Object(route.request().postDataJSON()).request_id);
+    return route.fulfill({ status: 202, json: { accepted: true } });
+  });
+  await page.goto('/dashboard/approvals');
+  await page.getByText('"one"').waitFor();
+  await page.getByRole('link', { name: 'All sessions that wait' }).waitFor();
+  await page.evaluate(`new MutationObserver(() => {
+    dispatchEvent(new KeyboardEvent('keydown', { key: '1' }));
+    document.title = 'pressed';
+  }).observe(document.querySelector('main ol'), { childList: true })`);
+  waiting = waiting.slice(1);
+  await until(async () => (await page.title()) === 'pressed');
+  assert.deepEqual(answered, []);
+  await until(async () => {
+    await page.keyboard.press('1');
+    return answered.length > 0;
+  });
+  assert.deepEqual(answered, ['two']);
+  await page.unrouteAll();
 });
 
 test('a session is followed live by a second person, and stopped', async () => {

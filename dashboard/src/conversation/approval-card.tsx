@@ -28,11 +28,13 @@ interface ApprovalCardProps {
   request: ApprovalRequest;
   /** Whether 1, 2 and 3 answer this one. */
   keys: boolean;
+  /** Whether it has been where it is for long enough to be the one that is meant. */
+  isStill?(): boolean;
   children?: ReactNode;
 }
 
 /** What the agent wants to do, in full, and the three answers. */
-export function ApprovalCard({ base, request, keys, children }: ApprovalCardProps) {
+export function ApprovalCard({ base, request, keys, isStill = () => true, children }: ApprovalCardProps) {
   const { requestId, tool, message, options, input } = request;
   const answer = useMutation({
     mutationFn: (result: string) => post(`${base}/events`, { type: 'user.tool_confirmation', request_id: requestId, result }),
@@ -49,11 +51,11 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
       if (choice === undefined || event.repeat || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (!options.includes(choice.decision)) return;
       event.preventDefault();
-      mutate(choice.decision);
+      if (isStill()) mutate(choice.decision);
     };
     window.addEventListener('keydown', onKey);
     return () => window.removeEventListener('keydown', onKey);
-  }, [keys, answered, options, mutate]);
+  }, [keys, answered, options, mutate, isStill]);
   return (
     <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
       <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
@@ -69,7 +71,12 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
       </section>
       <div className="flex flex-wrap gap-2 border-t border-line px-3 py-2.5">
         {choices.map(({ decision, label, kind }, index) => (
-          <Button key={decision} kind={kind} disabled={answered || !options.includes(decision)} onClick={() => mutate(decision)}>
+          <Button
+            key={decision}
+            kind={kind}
+            disabled={answered || !options.includes(decision)}
+            onClick={() => isStill() && mutate(decision)}
+          >
             {label}
             {keys && <Key>{String(index + 1)}</Key>}
           </Button>

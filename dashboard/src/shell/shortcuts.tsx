@@ -60,7 +60,9 @@ function Shortcut({ keys, label }: { keys: string[]; label: string }) {
 
 export function Key({ children }: { children: string }) {
   return (
-    <kbd className="inline-flex min-w-5 justify-center rounded-sm border border-edge bg-sunken px-1 text-[0.85em] text-dim">{children}</kbd>
+    <kbd className="pointer-coarse:hidden inline-flex min-w-5 justify-center rounded-sm border border-edge bg-sunken px-1 text-[0.85em] text-dim">
+      {children}
+    </kbd>
   );
 }
 

@@ -14,6 +14,8 @@ import { pathParameter } from '../shared/path.ts';
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
+/** In full, each with its arguments; those behind them come up as these are answered. */
+const mostApprovals = 200;
 
 /** Sessions and approvals across all agents of an org: what the public API only shows below one agent. */
 export function dashboardSessionRoutes(server: Server, context: Context): void {
@@ -46,9 +48,9 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   });
 
   server.get('/dashboard/api/approvals', { config, onRequest, schema: { hide: true } }, async (request) => {
-    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, 200);
+    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, mostApprovals + 1);
     return {
-      data: waiting.map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
+      data: waiting.slice(0, mostApprovals).map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
         request_id: asked.requestId,
         session_id: sessionId,
         agent,
@@ -59,7 +61,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
         options: asked.options,
         created_at: timestamp(createdAt),
       })),
-      next_cursor: null,
+      is_partial: waiting.length > mostApprovals,
     };
   });
 

@@ -1,3 +1,4 @@
+import { useLayoutEffect, useRef } from 'react';
 import { Link } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { managedPath } from '../../conversation/use-conversation.ts';
@@ -6,15 +7,21 @@ import { plural } from '../../parts/format.ts';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
-import type { Approval, List } from '../../server/types.ts';
+import type { Approval } from '../../server/types.ts';
+
+const nothing: readonly Approval[] = [];
 
 /** Everything that waits for a person, the longest wait first. 1, 2 and 3 answer the first one. */
 export default function ApprovalsPage() {
   const { organization } = useSignedIn();
-  const { data, error } = useRead<List<Approval>>('/dashboard/api/approvals', { refetchInterval: 2_000 });
-  const waiting = data?.data ?? [];
+  const { data, error } = useRead<{ data: Approval[]; is_partial: boolean }>('/dashboard/api/approvals', { refetchInterval: 2_000 });
+  const waiting = data?.data ?? nothing;
+  const isStill = useStillness(waiting);
   return (
-    <Page title="Approvals" {...(waiting.length === 0 ? {} : { aside: plural(waiting.length, 'request') })}>
+    <Page
+      title="Approvals"
+      {...(waiting.length === 0 ? {} : { aside: `${data?.is_partial ? 'the oldest ' : ''}${plural(waiting.length, 'request')}` })}
+    >
       {error !== null && <Failure error={error} />}
       {data === undefined && error === null && <Waiting />}
       {data !== undefined && waiting.length === 0 && (
@@ -41,6 +48,7 @@ export default function ApprovalsPage() {
                 input: approval.input,
               }}
               keys={index === 0}
+              isStill={isStill}
             >
               <Link to={`/sessions/${approval.session_id}`} className="text-accent underline underline-offset-2">
                 {approval.agent}
@@ -50,6 +58,24 @@ export default function ApprovalsPage() {
           </li>
         ))}
       </ol>
+      {data?.is_partial && (
+        <p className="mt-4 text-dim">
+          More are waiting and appear as these are answered.{' '}
+          <Link to="/sessions?state=waiting" className="text-accent underline underline-offset-2">
+            All sessions that wait
+          </Link>
+        </p>
+      )}
     </Page>
   );
+}
+
+/** False for a moment after a card has left and others have taken its place: an answer to what was there must not go to them. */
+function useStillness(waiting: readonly Approval[]): () => boolean {
+  const last = useRef({ waiting, movedAt: Number.NEGATIVE_INFINITY });
+  useLayoutEffect(() => {
+    const moved = last.current.waiting.some(({ request_id }, index) => waiting[index]?.request_id !== request_id);
+    last.current = { waiting, movedAt: moved ? performance.now() : last.current.movedAt };
+  }, [waiting]);
+  return () => performance.now() - last.current.movedAt > 400;
 }
