@@ -44,7 +44,10 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
     .forUpdate()
     .executeTakeFirst();
   if (row === undefined) throw notFound();
-  const userId = 'existing' in account ? account.existing : await createUser(transaction, actor, { email, ...account });
+  const userId =
+    'existing' in account
+      ? await keepUser(transaction, account.existing, email)
+      : await createUser(transaction, actor, { email, ...account });
   const joined = await transaction
     .insertInto('members')
     .values({ org_id: actor.orgId, user_id: userId, role: row.role, created_at: actor.at })
@@ -73,6 +76,13 @@ async function existingUser(db: Db, email: string, password: string): Promise<st
   if (account === undefined) return undefined;
   if (account.password !== null && (await isPasswordOf(account.password, password))) return account.id;
   throw new ServiceError('forbidden', `${email} already has an account: enter its password`);
+}
+
+/** The account may go with its last membership while its password was being checked. */
+async function keepUser(transaction: Db, id: string, email: string): Promise<string> {
+  const user = await transaction.selectFrom('users').select('id').where('id', '=', id).forKeyShare().executeTakeFirst();
+  if (user === undefined) throw new ServiceError('conflict', `The account of ${email} was just removed: try again`);
+  return user.id;
 }
 
 async function createUser(transaction: Db, actor: Actor, input: { email: string; name: string; passwordHash: string }): Promise<string> {

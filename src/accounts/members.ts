@@ -54,6 +54,13 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
   if (member === undefined) return false;
   await assertOwnerRemains(transaction, actor.orgId, member, undefined);
   await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
+  // An account that belongs to no org goes too: whoever forgot its password can be invited again.
+  const elsewhere = transaction.selectFrom('members').select('user_id').where('user_id', '=', userId);
+  await transaction
+    .deleteFrom('users')
+    .where('id', '=', userId)
+    .where(({ not, exists }) => not(exists(elsewhere)))
+    .execute();
   await recordAudit(transaction, actor, {
     action: 'member.removed',
     subjectType: 'member',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard, owner } from '../support/dashboard.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard, owner, signIn } from '../support/dashboard.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 buildDashboardOnce();
@@ -178,6 +178,9 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   await dialog().getByRole('button', { name: 'Create key' }).click();
   const secret = (await dialog().locator('pre').textContent()) ?? '';
   assert.match(secret, /^svc_live_/);
+  // What cannot be shown again is not lost to a key.
+  for (const key of ['Enter', 'Escape', 'Escape']) await page.keyboard.press(key);
+  await dialog().getByText(secret).waitFor();
   // As over plain HTTP on another machine, where there is no clipboard API.
   await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined });
     addEventListener('copy', () => { document.title = document.activeElement.value; })`);
@@ -326,6 +329,18 @@ test('an invited member joins, sees what members may, and cannot change things',
   assert.equal(await member.page.getByRole('button', { name: 'New key' }).count(), 0);
   await member.page.goto('/dashboard/audit');
   await member.page.getByText('The audit log is for owners and admins.').waitFor();
+  await member.page.getByRole('button', { name: /grace@example.com/ }).click();
+  await member.page.getByRole('button', { name: 'Change password' }).click();
+  const passwords = member.page.getByRole('dialog', { name: 'Change password' });
+  await passwords.getByLabel('New password').fill('yet another long one');
+  for (const current of ['not the current one', 'a different long one']) {
+    await passwords.getByLabel('Current password').fill(current);
+    await passwords.getByRole('button', { name: 'Change password' }).click();
+    if (current === 'not the current one') await passwords.getByRole('alert').waitFor();
+  }
+  await member.page.getByText('The password was changed.').waitFor();
+  await member.context.clearCookies();
+  await signIn(member.page, 'grace@example.com', 'yet another long one');
   await member.context.close();
   await page.reload();
   await page.getByLabel('Role of grace@example.com').selectOption('admin');

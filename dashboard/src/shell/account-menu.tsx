@@ -1,8 +1,10 @@
 import { useMutation } from '@tanstack/react-query';
 import { ChevronsUpDown } from 'lucide-react';
+import { useState } from 'react';
 import { notifyError } from '../parts/notice.tsx';
 import { queryClient, useSignedIn } from '../server/queries.ts';
 import { chooseOrganization, post } from '../server/request.ts';
+import { ChangePassword } from './change-password.tsx';
 import { type Theme, useTheme } from './theme.ts';
 
 const themes: readonly Theme[] = ['system', 'light', 'dark'];
@@ -11,6 +13,7 @@ const themes: readonly Theme[] = ['system', 'light', 'dark'];
 export function AccountMenu() {
   const { user, organization, organizations, role } = useSignedIn();
   const [theme, setTheme] = useTheme();
+  const [changing, setChanging] = useState(false);
   const signOut = useMutation({
     mutationFn: () => post('/auth/sign-out'),
     onSuccess: () => {
@@ -78,10 +81,19 @@ export function AccountMenu() {
         <a href="/docs/api" className="block rounded-md px-2 py-1.5 hover:bg-hover">
           API reference
         </a>
+        <button
+          type="button"
+          popoverTarget="account-menu"
+          className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover"
+          onClick={() => setChanging(true)}
+        >
+          Change password
+        </button>
         <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => signOut.mutate()}>
           Sign out
         </button>
       </div>
+      {changing && <ChangePassword onClose={() => setChanging(false)} />}
     </div>
   );
 }

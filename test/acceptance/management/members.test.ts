@@ -129,6 +129,23 @@ test('streams of a member end when they are removed, sign out, or their org is s
   assert.match(await stayer.ended, /"credential_revoked"/);
 });
 
+test('who forgot the password is removed and invited again; an account that belongs elsewhere stays as it is', async () => {
+  const [home, other] = [await createOrganization(parley, 'home'), await createOrganization(parley, 'other')];
+  const join = async (key: string, email: string, password: string) => {
+    const { token } = (await parley.call('POST', '/api/invitations', { key, body: { email, role: 'member' } })).body;
+    const joined = await parley.call('POST', '/api/invitations/accept', { body: { token, name: 'Someone', password } });
+    return { status: joined.status, id: joined.body.member?.id };
+  };
+  const forgetful = await join(home.key, 'forgetful@example.com', 'the first password');
+  const guest = await join(home.key, 'guest@example.com', 'the first password');
+  assert.equal((await join(other.key, 'guest@example.com', 'the first password')).id, guest.id);
+  for (const { id } of [forgetful, guest]) assert.equal((await parley.call('DELETE', `/api/members/${id}`, { key: home.key })).status, 204);
+  assert.equal((await join(home.key, 'forgetful@example.com', 'another password')).status, 201);
+  assert.equal((await join(home.key, 'guest@example.com', 'another password')).status, 403);
+  const body = { email: 'forgetful@example.com', password: 'another password' };
+  assert.equal((await parley.call('POST', '/auth/sign-in/email', { body })).status, 200);
+});
+
 test('a request that a foreign page could cause changes nothing', async () => {
   const headers = await browserOf(acme, 'target@example.com', 'owner');
   const withoutHeader = { cookie: headers.cookie ?? '' };
