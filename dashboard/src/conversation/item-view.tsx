@@ -21,7 +21,9 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
       return (
         <div className="ml-auto w-fit max-w-[85%] rounded-lg bg-tint px-3 py-2" title={absoluteTime(item.at)}>
           {item.name !== '' && <p className="text-[0.88em] font-medium text-accent">{item.name}</p>}
-          <p className="break-words whitespace-pre-wrap">{item.text}</p>
+          <p dir="auto" className="break-words whitespace-pre-wrap">
+            {item.text}
+          </p>
           {item.files.map((file) => (
             <p key={file} className="mt-1 flex items-center gap-1.5 text-[0.92em] text-dim">
               <Paperclip size={12} aria-hidden /> {file}
@@ -41,7 +43,9 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
           <summary className="flex w-fit list-none items-center gap-1 rounded-sm select-none">
             <ChevronRight size={13} className="transition-transform group-open:rotate-90" aria-hidden /> Thinking
           </summary>
-          <p className="mt-1 ml-1.5 border-l border-line pl-3 break-words whitespace-pre-wrap italic">{item.text}</p>
+          <p dir="auto" className="mt-1 ml-1.5 border-l border-line pl-3 break-words whitespace-pre-wrap italic">
+            {item.text}
+          </p>
         </details>
       );
     case 'tool':

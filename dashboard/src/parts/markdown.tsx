@@ -60,7 +60,7 @@ export const Markdown = memo(function Markdown({ text }: { text: string }) {
   useLayoutEffect(() => {
     place.current?.replaceChildren(DOMPurify.sanitize(String(marked.parse(text)), { ...rules, RETURN_DOM_FRAGMENT: true }));
   }, [text]);
-  return <div ref={place} className="prose" />;
+  return <div ref={place} dir="auto" className="prose" />;
 });
 
 function escapeHtml(text: string): string {

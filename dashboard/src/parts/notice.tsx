@@ -1,4 +1,5 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
+import { RequestError } from '../server/request.ts';
 
 interface Notice {
   id: number;
@@ -19,6 +20,8 @@ export function notify(text: string, bad = false): void {
 }
 
 export function notifyError(error: Error): void {
+  // Whoever is no longer signed in is asked for the password.
+  if (error instanceof RequestError && error.status === 401) return;
   notify(error.message, true);
 }
 

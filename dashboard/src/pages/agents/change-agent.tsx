@@ -54,7 +54,7 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
       {asking === 'delete' && (
         <Confirm
           title={`Delete ${agent.name}?`}
-          text={`Every address below ${agent.slug} answers 404 from now on, its sessions included. This cannot be undone.`}
+          text={`Requests to it, and to its sessions, will be answered with 404. This cannot be undone.`}
           action="Delete agent"
           busy={remove.isPending}
           onConfirm={() => remove.mutate()}

@@ -40,6 +40,7 @@ export function Composer({ text, onText, files, onFiles, busy, disabled, running
         <div className="flex items-end gap-2">
           <textarea
             data-search
+            dir="auto"
             aria-label="Message"
             placeholder={disabled ? 'This agent cannot answer yet' : 'Write a message, or drop a file here'}
             disabled={disabled}
