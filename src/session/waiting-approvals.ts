@@ -27,3 +27,10 @@ export async function countWaitingApprovals(db: Db, orgId: number): Promise<numb
     ) waiting`.execute(db);
   return rows[0]?.count ?? 0;
 }
+
+/** The sessions of an agent in which something waits for a person. */
+export async function listWaitingSessions(db: Db, orgId: number, agentId: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from sessions where org_id = ${orgId} and agent_id = ${agentId} and pending_input is not null`.execute(db);
+  return rows.map(({ id }) => id);
+}

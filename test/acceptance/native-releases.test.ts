@@ -89,6 +89,18 @@ test('a deleted agent takes its sessions with it: 404 like all that is not there
     assert.deepEqual([answer.status, answer.text], notFound);
 });
 
+test('a deleted agent leaves no approval to give, and nothing that waits for one', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.say(id, '/tool bash {"command":"date"}');
+  await tenant.post(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/events`, { type: 'user.message', text: 'hi' });
+  await tenant.delete('/api/agents/helper');
+  const { db } = app.context.database;
+  const turns = db.selectFrom('turns').select('id').where('session_id', '=', id).where('state', '!=', 'ended');
+  await until(async () => (await turns.executeTakeFirst()) === undefined);
+  assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
+});
+
 test('what was accepted before its agent was deleted is carried out, also by a process that has not run the session before', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

@@ -3,9 +3,10 @@ import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
+import { listWaitingSessions } from '../../session/waiting-approvals.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
-import { change, changeOnce, remove } from '../shared/change.ts';
+import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { agentOf } from '../shared/path.ts';
@@ -135,13 +136,17 @@ export function agentRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Delete an agent',
-        description: 'Its routes return 404 from then on; the records of its sessions are kept.',
+        description: 'Its routes return 404 from then on. Pending approvals are withdrawn; the records of its sessions are kept.',
         response: answered(204, Type.Null()),
       },
     },
     async (request, reply) => {
-      const { id } = agentOf(request);
-      return remove(context, request, reply, (transaction, actor) => deleteAgent(transaction, actor, id));
+      const { id, orgId } = agentOf(request);
+      if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
+      // Nobody can give these approvals any more: they would wait for ever, and hold up what waits behind them.
+      const waiting = await listWaitingSessions(context.database.db, orgId, id);
+      await Promise.all(waiting.map((sessionId) => context.turns.interrupt(orgId, sessionId, 'stop')));
+      return reply.code(204).send();
     },
   );
 }
