@@ -175,6 +175,31 @@ test('an unstored session is kept while it waits, and dropped after the turn', a
   assert.equal(await sessionCount(tenant), 0);
 });
 
+test('an unstored session that is gone leaves the answers given under an Idempotency-Key, to the request and to its approval', async () => {
+  const tenant = await createTenant(url, guarded);
+  const send = (key: string, body: unknown) => tenant.post(pathOf(tenant), body, { 'idempotency-key': key });
+  for (const stream of [false, true]) {
+    const asked = { input: ask, store: false };
+    const paused = await send(`ask ${stream}`, asked);
+    const [request] = paused.body.output;
+    const byId = { input: [answerTo(request, true)], previous_response_id: paused.body.id, stream };
+    const toldAgain = { input: [user(ask), request, answerTo(request, true)], stream };
+    const answered = stream ? toldAgain : byId;
+    const done = await send(`answer ${stream}`, answered);
+    assert.match(done.text, /bash answered: hi/);
+    assert.equal(await sessionCount(tenant), 0);
+    for (const [again, first] of [
+      [await send(`answer ${stream}`, answered), done],
+      [await send(`ask ${stream}`, asked), paused],
+    ] as const) {
+      assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [200, first.text, 'true']);
+      assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+    }
+    const other = await send(`answer ${stream}`, stream ? byId : toldAgain);
+    assert.equal(other.status, 404, 'another request under the key: what it names is gone');
+  }
+});
+
 test('an approval that was gone on from is history, also in a conversation that is not kept here', async () => {
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask, store: false });

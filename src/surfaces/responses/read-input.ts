@@ -20,7 +20,7 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean):
   const first = isNew ? 0 : open;
   const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
   const approvals = items.filter((item, index) => index >= open && item.type === 'mcp_approval_response');
-  if (approvals.length > 0) return readApproval(approvals, last >= 0);
+  if (approvals.length > 0) return readApproval(approvals, last >= open);
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
   if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);

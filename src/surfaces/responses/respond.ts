@@ -97,13 +97,28 @@ async function goOn(
   input: Extract<ResponseInput, { type: 'approval' }>,
   live: boolean,
 ): Promise<Running> {
-  if (session === undefined) throw notFound();
+  if (session === undefined) return goOnAgain(context, request, reply, input, live);
   reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
     context.turns.resolve(session.orgId, session.id, input.requestId, decision, live),
   );
   return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
+}
+
+/** The session is gone with the end of the turn; what this request was answered is kept. */
+async function goOnAgain(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { requestId }: Extract<ResponseInput, { type: 'approval' }>,
+  live: boolean,
+): Promise<Running> {
+  const turn = await findEarlierTurn(context, request, reply, live);
+  if (turn === undefined) throw notFound();
+  reply.header('x-svc-session', turn.sessionId);
+  const answered = turn.kept?.find((event) => event.type === 'approval-resolved' && event.data.requestId === requestId);
+  return { turn, after: answered?.seq ?? 0, session: undefined, drop: undefined };
 }
 
 function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): DropSession {

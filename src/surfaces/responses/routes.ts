@@ -7,6 +7,7 @@ import { answered } from '../shared/answers.ts';
 import { requireAgent } from '../shared/authenticate.ts';
 import { registerForBrowsers } from '../shared/cors.ts';
 import type { Server } from '../shared/fastify.ts';
+import { isAnswerKept } from '../shared/idempotency.ts';
 import { refuseOtherIdentity } from '../shared/identity.ts';
 import { pathParameter } from '../shared/path.ts';
 import { assertOpenToMember } from '../shared/support-access.ts';
@@ -34,7 +35,11 @@ function addRoutes(server: Server, context: Context): void {
 
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
-    const session = await findNamedSession(context, request, known, request.body);
+    const session = await findNamedSession(context, request, known, request.body).catch(async (error: unknown) => {
+      // What is not stored goes with the turn that this very request ended; the answer is kept under its key.
+      if (!(await isAnswerKept(context, request))) throw error;
+      return undefined;
+    });
     if (session !== undefined) named.set(request, session);
   };
 

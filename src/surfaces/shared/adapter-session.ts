@@ -6,9 +6,9 @@ import { dropSession, type Session } from '../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../turn/budget.ts';
 import { assertMetadata, openSession } from '../../turn/open-session.ts';
 import type { Admission } from '../../turn/turns.ts';
-import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
+import { isRest, type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { principalOf } from './authenticate.ts';
-import { forgetKey, idempotencyKey } from './idempotency.ts';
+import { idempotencyKey } from './idempotency.ts';
 import { actingUserOf, identityOf } from './identity.ts';
 import { keepTurn } from './kept-turn.ts';
 import { agentOf } from './path.ts';
@@ -88,9 +88,9 @@ export async function dropWhenEnded(
     last = updates.at(-1)?.type;
     if (key !== undefined) events.push(...updates.filter(isStored));
   }
-  if (last !== 'turn-ended' && last !== 'turn-failed') return;
-  if (after > 0) await forgetKey(context, request);
-  else if (key !== undefined) await keepTurn(context, session.orgId, key, session.id, events);
+  if (last === undefined || !isRest(last)) return;
+  if (key !== undefined) await keepTurn(context, session.orgId, key, turn, events);
+  if (last === 'approval-requested') return;
   await forget(context, session);
   // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
   context.feed.strand(

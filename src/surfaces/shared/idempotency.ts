@@ -85,6 +85,14 @@ export function openAnswer<Answer>({ secrets }: Context, orgId: number, key: str
   return JSON.parse(secrets.open(response, `org ${orgId} idempotency ${key}`));
 }
 
+/** Whether this very request was answered before, and its answer is kept. */
+export async function isAnswerKept(context: Context, request: FastifyRequest): Promise<boolean> {
+  const key = idempotencyKey(request);
+  if (key === undefined) return false;
+  const kept = await readKey(context.database.db, principalOf(request).organization.id, key);
+  return kept?.fingerprint === keyFingerprintOf(request) && kept.response !== null;
+}
+
 /** The answer under this key is not kept: the same request may run again. */
 export async function forgetKey(context: Context, request: FastifyRequest): Promise<void> {
   const key = idempotencyKey(request);
