@@ -55,12 +55,14 @@ export async function startTurnIn(
   admission: Pick<Admission, 'message' | 'shows'>,
 ): Promise<WatchableTurn> {
   const { session, fresh, endUserId } = opened;
+  let turn: WatchableTurn | undefined;
   try {
-    const turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
+    turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
     if (fresh && turn.sessionId !== session.id) await forget(context, session);
     reply.header('x-svc-session', turn.sessionId);
     return turn;
   } catch (error) {
+    turn?.subscription.close();
     if (fresh) {
       reply.removeHeader('x-svc-session');
       await forget(context, session);

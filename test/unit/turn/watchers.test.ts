@@ -19,6 +19,16 @@ test("an answer to an approval whose turn may be another process's by now, which
   assert.equal(feed.watcherCount, 0);
 });
 
+test('a call that another one under its key was quicker than, when the session it had opened cannot be dropped', async (t) => {
+  t.mock.method(database.db, 'transaction', () => {
+    throw new Error('the database is away');
+  });
+  const send = () => app.request('POST', '/demo/assistant/v1/responses', { input: '/say once' }, { 'idempotency-key': 'at once' });
+  const answers = await Promise.all([send(), send()]);
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 500]);
+  assert.equal(feed.watcherCount, 0);
+});
+
 test('a submitted message whose turn runs and cannot be written down', async () => {
   await sql`alter table gateway_events add constraint unwritable check (state <> 'admitted')`.execute(database.db);
   const event = { sender_id: 'ada', sender_type: 'human', event_type: 'message', message: '/delay 50\n/words 5' };
