@@ -1,14 +1,17 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { dropLeftovers } from '../session/sessions.ts';
 
 const everyMs = 10 * 60_000;
 
-/** Deletes, now and then, what has outlived its use: kept answers after a day, sign-ins that have ended. Gives the way to stop. */
+/** Deletes, now and then, what has outlived its use: kept answers after a day, ended sign-ins, unstored sessions. Gives the way to stop. */
 export function sweepExpiredRows(db: Db): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
     // The database may be away; there is another time.
-    sweeping = deleteExpiredRows(db).catch(() => {});
+    sweeping = deleteExpiredRows(db)
+      .then(() => dropLeftovers(db))
+      .catch(() => {});
   }, everyMs).unref();
   return {
     async stop() {

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant, PendingInput, Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
@@ -91,16 +91,20 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
     .execute();
 }
 
-/** Forgets a conversation and all it said: for callers who asked that it not be stored. */
-export async function dropSession(db: Db, orgId: number, sessionId: string): Promise<void> {
-  await db.transaction().execute(async (transaction) => {
-    const gone = await transaction
-      .deleteFrom('sessions')
-      .where('id', '=', sessionId)
-      .where('org_id', '=', orgId)
-      .returning('agent_id')
-      .executeTakeFirst();
-    if (gone === undefined) return;
+/**
+ * Forgets a conversation and all it said: for callers who asked that it not be stored. False when a turn runs, waits or is
+ * paused in it, since that one holds a part of the budget until its end; or when one came after `lastTurn`, whose answer
+ * may still be read.
+ */
+export async function dropSession(db: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
+  return db.transaction().execute(async (transaction) => {
+    const { rows } = await sql<{ agent_id: number }>`
+      delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null
+        and not exists (select 1 from turns where session_id = ${sessionId}
+          and position > (select position from turns where id = ${lastTurn ?? null}))
+      returning agent_id`.execute(transaction);
+    const gone = rows[0];
+    if (gone === undefined) return false;
     await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('turns').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
@@ -110,10 +114,11 @@ export async function dropSession(db: Db, orgId: number, sessionId: string): Pro
       .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))
       .where('id', '=', gone.agent_id)
       .execute();
+    return true;
   });
 }
 
-/** Drops what a process that died could not: sessions that nobody wanted kept and whose turn is over. */
+/** Drops what was left for later or by a process that died: sessions that nobody wanted kept, and that rest. */
 export async function dropLeftovers(db: Db): Promise<void> {
   const rows = await db
     .selectFrom('sessions')

@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { notFoundText, sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
+import { until } from '../support/until.ts';
 import { connect, EventStream } from '../support/wire.ts';
 
 const app = await startApp({ after });
@@ -101,6 +102,18 @@ test('store: false drops the session after the turn, unary and streamed', async 
       assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
   }
   assert.equal(await sessionCount(tenant), 0);
+});
+
+test('an unstored session in which another call waits is dropped after that one, and nothing stays reserved', async () => {
+  const tenant = await createTenant(url);
+  await tenant.put('/api/budget', { total_tokens_cap: 1_000_000 });
+  const first = await tenant.stream(pathOf(tenant), { input: '/delay 100\n/words 8', store: false, stream: true });
+  const response = (await first.next())?.data.response;
+  const second = await tenant.post(pathOf(tenant), { input: '/say I waited', previous_response_id: response.id });
+  assert.deepEqual([second.status, second.body.output_text], [200, 'I waited']);
+  await first.leave();
+  await until(async () => (await sessionCount(tenant)) === 0);
+  assert.equal((await tenant.get('/api/budget')).body.budget.reserved_tokens, 0);
 });
 
 test('store: false under an Idempotency-Key runs once, and a repetition gets the same answer, streamed and failed ones too', async () => {

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
-import { ServiceError } from '../../errors.ts';
+import { notFound, ServiceError } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
@@ -34,7 +34,9 @@ export async function complete(
   const sessionId = sessionNamed(request, body);
   const said = readMessages(body.messages ?? [], sessionId === undefined);
   const { orgId } = agentOf(request);
-  const goesOn = sessionId === undefined ? undefined : { id: sessionId, orgId, stored: true };
+  const setting = sessionId === undefined ? undefined : await context.settings.of(orgId, sessionId);
+  if (sessionId !== undefined && setting === undefined) throw notFound();
+  const goesOn = setting && { id: setting.sessionId, orgId, stored: setting.stored };
   const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
   const open = (newSessionId?: string) => openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
   if (said === undefined) return answerNothing(context, request, reply, open, model, live);

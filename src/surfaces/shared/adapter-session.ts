@@ -92,8 +92,7 @@ export async function dropWhenEnded(
   }
   if (last === undefined || !isRest(last)) return;
   if (key !== undefined) await keepTurn(context, session.orgId, key, turn, events);
-  if (last === 'approval-requested') return;
-  await forget(context, session);
+  if (last === 'approval-requested' || !(await forget(context, session, turnId))) return;
   // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
   context.feed.strand(
     session.id,
@@ -101,9 +100,11 @@ export async function dropWhenEnded(
   );
 }
 
-export async function forget(context: Context, session: TurnSession): Promise<void> {
-  await dropSession(context.database.db, session.orgId, session.id);
-  context.settings.forget(session.id);
+/** Drops the session, unless a turn of another call is under way in it, or came after `lastTurn`: that call drops it then. */
+export async function forget(context: Context, session: TurnSession, lastTurn?: string): Promise<boolean> {
+  const isGone = await dropSession(context.database.db, session.orgId, session.id, lastTurn);
+  if (isGone) context.settings.forget(session.id);
+  return isGone;
 }
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
