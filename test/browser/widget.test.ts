@@ -90,8 +90,10 @@ test('a reload goes on with the conversation, also in the middle of a turn and w
   await answers(page).getByText('before the reload').waitFor();
   await say(page, '/delay 100\n/say this answer takes a little while to write');
   await page.locator('parley-chat .bubble.draft').getByText('this answer').waitFor();
+  await page.getByLabel('Write a message').fill('half a thought');
   await visit(page);
   await answers(page).getByText('before the reload').waitFor();
+  assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a thought');
   await answers(page).getByText('this answer takes a little while to write').waitFor();
   await say(page, '/tool bash {"command":"echo later"}');
   await page.getByRole('group', { name: /Approval needed/ }).waitFor();
@@ -162,6 +164,20 @@ test('a turn that failed is told from what is only remarked; a turn can be stopp
   await say(page, '/delay 500\n/words 100');
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.locator('parley-chat .notice:not(.failure)', { hasText: 'Stopped' }).waitFor();
+});
+
+test('a message that was refused is written again, before what was written since', async () => {
+  const page = await visit();
+  const refused = Promise.withResolvers<void>();
+  await page.route('**/events', async (route) => {
+    await refused.promise;
+    await route.fulfill({ status: 400, json: { detail: 'Not this one.' }, headers: { 'access-control-allow-origin': '*' } });
+  });
+  await say(page, 'first');
+  await page.getByLabel('Write a message').fill('second');
+  refused.resolve();
+  await page.getByText('Not this one.').waitFor();
+  assert.equal(await page.getByLabel('Write a message').inputValue(), 'first\nsecond');
 });
 
 test('a restart of the server in the middle of a turn shows a banner, and then the answer', async () => {

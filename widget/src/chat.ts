@@ -1,6 +1,6 @@
 import { type Decision, type Managed, NotFoundError, ParleyError } from '../../client/src/index.ts';
 import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
-import type { RememberedSession } from './remembered-session.ts';
+import type { Remembered } from './remembered.ts';
 
 /** Messages that were typed and are not in the log yet: they wait for their turn, or for the network. */
 export interface Outgoing {
@@ -16,15 +16,18 @@ export class Chat {
   state: 'empty' | 'loading' | 'open' | 'lost' | 'failed' = 'empty';
   failure: string | undefined;
   readonly #managed: Managed;
-  readonly #remembered: RememberedSession;
+  /** The text that is being written. */
+  readonly draft: Remembered;
+  readonly #remembered: Remembered;
   readonly #metadata: Record<string, unknown>;
   readonly #changed: () => void;
   #sessionId: string | undefined;
   #following = new AbortController();
 
-  constructor(managed: Managed, remembered: RememberedSession, metadata: Record<string, unknown>, changed: () => void) {
+  constructor(managed: Managed, remembered: Remembered, draft: Remembered, metadata: Record<string, unknown>, changed: () => void) {
     this.#managed = managed;
     this.#remembered = remembered;
+    this.draft = draft;
     this.#metadata = metadata;
     this.#changed = changed;
   }

@@ -41,7 +41,7 @@ export function composerView(composer: Composer): TemplateResult {
   return html`<form part="composer" @submit=${submit}>
     ${files.length > 0 ? html`<div class="files">${files.map((file) => chip(file, composer))}</div>` : nothing}
     ${composer.uploads ? attachButton(composer) : nothing}
-    <textarea part="input" rows="1" maxlength="200000" aria-label=${labels.placeholder} placeholder=${labels.placeholder} ?disabled=${disabled}
+    <textarea part="input" rows="1" maxlength="200000" enterkeyhint="send" aria-label=${labels.placeholder} placeholder=${labels.placeholder} ?disabled=${disabled}
       .value=${live(text)} @input=${onInput} @keydown=${onKey} @paste=${onPaste}></textarea>
     ${
       composer.running && !canSend

@@ -1,6 +1,6 @@
 import { ParleyClient, ParleyError } from '../../client/src/index.ts';
 import { Chat } from './chat.ts';
-import { rememberedSession, type StorageKind } from './remembered-session.ts';
+import { remembered, type StorageKind } from './remembered.ts';
 
 export type TokenProvider = () => string | Promise<string>;
 
@@ -23,8 +23,10 @@ export function connect(connection: Connection, changed: () => void): Chat | und
   // The script is served by Parley itself, so where it came from is where the agents are.
   const baseUrl = new URL(connection.baseUrl ?? '/', connection.baseUrl === undefined ? import.meta.url : document.baseURI).href;
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
-  const remembered = rememberedSession(storage, `parley-chat ${baseUrl} ${org}/${agent} ${endUser ?? ''}`);
-  return new Chat(client.managed, remembered, endUser === undefined ? {} : { end_user_id: endUser }, changed);
+  const key = `parley-chat ${baseUrl} ${org}/${agent} ${endUser ?? ''}`;
+  // What is half written is of this tab alone.
+  const draft = remembered(storage === 'none' ? 'none' : 'session', `${key} draft`);
+  return new Chat(client.managed, remembered(storage, key), draft, endUser === undefined ? {} : { end_user_id: endUser }, changed);
 }
 
 function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | TokenProvider | undefined {

@@ -8,7 +8,7 @@ import { openQuestion } from './conversation.ts';
 import { fileDrop } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
-import type { StorageKind } from './remembered-session.ts';
+import type { StorageKind } from './remembered.ts';
 import { styles } from './styles.ts';
 
 const maxFileBytes = 10 * 1024 * 1024;
@@ -109,6 +109,7 @@ export class ParleyChat extends LitElement {
     this.#chat = undefined;
     if (!this.isConnected || this.org === undefined || this.agent === undefined) return;
     this.#chat = connect(this, () => this.requestUpdate());
+    this.#text ||= this.#chat?.draft.read() ?? '';
     this.#chat?.resume();
   }
 
@@ -151,10 +152,7 @@ export class ParleyChat extends LitElement {
         running: chat?.conversation.running ?? false,
         uploads: !this.noUploads,
         disabled: chat === undefined,
-        onText: (text) =>
-          this.#change(() => {
-            this.#text = text;
-          }),
+        onText: (text) => this.#change(() => this.#write(text)),
         onFiles: (files) => this.#addFiles(files),
         onRemove: (file) =>
           this.#change(() => {
@@ -198,7 +196,7 @@ export class ParleyChat extends LitElement {
     const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
     if (chat === undefined || text === '') return;
     this.#change(() => {
-      this.#text = '';
+      this.#write('');
       this.#files = [];
       this.#problem = undefined;
       this.#atEnd = true;
@@ -207,11 +205,18 @@ export class ParleyChat extends LitElement {
       await chat.send(text, files);
     } catch (error) {
       this.#change(() => {
-        this.#text ||= text;
-        this.#files = files;
+        // Before what was written since.
+        this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
+        this.#files = [...files, ...this.#files];
         this.#problem = reasonOf(error);
       });
     }
+  }
+
+  #write(text: string): void {
+    this.#text = text;
+    if (text === '') this.#chat?.draft.forget();
+    else this.#chat?.draft.write(text);
   }
 
   async #decide(requestId: string, decision: Decision): Promise<void> {

@@ -40,6 +40,8 @@ export const styles = css`
   .row.user { justify-content: flex-end; }
   .bubble { max-width: 85%; padding: 0.5em 0.8em; border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
   .user .bubble { background: var(--parley-user-background, var(--accent)); color: var(--parley-user-text, var(--accent-text)); white-space: pre-wrap; }
+  /* Each paragraph is read from the side that its language begins on. */
+  .bubble, p, li, textarea { unicode-bidi: plaintext; }
   .bubble.waiting { opacity: 0.7; }
   .bubble > :first-child { margin-top: 0; }
   .bubble > :last-child { margin-bottom: 0; }

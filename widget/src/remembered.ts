@@ -1,13 +1,13 @@
-/** Keeps the id of the conversation across reloads. A browser that forbids storage forgets, and nothing else. */
-export interface RememberedSession {
+/** Keeps a text across reloads. A browser that forbids storage forgets, and nothing else. */
+export interface Remembered {
   read(): string | undefined;
-  write(sessionId: string): void;
+  write(text: string): void;
   forget(): void;
 }
 
 export type StorageKind = 'local' | 'session' | 'none';
 
-export function rememberedSession(kind: StorageKind, key: string): RememberedSession {
+export function remembered(kind: StorageKind, key: string): Remembered {
   const open = (): Storage | undefined => {
     try {
       if (kind === 'none') return undefined;
@@ -18,11 +18,11 @@ export function rememberedSession(kind: StorageKind, key: string): RememberedSes
   };
   return {
     read: () => open()?.getItem(key) ?? undefined,
-    write(sessionId) {
+    write(text) {
       try {
-        open()?.setItem(key, sessionId);
+        open()?.setItem(key, text);
       } catch {
-        // A full or forbidden storage: the conversation goes on, and a reload begins a new one.
+        // A full or forbidden storage: all goes on, and a reload begins anew.
       }
     },
     forget: () => open()?.removeItem(key),
