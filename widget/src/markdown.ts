@@ -14,30 +14,60 @@ function codeBlock(block: string): Piece {
   return html`<pre tabindex="0"><code>${code}</code></pre>`;
 }
 
+type Kind = 'blank' | 'heading' | 'bullets' | 'numbers' | 'table' | 'text';
+
+/** Lines of one kind that follow each other belong together. */
 function paragraphs(text: string): Piece[] {
-  return text
-    .split(/\n{2,}/)
-    .filter((paragraph) => paragraph.trim() !== '')
-    .map((paragraph) => {
-      const lines = paragraph.split('\n').filter((line) => line.trim() !== '');
-      if (lines.every((line) => /^\s*[-*] /.test(line))) return html`<ul>${items(lines, /^\s*[-*] /)}</ul>`;
-      if (lines.every((line) => /^\s*\d+[.)] /.test(line))) return html`<ol>${items(lines, /^\s*\d+[.)] /)}</ol>`;
-      const heading = /^#{1,6} (.*)$/.exec(paragraph);
-      return heading?.[1] === undefined ? html`<p>${inline(paragraph)}</p>` : html`<p><strong>${inline(heading[1])}</strong></p>`;
-    });
+  const groups: { kind: Kind; lines: string[] }[] = [];
+  for (const line of text.split('\n')) {
+    const kind = kindOf(line);
+    const last = groups.at(-1);
+    if (last?.kind === kind && kind !== 'heading') last.lines.push(line);
+    else groups.push({ kind, lines: [line] });
+  }
+  return groups.filter(({ kind }) => kind !== 'blank').map(({ kind, lines }) => block(kind, lines));
 }
 
-function items(lines: string[], mark: RegExp): Piece[] {
-  return lines.map((line) => html`<li>${inline(line.replace(mark, ''))}</li>`);
+const marks: [Kind, RegExp][] = [
+  ['blank', /^\s*$/],
+  ['heading', /^#{1,6} /],
+  ['bullets', /^\s*[-*] /],
+  ['numbers', /^\s*\d+[.)] /],
+  ['table', /^\s*\|.*\|\s*$/],
+];
+
+function kindOf(line: string): Kind {
+  return marks.find(([, mark]) => mark.test(line))?.[0] ?? 'text';
+}
+
+function block(kind: Kind, lines: string[]): Piece {
+  const [first = '', second = ''] = lines;
+  const items = () => lines.map((line) => html`<li>${inline(line.replace(/^\s*(?:[-*]|\d+[.)]) /, ''))}</li>`);
+  if (kind === 'bullets') return html`<ul dir="auto">${items()}</ul>`;
+  if (kind === 'numbers') return html`<ol dir="auto" start=${Number.parseInt(first, 10)}>${items()}</ol>`;
+  if (kind === 'heading') return html`<p><strong>${inline(first.replace(/^#+ /, ''))}</strong></p>`;
+  if (kind === 'table' && /^[\s|:-]+$/.test(second)) return table(first, lines.slice(2));
+  return html`<p>${inline(lines.join('\n'))}</p>`;
+}
+
+function table(head: string, rows: string[]): Piece {
+  const cells = (line: string) =>
+    line
+      .trim()
+      .slice(1, -1)
+      .split('|')
+      .map((cell) => inline(cell.trim()));
+  return html`<table><thead><tr>${cells(head).map((cell) => html`<th>${cell}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
 }
 
 /** `code`, **bold**, *emphasis*, [links](https://...) and bare addresses; only http and https are ever linked. */
 function inline(text: string): Piece[] {
-  const marks =
+  const spans =
     /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')]*[^\s<>"').,;:!?])/g;
   const pieces: Piece[] = [];
   let from = 0;
-  for (const match of text.matchAll(marks)) {
+  for (const match of text.matchAll(spans)) {
     const [all, code, bold, emphasis, label, target, address] = match;
     pieces.push(text.slice(from, match.index));
     from = match.index + all.length;

@@ -41,12 +41,14 @@ export const styles = css`
   .bubble { max-width: 85%; padding: 0.5em 0.8em; border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
   .user .bubble { background: var(--parley-user-background, var(--accent)); color: var(--parley-user-text, var(--accent-text)); white-space: pre-wrap; }
   /* Each paragraph is read from the side that its language begins on. */
-  .bubble, p, li, textarea { unicode-bidi: plaintext; }
+  .bubble, p, li, th, td, textarea { unicode-bidi: plaintext; }
   .bubble.waiting { opacity: 0.7; }
   .bubble > :first-child { margin-top: 0; }
   .bubble > :last-child { margin-bottom: 0; }
   p { margin: 0 0 0.5em; white-space: pre-wrap; }
   ul, ol { margin: 0 0 0.5em; padding-inline-start: 1.4em; }
+  table { display: block; overflow-x: auto; border-collapse: collapse; margin: 0 0 0.5em; }
+  th, td { padding: 0.2em 0.5em; border: 1px solid var(--border); text-align: start; }
   a { color: inherit; }
   code, pre { font: 0.9em/1.45 ui-monospace, monospace; }
   pre { margin: 0.4em 0; padding: 0.6em; overflow-x: auto; max-height: 16em; background: var(--background); border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.5); white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -79,6 +81,6 @@ export const styles = css`
   :host([floating]) .panel { position: fixed; inset-block-end: 86px; inset-inline-end: 20px; z-index: 2147483000; width: min(384px, calc(100vw - 40px)); height: min(576px, calc(100dvh - 112px)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel[hidden] { display: none; }
   @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 8px; width: auto; } }
-  /* Some phones enlarge the page for any smaller text field. */
-  @media (pointer: coarse) { textarea { font-size: max(16px, 1em); } }
+  /* Some phones enlarge the page for any smaller text field, and few have number keys at hand. */
+  @media (pointer: coarse) { textarea { font-size: max(16px, 1em); } kbd { display: none; } }
 `;
