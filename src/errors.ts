@@ -48,6 +48,12 @@ export function notFound(): ServiceError {
   return new ServiceError('not-found', 'Not Found');
 }
 
+/** What was looked for, or the one 404. */
+export function orNotFound<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw notFound();
+  return value;
+}
+
 /** One Idempotency-Key means one request. */
 export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was already used with a different request.', { code: 'idempotency_key_reused' });

@@ -2,7 +2,7 @@ import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
 import { materialized, type Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { orNotFound, ServiceError } from '../errors.ts';
 import { decidePermission } from '../harness/permissions.ts';
 import { subAgentOf } from '../harness/prompt.ts';
 import { mcpToolName } from '../harness/tools/mcp.ts';
@@ -36,8 +36,7 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
     async request(session, method, { server: named, ...params }, signal) {
       const known = mcpMethods.find((candidate) => candidate === method);
       if (known === undefined) throw new ServiceError('bad-request', `method: must be one of ${mcpMethods.join(', ')}`);
-      const setting = await settings.of(session.orgId, session.id);
-      if (setting === undefined) throw notFound();
+      const setting = orNotFound(await settings.of(session.orgId, session.id));
       const release = materialized(await directory.release(session.orgId, session.agentId, session.releaseVersion));
       const server = chooseServer(release, named);
       if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
@@ -51,8 +50,7 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
     },
     async mayRepeat(session, method, { server: named, name }) {
       if (method !== 'tools/call') return true;
-      const release = await directory.release(session.orgId, session.agentId, session.releaseVersion);
-      if (release === undefined) throw notFound();
+      const release = orNotFound(await directory.release(session.orgId, session.agentId, session.releaseVersion));
       const server = chooseServer(release, named);
       return release.pinnedTools.some((tool) => tool.server === server.name && tool.name === name && tool.repeatable);
     },

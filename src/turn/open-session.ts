@@ -2,7 +2,7 @@ import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import { materialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
@@ -68,9 +68,7 @@ export async function openSession(store: SessionStore, agent: Agent, request: Se
     return session;
   }
   // Taken in between, or by another org: the latter must look like any other session that is not there.
-  const winner = await resumeSession(store, agent.orgId, id, wantedAgent);
-  if (winner === undefined) throw notFound();
-  return winner;
+  return orNotFound(await resumeSession(store, agent.orgId, id, wantedAgent));
 }
 
 /** The session of this id, active again; undefined when the org has none, 404 when it has but not below this agent, or its agent was deleted. */

@@ -1,7 +1,7 @@
 import type { Directory } from '../accounts/directory.ts';
 import { materialized, type Release } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { keyReused, notFound, ServiceError } from '../errors.ts';
+import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
@@ -64,8 +64,7 @@ export class Turns {
 
   /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
   async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
-    const setting = await this.settings.of(orgId, sessionId);
-    if (setting === undefined) throw notFound();
+    const setting = orNotFound(await this.settings.of(orgId, sessionId));
     const release = await this.releaseOf(setting);
     assertSubAgent(release, admission.message.agent);
     this.assertRoom();
@@ -118,8 +117,7 @@ export class Turns {
     decision: ApprovalDecision,
     live: boolean,
   ): Promise<WatchableTurn & { resolvedSeq: number }> {
-    const setting = await this.settings.of(orgId, sessionId);
-    if (setting === undefined) throw notFound();
+    const setting = orNotFound(await this.settings.of(orgId, sessionId));
     const { result, at, late } = await this.log.apply({
       kind: 'resolve',
       org: orgId,

@@ -1,7 +1,7 @@
 import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
 import { materialized } from '../accounts/releases.ts';
-import { notFound } from '../errors.ts';
+import { orNotFound } from '../errors.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
 import { mcpTarget } from './mcp-target.ts';
@@ -20,8 +20,7 @@ export interface WarmingParts {
 /** Loads all that a session's first turn would wait for: its release, model and tools, its log, its connections, a shell. */
 export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
   return new WarmSessions(async (orgId, sessionId) => {
-    const setting = await settings.of(orgId, sessionId);
-    if (setting === undefined) throw notFound();
+    const setting = orNotFound(await settings.of(orgId, sessionId));
     materialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
     const main = world.release.agents.find((agent) => agent.name === world.release.main);

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, orNotFound } from '../../errors.ts';
 import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../session/search.ts';
 import { findSession } from '../../session/sessions.ts';
 import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiting-approvals.ts';
@@ -91,9 +91,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   );
 
   async function findAgent(request: FastifyRequest, slug: string): Promise<Agent> {
-    const agent = await context.directory.agentBySlug(principalOf(request).organization.id, slug);
-    if (agent === undefined) throw notFound();
-    return agent;
+    return orNotFound(await context.directory.agentBySlug(principalOf(request).organization.id, slug));
   }
 }
 

@@ -1,6 +1,6 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
 import { stageUpload, uploadPath } from '../../instances/upload.ts';
 import { listAllSessions } from '../../session/list-sessions.ts';
 import type { Session } from '../../session/sessions.ts';
@@ -122,7 +122,7 @@ function conversationRoutes(server: Server, context: Context): void {
       const path = uploadPath(name);
       const content = decodeUpload(content_base64);
       await once(context, request, reply, async () => {
-        if ((await stageUpload(context.database.db, orgId, id, { name, content })) === undefined) throw notFound();
+        orNotFound(await stageUpload(context.database.db, orgId, id, { name, content }));
       });
       return { accepted: true as const, path };
     },
@@ -250,8 +250,7 @@ function seesSession(context: Context): onRequestAsyncHookHandler {
 }
 
 function sessionOfPath(request: FastifyRequest): Session {
-  if (request.session === undefined) throw notFound();
-  return request.session;
+  return orNotFound(request.session);
 }
 
 function sessionOf(session: Session): { id: string; object: 'session'; status: 'idle' | 'running' } {

@@ -1,4 +1,4 @@
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
 import {
   changeInvitedRole,
@@ -10,14 +10,14 @@ import {
 } from '../../accounts/invitations.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
 import { requestActor } from '../shared/actor.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
-import { pathNumber } from '../shared/path.ts';
+import { pathNumber, requireFound } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { memberObject, showMember } from './members.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
@@ -66,13 +66,7 @@ const answer = Type.Object({ invitation: invitationObject });
 export function invitationRoutes(server: Server, context: Context): void {
   const invitationOfPath = async (request: FastifyRequest): Promise<Invitation> => {
     const { id: orgId } = principalOf(request).organization;
-    const invitation = await findInvitation(context.database.db, orgId, context.clock.now(), pathNumber(request, 'id'));
-    if (invitation === undefined) throw notFound();
-    return invitation;
-  };
-  // Before the body is validated, as everywhere.
-  const seesInvitation: onRequestAsyncHookHandler = async (request) => {
-    await invitationOfPath(request);
+    return orNotFound(await findInvitation(context.database.db, orgId, context.clock.now(), pathNumber(request, 'id')));
   };
 
   server.get(
@@ -136,7 +130,7 @@ export function invitationRoutes(server: Server, context: Context): void {
     '/api/invitations/:id',
     {
       config,
-      onRequest: [requireKey(context, 'members:write'), seesInvitation],
+      onRequest: [requireKey(context, 'members:write'), requireFound(invitationOfPath)],
       schema: {
         tags,
         summary: 'Change the role of an invitation',
@@ -150,8 +144,9 @@ export function invitationRoutes(server: Server, context: Context): void {
       const { id, role: currentRole } = await invitationOfPath(request);
       assertMayGrant(principalOf(request), currentRole);
       assertMayGrant(principalOf(request), role);
-      const invitation = await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role));
-      if (invitation === undefined) throw notFound();
+      const invitation = orNotFound(
+        await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role)),
+      );
       return { invitation: showInvitation(invitation) };
     },
   );
@@ -188,8 +183,7 @@ export function invitationRoutes(server: Server, context: Context): void {
       if (!context.signIn.mayTry(`invitation ${request.ip}`))
         throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: 600 });
       const actor = requestActor(context, request);
-      const acceptance = await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address });
-      if (acceptance === undefined) throw notFound();
+      const acceptance = orNotFound(await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address }));
       const { orgId } = acceptance;
       const organization = await context.directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');

@@ -1,14 +1,14 @@
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { orNotFound } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
-import { pathParameter } from '../shared/path.ts';
+import { pathParameter, requireFound } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 
@@ -27,13 +27,7 @@ export function memberRoutes(server: Server, context: Context): void {
   const memberOfPath = async (request: FastifyRequest): Promise<Member> => {
     const id = pathParameter(request, 'id');
     const isId = /^[A-Za-z0-9-]{1,64}$/.test(id);
-    const member = isId ? await findMember(context.database.db, principalOf(request).organization.id, id) : undefined;
-    if (member === undefined) throw notFound();
-    return member;
-  };
-  // Before the body is validated: whoever is not there is 404, whatever else is wrong.
-  const seesMember: onRequestAsyncHookHandler = async (request) => {
-    await memberOfPath(request);
+    return orNotFound(isId ? await findMember(context.database.db, principalOf(request).organization.id, id) : undefined);
   };
 
   server.get(
@@ -69,7 +63,7 @@ export function memberRoutes(server: Server, context: Context): void {
     '/api/members/:id',
     {
       config,
-      onRequest: [requireKey(context, 'members:write'), seesMember],
+      onRequest: [requireKey(context, 'members:write'), requireFound(memberOfPath)],
       schema: {
         tags,
         summary: "Change a member's role",
@@ -83,8 +77,7 @@ export function memberRoutes(server: Server, context: Context): void {
       const { userId, role: currentRole } = await memberOfPath(request);
       assertMayGrant(principalOf(request), currentRole);
       assertMayGrant(principalOf(request), role);
-      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role));
-      if (member === undefined) throw notFound();
+      const member = orNotFound(await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role)));
       return { member: showMember(member) };
     },
   );

@@ -8,7 +8,7 @@ import {
 } from '../../accounts/model-credentials.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { notFound, orNotFound, ServiceError } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
@@ -75,8 +75,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
     { config, onRequest: [guard], schema: { tags, summary: 'Fetch a model credential', response: answered(200, answer) } },
     async (request) => {
       const { id: orgId } = principalOf(request).organization;
-      const credential = await findCredential(context.database.db, orgId, pathParameter(request, 'provider'));
-      if (credential === undefined) throw notFound();
+      const credential = orNotFound(await findCredential(context.database.db, orgId, pathParameter(request, 'provider')));
       return { model_credential: showCredential(credential) };
     },
   );

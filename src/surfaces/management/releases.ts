@@ -2,7 +2,7 @@ import { completeReleaseConfig } from '../../accounts/release-defaults.ts';
 import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, orNotFound } from '../../errors.ts';
 import { isRecord } from '../../json.ts';
 import { answered } from '../shared/answers.ts';
 import { change, changeOnce } from '../shared/change.ts';
@@ -45,8 +45,7 @@ export function releaseRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const agent = agentOf(request);
-      const release = await context.directory.release(agent.orgId, agent.id, pathNumber(request, 'version'));
-      if (release === undefined) throw notFound();
+      const release = orNotFound(await context.directory.release(agent.orgId, agent.id, pathNumber(request, 'version')));
       return { release: showRelease(release, agent.activeVersion) };
     },
   );
@@ -75,8 +74,7 @@ export function releaseRoutes(server: Server, context: Context): void {
       if (request.validationError !== undefined) throw request.validationError;
       const outcome = await context.materializer.pinNow(agent.orgId, releaseConfig);
       const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const release = await createRelease(transaction, actor, agent.id, releaseConfig, outcome);
-        if (release === undefined) throw notFound();
+        const release = orNotFound(await createRelease(transaction, actor, agent.id, releaseConfig, outcome));
         if (activate) await activateRelease(transaction, actor, agent.id, release.version, { retry: false });
         return { release: showRelease(release, activate ? release.version : agent.activeVersion) };
       });

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { notFound, ServiceError } from '../../errors.ts';
+import { notFound, orNotFound, ServiceError } from '../../errors.ts';
 import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../outbox/deliveries.ts';
 import { isEventType } from '../../outbox/event-types.ts';
 import { recoverRange } from '../../outbox/recover.ts';
@@ -69,8 +69,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       if (!isEventType(type)) throw new ServiceError('invalid', `event_type: "${type}" is not a supported event type`);
       const { organization } = principalOf(request);
       return changeOnce(context, request, reply, 202, async (transaction, actor) => {
-        const delivery = await sendTest(transaction, organization, endpoint.id, type, actor.at);
-        if (delivery === undefined) throw notFound();
+        const delivery = orNotFound(await sendTest(transaction, organization, endpoint.id, type, actor.at));
         return { delivery: showDelivery(delivery) };
       });
     },
@@ -96,8 +95,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
         to: request.body.to === undefined ? now : parseTime('to', request.body.to),
       };
       if (range.from > range.to) throw new ServiceError('invalid', 'from: must not be after to');
-      const recovered = await recoverRange(db, principalOf(request).organization, pathNumber(request, 'id'), range, now);
-      if (recovered === undefined) throw notFound();
+      const recovered = orNotFound(await recoverRange(db, principalOf(request).organization, pathNumber(request, 'id'), range, now));
       return reply.code(202).send({ recovered });
     },
   );
@@ -106,8 +104,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
     '/api/webhook_deliveries/:id',
     { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a delivery', response: answered(200, answer) } },
     async (request) => {
-      const delivery = await findDelivery(db, principalOf(request).organization.id, deliveryId(request));
-      if (delivery === undefined) throw notFound();
+      const delivery = orNotFound(await findDelivery(db, principalOf(request).organization.id, deliveryId(request)));
       return { delivery: showDelivery(delivery) };
     },
   );
@@ -127,8 +124,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const id = deliveryId(request);
       return changeOnce(context, request, reply, 202, async (transaction, actor) => {
-        const delivery = await resendDelivery(transaction, actor.orgId, id, actor.at);
-        if (delivery === undefined) throw notFound();
+        const delivery = orNotFound(await resendDelivery(transaction, actor.orgId, id, actor.at));
         return { delivery: showDelivery(delivery) };
       });
     },

@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
-import { notFound } from '../../errors.ts';
+import { orNotFound } from '../../errors.ts';
 import { disableEndpoint, enableEndpoint } from '../../outbox/endpoint-state.ts';
 import {
   createEndpoint,
@@ -133,8 +133,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const id = pathNumber(request, 'id');
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {
-        const rotated = await rotateSecret(transaction, context.secrets, actor, id);
-        if (rotated === undefined) throw notFound();
+        const rotated = orNotFound(await rotateSecret(transaction, context.secrets, actor, id));
         return { webhook_endpoint: showEndpoint(rotated.endpoint), secret: rotated.secret };
       });
     },
@@ -145,8 +144,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     work: (transaction: Db, actor: Actor, id: number) => Promise<WebhookEndpoint | undefined>,
   ) {
     const id = pathNumber(request, 'id');
-    const endpoint = await change(context, request, (transaction, actor) => work(transaction, actor, id));
-    if (endpoint === undefined) throw notFound();
+    const endpoint = orNotFound(await change(context, request, (transaction, actor) => work(transaction, actor, id)));
     return { webhook_endpoint: showEndpoint(endpoint) };
   }
 }

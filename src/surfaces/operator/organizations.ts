@@ -13,12 +13,12 @@ import type { Actor } from '../../audit/record.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
-import { notFound } from '../../errors.ts';
+import { orNotFound } from '../../errors.ts';
 import { requestActor } from '../shared/actor.ts';
 import { bearerOf, unauthorized } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
-import { pathParameter } from '../shared/path.ts';
+import { pathParameter, requireFound } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { findAnswer, makeOnce } from './once.ts';
 
@@ -63,13 +63,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     if (secret === undefined || !(await isOperatorKey(db, secret))) throw unauthorized();
   };
   const onRequest = [requireOperator];
-  // Before the body is validated, as everywhere.
-  const ofPath: onRequestAsyncHookHandler[] = [
-    requireOperator,
-    async (request) => {
-      await organizationOfPath(request);
-    },
-  ];
+  const ofPath = [requireOperator, requireFound(organizationOfPath)];
 
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
@@ -157,9 +151,7 @@ export function operatorRoutes(server: Server, context: Context): void {
   }));
 
   async function organizationOfPath(request: FastifyRequest): Promise<Organization> {
-    const organization = await context.directory.organizationBySlug(pathParameter(request, 'slug'));
-    if (organization === undefined) throw notFound();
-    return organization;
+    return orNotFound(await context.directory.organizationBySlug(pathParameter(request, 'slug')));
   }
 
   function changeAs<Result>(

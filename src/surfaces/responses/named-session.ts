@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, orNotFound } from '../../errors.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
 import type { SessionSetting } from '../../turn/settings.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
@@ -69,8 +69,7 @@ export interface FoundResponse {
 
 /** A response and its session, or the one 404: unknown, deleted, dropped and another's look alike. */
 export async function findResponse(context: Context, request: FastifyRequest, responseId: string): Promise<FoundResponse> {
-  const place = placeOfResponse(responseId);
-  if (place === undefined) throw notFound();
+  const place = orNotFound(placeOfResponse(responseId));
   const orgId = principalOf(request).organization.id;
   const session = visible(request, await findSessionOfResponse(context.database.db, orgId, place.turnId, responseId));
   if (place.after > 0) {

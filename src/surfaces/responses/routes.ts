@@ -1,6 +1,6 @@
 import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { orNotFound } from '../../errors.ts';
 import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
 import type { TurnSession } from '../shared/adapter-session.ts';
 import { answered } from '../shared/answers.ts';
@@ -68,8 +68,7 @@ function addRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answered(200, responseObject) },
     },
     (request, reply) => {
-      const found = asked.get(request);
-      if (found === undefined) throw notFound();
+      const found = orNotFound(asked.get(request));
       const { stream = false, starting_after: startingAfter = -1 } = request.query;
       return fetchResponse(context, request, reply, found, stream ? { startingAfter } : undefined);
     },

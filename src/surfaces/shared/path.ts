@@ -1,6 +1,6 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, orNotFound } from '../../errors.ts';
 import { fieldOf } from './field-of.ts';
 
 /** A parameter of the route's path, as text. */
@@ -17,8 +17,12 @@ export function pathNumber(request: FastifyRequest, name: string): number {
   return Number(text);
 }
 
+/** Before the body is looked at: what the path names and the caller does not have is 404, whatever was sent. */
+export function requireFound(find: (request: FastifyRequest) => Promise<unknown>): onRequestAsyncHookHandler {
+  return async (request) => void (await find(request));
+}
+
 /** The agent that the path names, found by the hooks of its route. */
 export function agentOf(request: FastifyRequest): Agent {
-  if (request.agent === undefined) throw notFound();
-  return request.agent;
+  return orNotFound(request.agent);
 }
