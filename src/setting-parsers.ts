@@ -84,7 +84,8 @@ export function networks(value: string): string[] {
   return entries;
 }
 
-function list(value: string): string[] {
+/** What stands between commas; none, where nothing does. */
+export function list(value: string): string[] {
   return value
     .split(',')
     .map((entry) => entry.trim())

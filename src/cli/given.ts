@@ -11,14 +11,6 @@ export function wholeNumberOrNone(option: string, given: string): number | null 
   return number;
 }
 
-/** Names separated by commas; none, where nothing is between them. */
-export function namesOf(given: string | undefined): string[] {
-  return (given ?? '')
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
-}
-
 export function day(option: string, given: string): string {
   const isDay = /^\d{4}-\d{2}-\d{2}$/.test(given) && !Number.isNaN(Date.parse(given));
   if (!isDay) throw new Error(`${option}: must be a day such as 2026-01-31, not ${given}`);

@@ -16,13 +16,13 @@ const silenceMs = 30_000;
 /** Hot statements take milliseconds. Whoever waits behind one that does not come back should hear of it sooner. */
 const hotMs = 10_000;
 /** A process that was halted inside a transaction must not keep the others from its rows. */
-const halted = "set idle_in_transaction_session_timeout = '10s'";
+const endHalted = "set idle_in_transaction_session_timeout = '10s'";
 
 export async function openPostgres(url: string, poolSize: number): Promise<Database> {
   const pool = openPool(url, {
     max: poolSize,
     stream: () => new Socket().setTimeout(silenceMs, giveUp),
-    onConnect: (client) => client.query(halted),
+    onConnect: (client) => client.query(endHalted),
   });
   await checkServer(pool);
   const listener = createListener(url);

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { loadClientSettings } from '../../config.ts';
+import { list } from '../../setting-parsers.ts';
 import { call } from '../api.ts';
-import { namesOf, secretFromInput, wholeNumberOrNone } from '../given.ts';
+import { secretFromInput, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** Organizations (as the operator), keys, agents, the budget and stored credentials. */
@@ -70,7 +71,7 @@ function keys(group: Command): void {
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,
-        scopes: namesOf(options.scopes),
+        scopes: list(options.scopes),
       });
       print(command, answer, () => `API key (shown once): ${answer.secret}`);
     });

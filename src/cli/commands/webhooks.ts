@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { arrayBuffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import { errorMessage } from '../../errors.ts';
+import { list } from '../../setting-parsers.ts';
 import { call } from '../api.ts';
-import { namesOf, url as urlOf } from '../given.ts';
+import { url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 interface Endpoint {
@@ -30,7 +32,7 @@ export function webhookCommands(program: Command): void {
     .option('--name <name>', 'display name (default: the host)')
     .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (url: string, options: { name?: string; events?: string }, command: Command) => {
-      const answer = await createEndpoint(url, options.name ?? urlOf(url).host, namesOf(options.events));
+      const answer = await createEndpoint(url, options.name ?? urlOf(url).host, list(options.events ?? ''));
       print(command, answer, () => `Created endpoint ${answer.webhook_endpoint.id}. Signing secret (shown once): ${answer.secret}`);
     });
   for (const [verb, description] of [
@@ -74,7 +76,7 @@ export function webhookCommands(program: Command): void {
     .description('forward events to a local URL while the command runs; the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1')
     .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
     .option('--events <types>', 'comma-separated event types (default: all)')
-    .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, namesOf(options.events)));
+    .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, list(options.events ?? '')));
 }
 
 /** An endpoint that lives as long as this command: removed when it ends. */
@@ -95,10 +97,14 @@ async function listen(forward: string, events: string[]): Promise<void> {
     },
   );
   process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
-  const leave = async () => {
-    await call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).catch(() => {});
-    process.exit(0);
-  };
+  const leave = () =>
+    call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).then(
+      () => process.exit(0),
+      (error: unknown) => {
+        process.stderr.write(`parley: endpoint ${endpoint.id} could not be removed: ${errorMessage(error)}\n`);
+        process.exit(1);
+      },
+    );
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
 }
 

@@ -14,7 +14,7 @@ export class ShellProcess {
   /** Commands begun, and the time they took: an old process is replaced, so that nothing piles up in it. */
   commands = 0;
   busyMs = 0;
-  private hasEnded = false;
+  ended = false;
 
   /** `lifeMs`: what all its commands may take together. */
   constructor(lifeMs: number) {
@@ -22,21 +22,17 @@ export class ShellProcess {
     // An empty environment: the server's holds its secrets.
     this.child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
     this.child.once('exit', () => {
-      this.hasEnded = true;
+      this.ended = true;
     });
     this.child.on('error', () => {
-      this.hasEnded = true;
+      this.ended = true;
     });
     this.rest();
   }
 
-  get ended(): boolean {
-    return this.hasEnded;
-  }
-
   /** Kills it at once; a command that runs in it fails with `crashed`. */
   end(): void {
-    this.hasEnded = true;
+    this.ended = true;
     this.child.kill('SIGKILL');
   }
 
@@ -83,7 +79,7 @@ export class ShellProcess {
       };
       child.on('message', receive).once('exit', crash).once('error', crash);
       signal.addEventListener('abort', abort, { once: true });
-      if (this.hasEnded) return crash();
+      if (this.ended) return crash();
       this.send(request);
     });
   }
@@ -94,7 +90,7 @@ export class ShellProcess {
   }
 
   /** An idle shell keeps nothing running. */
-  rest(): void {
+  private rest(): void {
     this.child.unref();
     this.child.channel?.unref();
   }

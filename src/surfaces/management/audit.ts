@@ -19,7 +19,7 @@ import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, encodeCursor } from '../shared/list.ts';
+import { decodeIntegerCursor, readPage } from '../shared/list.ts';
 import { Type } from '../shared/type.ts';
 
 const tags = ['Audit log'];
@@ -84,17 +84,13 @@ export function auditRoutes(server: Server, context: Context): void {
       const limit = Math.min(500, Math.max(1, request.query.limit ?? 100));
       const wanted = filtersOf(request.query);
       await recordExport(request, { format: 'json', ...namesOf(wanted), limit });
-      const rows = await readAuditPage(db, orgId, wanted, { limit: limit + 1, before });
-      const page = rows.slice(0, limit);
-      const last = page.at(-1);
-      return {
-        data: page.map(showEvent),
-        meta: {
-          row_estimate: await estimateAuditRows(db, orgId, wanted),
-          limit,
-          next_cursor: rows.length > limit && last !== undefined ? encodeCursor([last.id]) : null,
-        },
-      };
+      const { data, next_cursor } = await readPage(
+        limit,
+        (count) => readAuditPage(db, orgId, wanted, { limit: count, before }),
+        (row) => row.id,
+        showEvent,
+      );
+      return { data, meta: { row_estimate: await estimateAuditRows(db, orgId, wanted), limit, next_cursor } };
     },
   );
 

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import type { FastifyReply } from 'fastify';
-import type { ClosingReason, EndableStream, OpenStreams } from './open-streams.ts';
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import { isDatabaseFailure } from '../../database/database.ts';
+import type { ClosingReason, EndableStream } from './open-streams.ts';
 import { beginEvents, drained } from './sse.ts';
 
 /** What a stream that stays open for hours is fed from. Between news nothing waits, so an idle one costs little. */
@@ -18,7 +19,7 @@ export interface PushedSource {
  */
 export function pushEvents(reply: FastifyReply, source: PushedSource, farewell: (reason: ClosingReason) => string): void {
   const { request } = reply;
-  const stream = new PushedStream(beginEvents(reply), source, reply.server.streams, farewell);
+  const stream = new PushedStream(beginEvents(reply), source, reply.server, farewell);
   stream.leave = reply.server.streams.add(stream, request);
   // Fastify keeps the request until the response ends.
   request.session = undefined;
@@ -30,16 +31,16 @@ class PushedStream implements EndableStream {
   readonly response: ServerResponse;
   leave: () => void = () => {};
   private readonly source: PushedSource;
-  private readonly streams: OpenStreams;
+  private readonly server: FastifyInstance;
   private readonly farewell: (reason: ClosingReason) => string;
   private isBusy = false;
   private hasNews = false;
   private isOver = false;
 
-  constructor(response: ServerResponse, source: PushedSource, streams: OpenStreams, farewell: (reason: ClosingReason) => string) {
+  constructor(response: ServerResponse, source: PushedSource, server: FastifyInstance, farewell: (reason: ClosingReason) => string) {
     this.response = response;
     this.source = source;
-    this.streams = streams;
+    this.server = server;
     this.farewell = farewell;
     const run = () => this.run();
     source.onNews(run);
@@ -63,12 +64,13 @@ class PushedStream implements EndableStream {
         this.hasNews = false;
         for (let text = await this.source.read(); text !== '' && !this.isOver; text = await this.source.read()) {
           if (text === undefined) return this.finish('');
-          if (!this.response.write(text)) await drained(this.response, undefined, this.streams);
+          if (!this.response.write(text)) await drained(this.response, undefined, this.server.streams);
           if (this.response.destroyed) return this.finish('');
         }
       }
-    } catch {
-      // The log could not be read. The client comes back with its cursor.
+    } catch (error) {
+      if (!isDatabaseFailure(error)) this.server.log.error({ err: error }, 'event stream failed');
+      // Whatever it was, the client comes back with its cursor.
       this.end('database_unavailable');
     } finally {
       this.isBusy = false;
