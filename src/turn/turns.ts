@@ -90,7 +90,11 @@ export class Turns {
         if (mayBegin) this.runner.beginStarted(result.started, at, admission.shows === 'whole');
         return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
-      if (result.status === 'queued') return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
+      if (result.status === 'queued') {
+        // Whoever runs the turn ahead of it will run this one too.
+        if (isLive) this.feed.onWatched(sessionId);
+        return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
+      }
       if (result.status === 'replayed' && result.turn !== undefined) {
         subscription.close();
         return { ...(await this.watchTurn(result.turn, isLive)), replayed: true };

@@ -73,6 +73,20 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assert.equal(deltas.join(''), JSON.parse(whole.slice(whole.indexOf('{'))).text);
   });
 
+  test('a streamed message that waits for a turn of another process comes word by word', async () => {
+    await one.send('POST', '/v1/sessions', { session_id: 'waits' });
+    const ahead = one.send('POST', '/v1/sessions/waits/messages', { text: '/delay 400\n/words 2' });
+    await until(async () => (await statusOf(two, 'waits')) === 'running');
+    const streamed = await fetch(`${second.url}/v1/sessions/waits/messages`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${second.apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ text: '/delay 50\n/words 10', stream: true }),
+    });
+    const text = await streamed.text();
+    await ahead;
+    assert.ok(text.split('event: text\n').length > 4, text);
+  });
+
   test('a revoked key is refused by every process within a second', async () => {
     const made = await one.send('POST', '/api/api_keys', { name: 'short-lived', scopes: ['agents:read'] });
     const { api_key: key, secret } = made.body as { api_key: { id: number }; secret: string };
