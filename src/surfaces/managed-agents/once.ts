@@ -2,42 +2,20 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { keyReused, ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import {
-  findKey,
-  forgetKey,
-  idempotencyKey,
-  keepAnswer,
-  keyFingerprintOf,
-  openAnswer,
-  sayReplayed,
-  takeKey,
-} from '../shared/idempotency.ts';
-
-/**
- * Work that does no harm when it is done twice at the same moment. Under an Idempotency-Key it is not done again later: what
- * an interrupt was meant for has ended, and another turn may run by now.
- */
-export async function once(context: Context, request: FastifyRequest, reply: FastifyReply, work: () => Promise<void>): Promise<void> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return work();
-  if ((await findKey(context, request, key)) !== undefined) return sayReplayed(reply);
-  await work();
-  const { id } = principalOf(request).organization;
-  await takeKey(context.database.db, id, key, keyFingerprintOf(request), context.clock.now());
-}
+import { forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, openAnswer, sayReplayed, takeKey } from '../shared/idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
  * goes on its process holds the key; when that has died, or the client left, a repetition does it again if it may be, as in
  * a turn, and is otherwise told that nobody knows what came of it.
  */
-export async function answerOnce(
+export async function answerOnce<Answer>(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
   mayRepeat: () => Promise<boolean>,
-  work: () => Promise<unknown>,
-): Promise<unknown> {
+  work: () => Promise<Answer>,
+): Promise<Answer> {
   const key = idempotencyKey(request);
   if (key === undefined) return work();
   const { db } = context.database;

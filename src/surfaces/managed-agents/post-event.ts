@@ -3,8 +3,9 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/authenticate.ts';
+import { underKey } from '../shared/idempotency.ts';
 import { findRetriedTurn, startTurn } from '../shared/start-turn.ts';
-import { once } from './once.ts';
+import { answerOnce } from './once.ts';
 import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;
@@ -26,9 +27,9 @@ export async function postEvent(
     case 'user.message':
       return postMessage(context, request, reply, session, event);
     case 'user.tool_confirmation':
-      return once(context, request, reply, () => confirm(context, session, event));
+      return underKey(context, request, reply, () => confirm(context, session, event));
     case 'user.interrupt':
-      return once(context, request, reply, () => context.turns.interrupt(session.orgId, session.id, 'interrupt'));
+      return postInterrupt(context, request, reply, session);
   }
 }
 
@@ -51,6 +52,15 @@ async function postMessage(
     }));
   turn.subscription.close();
   context.warm.begin(session.orgId, session.id);
+}
+
+/** Not to be repeated: what it was meant for has ended, and another turn may run by now. */
+async function postInterrupt(context: Context, request: FastifyRequest, reply: FastifyReply, { orgId, id }: SessionIds): Promise<void> {
+  const mayRepeat = async () => false;
+  await answerOnce(context, request, reply, mayRepeat, async () => {
+    await context.turns.interrupt(orgId, id, 'interrupt');
+    return null;
+  });
 }
 
 async function confirm(context: Context, session: SessionIds, { request_id: requestId, result }: Event): Promise<void> {

@@ -19,7 +19,7 @@ import { Type } from '../shared/type.ts';
 import { streamLog } from './event-stream.ts';
 import { assertTranscriptOf, listFilter } from './identity.ts';
 import { sendLongArray } from './json-stream.ts';
-import { answerOnce, once } from './once.ts';
+import { answerOnce } from './once.ts';
 import { postEvent } from './post-event.ts';
 import { logEntry } from './project.ts';
 import * as schemas from './schemas.ts';
@@ -121,10 +121,11 @@ function conversationRoutes(server: Server, context: Context): void {
       const { name, content_base64 } = request.body;
       const path = uploadPath(name);
       const content = decodeUpload(content_base64);
-      await once(context, request, reply, async () => {
+      const mayRepeat = async () => true;
+      return answerOnce(context, request, reply, mayRepeat, async () => {
         orNotFound(await stageUpload(context.database.db, orgId, id, { name, content }));
+        return { accepted: true as const, path };
       });
-      return { accepted: true as const, path };
     },
   );
 

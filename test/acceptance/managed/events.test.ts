@@ -150,6 +150,16 @@ test('an interrupt that is repeated under its key does not stop a later turn', a
     assert.equal((await interrupt(other)).status, 422);
 });
 
+test('an interrupt that is sent twice at once under its key is carried out once', async (t) => {
+  const id = await client.create();
+  const interrupt = () => client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': `at once ${id}` });
+  const carriedOut = t.mock.method(app.context.turns, 'interrupt').mock;
+  const answers = await Promise.all([interrupt(), interrupt()]);
+  assert.equal(carriedOut.callCount(), 1);
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 409]);
+  assert.equal((await interrupt()).headers['idempotent-replayed'], 'true');
+});
+
 test('an exhausted budget is 402 before the turn, and reading stays possible', async () => {
   const organization = await app.request(
     'POST',
