@@ -16,7 +16,7 @@ import { eventTypes } from '../../outbox/event-types.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
 import { change, changeOnce, remove } from '../shared/change.ts';
-import type { Server } from '../shared/fastify.ts';
+import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
 import { Type } from '../shared/type.ts';
 import { endpointOf, requireEndpoint } from './path-endpoint.ts';
@@ -24,6 +24,8 @@ import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-
 
 const tags = ['Webhooks'];
 const config = { family: 'management' as const };
+/** Spec 4.1 has this one path among the flat ones. */
+const configOfList: { family: RouteFamily[] } = { family: ['base', 'management'] };
 const answer = Type.Object({ webhook_endpoint: endpointObject });
 const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Type.String() });
 
@@ -34,7 +36,7 @@ export function webhookRoutes(server: Server, context: Context): void {
   server.get(
     '/api/webhook_endpoints',
     {
-      config,
+      config: configOfList,
       onRequest: [requireKey(context)],
       schema: {
         tags,

@@ -8,11 +8,12 @@ const parley = await startParley(
   { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' } },
 );
 
-test('with split hosts each family answers on its own, and the audit log on two', async () => {
+test('with split hosts each family answers on its own; the audit log and the types of webhooks on two', async () => {
   const cases: [path: string, on: (keyof typeof hosts)[]][] = [
     ['/api/agents', ['management']],
     ['/api/audit_events', ['base', 'management']],
     ['/api/audit_events.csv', ['base', 'management']],
+    ['/api/webhook_endpoints', ['base', 'management']],
     ['/openapi.json', ['management']],
     ['/demo/assistant/v1/sessions', ['agent']],
     ['/.well-known/jwks.json', ['base', 'agent', 'management']],
