@@ -83,10 +83,11 @@ async function assemble(
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
-  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, courier, rateLimit });
+  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, settings, courier, rateLimit });
   runner.onLive = peers.showLive;
   runner.isWatchedElsewhere = peers.isWatched;
   runner.onStoring = peers.flushLive;
+  turns.onStopped = peers.announceStop;
   if (!bus.announcesWrites) log.onWritten = peers.announce;
   const leases = await holdLeases(database, runner, {
     holderName: () => log.holderName(),

@@ -5,6 +5,7 @@ import type { LiveFragment } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { LiveRelay, parseLive } from './live-relay.ts';
 import type { Runner } from './runner.ts';
+import type { Settings } from './settings.ts';
 
 const watchEveryMs = 5_000;
 const aliveEveryMs = 1_000;
@@ -19,14 +20,16 @@ export interface Peers {
   flushLive(sessionId: string): Promise<void> | undefined;
   /** What a batch of this process wrote, where the database does not announce it. */
   announce(sessionIds: Iterable<string>): void;
+  /** A session that was stopped here. */
+  announceStop(sessionId: string): void;
   close(): void;
 }
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go out), `alive` (there is
- * another process), `watch <session> …` (someone here watches it live) and `live <json>` (text for whoever watches). One
- * lost while a connection was down costs nothing but the look after it.
+ * again), `stopped <session>` and `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go
+ * out), `alive` (there is another process), `watch <session> …` (someone here watches it live) and `live <json>` (text for
+ * whoever watches). One lost while a connection was down costs nothing but the look after it.
  */
 export async function joinPeers(
   bus: Bus,
@@ -36,11 +39,12 @@ export async function joinPeers(
     feed: Feed;
     runner: Runner;
     directory: Directory;
+    settings: Settings;
     courier: { wake(): void };
     rateLimit: { shareWith(processes: number): void };
   },
 ): Promise<Peers> {
-  const { db, feed, runner, directory, courier, rateLimit } = parts;
+  const { db, feed, runner, directory, settings, courier, rateLimit } = parts;
   const relay = new LiveRelay(bus, processId);
   /** Other processes, and until when they count as alive. */
   const others = new Map<string, number>();
@@ -71,6 +75,9 @@ export async function joinPeers(
       case 'alive':
         others.set(sender ?? '', Date.now() + aliveLastsMs);
         rateLimit.shareWith(others.size + 1);
+        return;
+      case 'stopped':
+        settings.forget(rest[0] ?? '');
         return;
       case 'changed':
         directory.invalidate(rest[0] ?? '*');
@@ -123,6 +130,9 @@ export async function joinPeers(
     flushLive: (sessionId) => relay.flush(sessionId),
     announce(sessionIds) {
       for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
+    },
+    announceStop(sessionId) {
+      bus.send(`${processId} stopped ${sessionId}`);
     },
     close() {
       clearInterval(refresh);

@@ -43,6 +43,8 @@ export class Turns {
   private readonly limits: TurnLimits;
   /** Set while the process drains: it finishes what it runs and takes no more. */
   draining = false;
+  /** Told of a session that was stopped: what other processes hold open for it is to go as well. */
+  onStopped: (sessionId: string) => void = () => {};
 
   constructor(parts: {
     database: Database;
@@ -148,7 +150,10 @@ export class Turns {
     const reason = kind === 'stop' ? 'stop' : 'user';
     const { result, at } = await this.log.apply({ kind, org: orgId, session: sessionId, reason });
     if (result.status === 'not-found') throw notFound();
-    if (kind === 'stop') this.settings.forget(sessionId);
+    if (kind === 'stop') {
+      this.settings.forget(sessionId);
+      this.onStopped(sessionId);
+    }
     if (result.turn === undefined || result.seq === undefined) return;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
     if (result.status === 'resumed') this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);

@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
 import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
 import { startMcpServer } from '../../support/mcp-server.ts';
 import { until } from '../../support/until.ts';
 
 const secret = 'crm-secret-token-5521';
 const server = await startMcpServer(secret);
-const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1', PARLEY_LEASE_MS: '2000' } });
+const database = await createDatabase();
+const options = { database, settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1', PARLEY_LEASE_MS: '2000' } };
+const app = await startApp({ after }, options);
 after(async () => server.close());
+after(() => database.remove());
 const url = await app.listen();
 
 await stored('PUT', '/api/model_credentials/crm_token', { api_key: secret }, 200);
@@ -186,7 +190,8 @@ test('params.server chooses where the release has several', async () => {
   assert.equal((await list({ server: 'archive' })).status, 200);
 });
 
-test('a session that is stopped, or not kept, leaves nothing open at its server', async (t) => {
+test('a session that is stopped, by another process too, or not kept, leaves nothing open at its server', async (t) => {
+  const other = engine === 'pglite' ? app : await startApp(t, options);
   const keeping = await startMcpServer(secret, 'sessions');
   t.after(() => keeping.close());
   await release('keeping', { mcp_servers: [{ ...crm, url: keeping.url }] });
@@ -196,7 +201,7 @@ test('a session that is stopped, or not kept, leaves nothing open at its server'
   const answer = await kept.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id });
   assert.equal(answer.status, 200, answer.text);
   await until(async () => keeping.sessions.size === 1);
-  assert.equal((await app.request('DELETE', `/demo/keeping/v1/sessions/${id}`)).status, 204);
+  assert.equal((await other.request('DELETE', `/demo/keeping/v1/sessions/${id}`)).status, 204);
   await until(async () => keeping.sessions.size === 0);
   const before = keeping.requests.length;
   const body = { store: false, messages: [{ role: 'user', content: '/tool crm__find {"name":"Ada"}' }] };
