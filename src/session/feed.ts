@@ -25,13 +25,18 @@ export class Feed {
     return subscription;
   }
 
-  /** What is being written in a session, from each message's first word on. */
+  /** What is being written in a session here, from each message's first word on. */
   draftsOf(sessionId: string): LiveFragment[] {
     return Array.from(this.drafts.of(sessionId), (draft) => ({ ...draft }));
   }
 
   publish(sessionId: string, updates: readonly SessionUpdate[]): void {
     for (const update of updates) this.drafts.note(sessionId, update);
+    this.show(sessionId, updates);
+  }
+
+  /** Only to those who watch now: what is written elsewhere has its draft there. */
+  show(sessionId: string, updates: readonly SessionUpdate[]): void {
     const set = this.subscriptions.get(sessionId);
     if (set === undefined) return;
     for (const subscription of set) for (const update of updates) subscription.push(update);

@@ -85,7 +85,8 @@ export class Follower {
     const fresh: SessionUpdate[] = [];
     for (const update of taken.updates) {
       if (!isStored(update)) {
-        if (this.preview?.continues(update)) fresh.push(update);
+        const fragment = this.preview?.continuation(update);
+        if (fragment !== undefined) fresh.push(fragment);
       } else if (update.seq === this.cursor + 1) {
         this.cursor = update.seq;
         this.preview?.close(update);
@@ -111,10 +112,15 @@ const maxPreviewed = 64;
 class Preview {
   private readonly shown = new Map<string, number>();
 
-  continues({ messageId, offset, text }: LiveFragment): boolean {
-    if (offset !== (this.shown.get(messageId) ?? 0)) return false;
-    this.remember(messageId, offset + text.length);
-    return true;
+  /** What of a fragment goes on from where the watcher is: a draft also has what they have seen. */
+  continuation(fragment: LiveFragment): LiveFragment | undefined {
+    const { messageId, offset, text } = fragment;
+    const shown = this.shown.get(messageId) ?? 0;
+    const end = offset + text.length;
+    // Also false of a message that was stored, of which no length is known.
+    if (!(offset <= shown && shown < end)) return undefined;
+    this.remember(messageId, end);
+    return offset === shown ? fragment : { ...fragment, offset: shown, text: text.slice(shown - offset) };
   }
 
   close(event: StoredEvent): void {

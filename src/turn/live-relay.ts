@@ -15,20 +15,29 @@ interface Gathered {
 export class LiveRelay {
   private readonly bus: Bus;
   private readonly processId: string;
+  private readonly draftsOf: (sessionId: string) => LiveFragment[];
   /** Sessions that are watched elsewhere, and until when that holds. */
   private readonly watched = new Map<string, number>();
+  /** Those in which somebody has just begun to. */
+  private readonly joined = new Set<string>();
   private readonly gathered = new Map<string, Gathered>();
 
-  constructor(bus: Bus, processId: string) {
+  constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[]) {
     this.bus = bus;
     this.processId = processId;
+    this.draftsOf = draftsOf;
   }
 
-  /** Somebody elsewhere watches. True when nobody did: they have not been shown what was written before. */
-  watch(sessionId: string): boolean {
-    const isNew = !this.watched.has(sessionId);
+  /** Somebody elsewhere watches. */
+  watch(sessionId: string): void {
     this.watched.set(sessionId, Date.now() + watchLastsMs);
-    return isNew;
+  }
+
+  /** Somebody elsewhere begins to watch what runs here: they are sent what is being written from its first word on. */
+  join(sessionId: string): void {
+    this.watch(sessionId);
+    this.joined.add(sessionId);
+    this.gather(sessionId);
   }
 
   isWatched(sessionId: string): boolean {
@@ -41,10 +50,7 @@ export class LiveRelay {
   }
 
   show(sessionId: string, fragment: LiveFragment): void {
-    if (!this.isWatched(sessionId)) return;
-    const waiting = this.gathered.get(sessionId);
-    if (waiting !== undefined) waiting.fragments.push(fragment);
-    else this.gathered.set(sessionId, { fragments: [fragment], timer: setTimeout(() => void this.flush(sessionId), gatherMs) });
+    if (this.isWatched(sessionId)) this.gather(sessionId).push(fragment);
   }
 
   /** Sends what was gathered now. */
@@ -53,10 +59,47 @@ export class LiveRelay {
     if (waiting === undefined) return undefined;
     this.gathered.delete(sessionId);
     clearTimeout(waiting.timer);
-    const text = JSON.stringify({ session: sessionId, fragments: merged(waiting.fragments) });
-    // Text too long for a notice is not previewed: the stored message brings it whole.
+    // A draft too long for a notice is not previewed to whoever joins: the stored message brings it whole.
+    const whole = this.joined.delete(sessionId) ? this.draftsOf(sessionId) : [];
+    return this.send(sessionId, whole) ?? this.sendPieces(sessionId, merged(waiting.fragments));
+  }
+
+  private gather(sessionId: string): LiveFragment[] {
+    const waiting = this.gathered.get(sessionId) ?? { fragments: [], timer: setTimeout(() => void this.flush(sessionId), gatherMs) };
+    this.gathered.set(sessionId, waiting);
+    return waiting.fragments;
+  }
+
+  /** In as many notices as it takes: whoever has seen the beginning is to see the rest. */
+  private sendPieces(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
+    const sent = this.send(session, fragments);
+    if (sent !== undefined) return sent;
+    const [first, second] = halvesOf(fragments);
+    if (first.length === 0) return undefined;
+    this.sendPieces(session, first);
+    return this.sendPieces(session, second);
+  }
+
+  /** Undefined where there is nothing to send, or too much for a notice. */
+  private send(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
+    if (fragments.length === 0) return undefined;
+    const text = JSON.stringify({ session, fragments });
     return Buffer.byteLength(text) <= maxNoticeBytes ? this.bus.send(`${this.processId} live ${text}`) : undefined;
   }
+}
+
+function halvesOf(fragments: LiveFragment[]): [LiveFragment[], LiveFragment[]] {
+  const [only, ...others] = fragments;
+  if (only === undefined || others.length > 0) {
+    const middle = Math.floor(fragments.length / 2);
+    return [fragments.slice(0, middle), fragments.slice(middle)];
+  }
+  const { text, offset } = only;
+  const half = Math.floor(text.length / 2);
+  // Not between the two units of one character.
+  const middle = text.slice(0, half).isWellFormed() ? half : half - 1;
+  if (middle < 1) return [[], []];
+  return [[{ ...only, text: text.slice(0, middle) }], [{ ...only, offset: offset + middle, text: text.slice(middle) }]];
 }
 
 /** What another process's relay sent: its notices are written by this program only. */

@@ -28,8 +28,9 @@ export interface Peers {
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
  * again), `stopped <session>` and `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go
- * out), `alive` (there is another process), `watch <session> …` (someone here watches it live) and `live <json>` (text for
- * whoever watches). One lost while a connection was down costs nothing but the look after it.
+ * out), `alive` (there is another process), `join <session>` (someone here begins to watch it live), `watch <session> …` (and
+ * goes on to) and `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look
+ * after it.
  */
 export async function joinPeers(
   bus: Bus,
@@ -45,12 +46,12 @@ export async function joinPeers(
   },
 ): Promise<Peers> {
   const { db, feed, runner, directory, settings, courier, rateLimit } = parts;
-  const relay = new LiveRelay(bus, processId);
+  const relay = new LiveRelay(bus, processId, (sessionId) => feed.draftsOf(sessionId));
   /** Other processes, and until when they count as alive. */
   const others = new Map<string, number>();
 
   feed.onWatched = (sessionId) => {
-    bus.send(`${processId} watch ${sessionId}`);
+    bus.send(`${processId} join ${sessionId}`);
   };
   const refresh = setInterval(() => {
     // Also of what runs here: the next turn may run elsewhere, and asks before it begins.
@@ -85,8 +86,11 @@ export async function joinPeers(
       case 'deliveries':
         courier.wake();
         return;
+      case 'join':
+        for (const sessionId of rest) join(sessionId);
+        return;
       case 'watch':
-        for (const sessionId of rest) watched(sessionId);
+        for (const sessionId of rest) relay.watch(sessionId);
         return;
       case 'live':
         receiveLive(payload.slice(payload.indexOf('{')));
@@ -114,14 +118,14 @@ export async function joinPeers(
       );
   }
 
-  function watched(sessionId: string): void {
-    if (!relay.watch(sessionId) || runner.turnOf(sessionId) === undefined) return;
-    for (const draft of feed.draftsOf(sessionId)) relay.show(sessionId, draft);
+  function join(sessionId: string): void {
+    if (runner.turnOf(sessionId) === undefined) relay.watch(sessionId);
+    else relay.join(sessionId);
   }
 
   function receiveLive(text: string): void {
     const { session, fragments } = parseLive(text);
-    feed.publish(session, fragments);
+    feed.show(session, fragments);
   }
 
   return {

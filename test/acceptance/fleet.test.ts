@@ -57,20 +57,24 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assertGapless(log);
   });
 
-  test('live text of a turn is seen at another process before it is stored', async () => {
+  test('live text of a turn is seen at another process before it is stored, and adds up to what is', async () => {
     await one.send('POST', '/v1/sessions', { session_id: 'live' });
-    const abort = new AbortController();
-    const url = `${second.url}/demo/assistant/v1/managed-agents/sessions/live/events/stream?deltas=true&until=idle`;
-    const response = await fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` }, signal: abort.signal });
-    const text = response.text();
-    await one.send('POST', '/v1/sessions/live/messages', { text: '/delay 30\n/words 20' });
-    const frames = (await text).split('\n\n').filter((frame) => frame.includes('data: '));
-    const deltas = frames
-      .filter((frame) => frame.includes('agent.message_delta'))
-      .map((frame) => JSON.parse(frame.slice(frame.indexOf('{'))).text);
-    const whole = frames.find((frame) => frame.includes('event: agent.message\n')) ?? '';
-    assert.ok(deltas.length > 1);
-    assert.equal(deltas.join(''), JSON.parse(whole.slice(whole.indexOf('{'))).text);
+    const watch = async (after: number) => {
+      const url = `${second.url}/demo/assistant/v1/managed-agents/sessions/live/events/stream?deltas=true&until=idle&after=${after}`;
+      return (await fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` } })).text();
+    };
+    const early = watch(0);
+    const said = one.send('POST', '/v1/sessions/live/messages', { text: '/delay 50\n/words 20' });
+    await until(async () => (await statusOf(two, 'live')) === 'running');
+    await sleep(300);
+    const late = watch(0);
+    assert.ok(countPreviews(await early) > 1);
+    assert.ok(countPreviews(await late) > 1, 'also to whoever joins in the middle');
+    await said;
+
+    const next = watch(4);
+    await one.send('POST', '/v1/sessions/live/messages', { text: `/delay 100\n/say at ${'length'.repeat(2_000)}` });
+    assert.ok(countPreviews(await next) > 1, 'nothing of the message before, and more than a notice holds');
   });
 
   test('a streamed message that waits for a turn of another process comes word by word', async () => {
@@ -208,6 +212,19 @@ async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Pro
   } catch {
     // The watcher left.
   }
+}
+
+/** How many previews a stream had, each a part of a message that followed it, and together the whole of it. */
+function countPreviews(stream: string): number {
+  const frames = stream.split('\n\n').filter((frame) => frame.includes('data: '));
+  const entries = frames.map((frame) => JSON.parse(frame.slice(frame.indexOf('data: ') + 6)));
+  const previews = entries.filter((entry) => entry.type === 'agent.message_delta');
+  const shown = Map.groupBy(previews, (entry) => entry.message_id);
+  for (const [id, deltas] of shown) {
+    const message = entries.find((entry) => entry.type === 'agent.message' && entry.message_id === id);
+    assert.equal(deltas.map((delta) => delta.text).join(''), message?.text);
+  }
+  return previews.length;
 }
 
 function assertGapless(log: LogEntry[]): void {
