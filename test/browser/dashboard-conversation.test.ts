@@ -203,6 +203,23 @@ test('an answer to what was there a moment ago does not go to what took its plac
   await page.unrouteAll();
 });
 
+test('without a network the page says so, and an answer given meanwhile is refused instead of being given later', async () => {
+  await app.request('POST', '/v1/sessions', { session_id: 'offline' });
+  await app.request('POST', '/v1/sessions/offline/messages', { text: '/tool bash {"command":"echo offline"}' });
+  await page.goto('/dashboard/approvals');
+  const card = page.getByRole('region', { name: /Approval for/ }).filter({ hasText: '"echo offline"' });
+  await card.waitFor();
+  await page.context().setOffline(true);
+  await card.getByRole('button', { name: 'Approve once' }).click();
+  await page.getByText('The server cannot be reached.', { exact: true }).waitFor();
+  await page.getByText('The server cannot be reached. Retrying').waitFor();
+  await page.context().setOffline(false);
+  await page.getByText('Connected again.').waitFor();
+  assert.ok(await card.getByRole('button', { name: 'Approve once' }).isEnabled());
+  const { json } = await app.request('GET', '/v1/sessions/offline');
+  assert.equal(Object(json).pending_input.tool, 'bash');
+});
+
 test('a session is followed live by a second person, and stopped', async () => {
   await fresh();
   await say('/say seen by one');

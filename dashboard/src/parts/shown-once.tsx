@@ -14,7 +14,7 @@ interface ShownOnceProps {
 /** What the server tells a single time, to be taken along now: neither Escape nor an Enter that is held too long takes it away. */
 export function ShownOnce({ title, text, value, copyLabel, done, onClose }: ShownOnceProps) {
   return (
-    <Dialog title={title} onClose={onClose} stays>
+    <Dialog title={title} onClose={onClose} wide stays>
       <p className="mb-3 text-dim">{text}</p>
       <div data-first tabIndex={-1} className="outline-none">
         <CodeBlock text={value} label={copyLabel} wrap />

@@ -9,7 +9,10 @@ export const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError: noticeSignedOut }),
   mutationCache: new MutationCache({ onError: noticeSignedOut }),
   defaultOptions: {
+    // Without a network a request fails like any other: it would else wait unsaid, and an approval be given when it is back.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
       staleTime: 5_000,
       // While the server is away every query waits for it; what it refused, it will refuse again.
       retry: (_count, error) => error instanceof RequestError && (error.status === 0 || error.status >= 502),

@@ -81,12 +81,7 @@ export function AccountMenu() {
         <a href="/docs/api" className="block rounded-md px-2 py-1.5 hover:bg-hover">
           API reference
         </a>
-        <button
-          type="button"
-          popoverTarget="account-menu"
-          className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover"
-          onClick={() => setChanging(true)}
-        >
+        <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => setChanging(true)}>
           Change password
         </button>
         <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => signOut.mutate()}>

@@ -22,7 +22,7 @@ export default function AuditPage() {
   if (!may)
     return (
       <Page title="Audit log">
-        <Empty title="The audit log is for owners and admins." text="Ask one of them for access; members can see everything else." />
+        <Empty title="The audit log is for owners and admins." text="Ask one of them for access." />
       </Page>
     );
   return <AuditLog />;
