@@ -141,11 +141,8 @@ export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 /** Where the command line finds a server and what it signs in with: the environment, else what the first start wrote down. */
-export function loadClientSettings(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): {
-  url: string;
-  apiKey: string | undefined;
-  operatorKey: string | undefined;
-} {
+export function loadClientSettings(): { url: string; apiKey: string | undefined; operatorKey: string | undefined } {
+  const environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env };
   const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
   return {
     url: (environment.PARLEY_URL || `http://127.0.0.1:${environment.PORT || '8080'}`).replace(/\/+$/, ''),

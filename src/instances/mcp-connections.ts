@@ -30,7 +30,6 @@ export interface McpConnectionOptions {
   fetch: McpFetch;
   /** For one request, connecting included. */
   timeoutMs?: number;
-  idleMs?: number;
   connections?: number;
 }
 
@@ -43,11 +42,13 @@ interface Connection {
   dropped: boolean;
 }
 
+const idleMs = 300_000;
+
 export function createMcpConnections(options: McpConnectionOptions): McpConnections {
-  const { fetch, timeoutMs = 60_000, idleMs = 300_000, connections: max = 2_000 } = options;
+  const { fetch, timeoutMs = 60_000, connections: max = 2_000 } = options;
   const open = new LRUCache<string, Connection>({
     max,
-    ttl: Math.max(idleMs, timeoutMs * 2),
+    ttl: idleMs,
     updateAgeOnGet: true,
     ttlAutopurge: true,
     dispose: (connection) => {
