@@ -36,7 +36,7 @@ export async function createApp(context: Context): Promise<Server> {
     bodyLimit: 1024 * 1024,
     requestTimeout,
     keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
-    // Looked at often enough that a limit means what it says; node:http looks every 30 s by itself.
+    // Checked often enough for a limit to mean what it says; node:http by itself checks every 30 s.
     http: {
       requireHostHeader: false,
       headersTimeout: requestTimeout / 4,

@@ -1,4 +1,4 @@
-// How the parts of the context that want more than their names are made from it and from the settings.
+// The parts of the context that take more than a call of their constructor.
 import { Materializer } from './accounts/materialize.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';

@@ -41,7 +41,7 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
   });
 }
 
-/** Suspends or resumes the org. Saying what is so already changes nothing. */
+/** Suspends or resumes the org. Setting the status it already has changes nothing. */
 export async function changeStatus(transaction: Db, actor: Actor, status: 'active' | 'suspended'): Promise<void> {
   const changed = await transaction
     .updateTable('organizations')

@@ -1,4 +1,3 @@
-/** Who a request acts for. Not the same as what it may reach: every read of customer data takes the org first. */
 export interface Organization {
   id: number;
   slug: string;
@@ -10,6 +9,7 @@ export interface Organization {
 
 export type Role = 'owner' | 'admin' | 'member';
 
+/** Who a request acts for. It is not what may be reached: every read of customer data takes the org first. */
 export type Principal = KeyPrincipal | TokenPrincipal | MemberPrincipal;
 
 /** An API key of the customer's backend. */

@@ -36,7 +36,7 @@ export async function seedInstallation(database: Database, config: Config, clock
     const existing = await transaction.selectFrom('organizations').select('id').limit(1).executeTakeFirst();
     if (existing !== undefined) {
       if (config.PARLEY_OPERATOR_KEY !== undefined) await storeOperatorKey(transaction, config.PARLEY_OPERATOR_KEY);
-      return (await isStrange(transaction, config.PARLEY_API_KEY)) ? { warning: strangeKey } : {};
+      return (await isUnknownKey(transaction, config.PARLEY_API_KEY)) ? { warning: unknownKeyWarning } : {};
     }
     const apiKey = config.PARLEY_API_KEY ?? newApiKeySecret();
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
@@ -48,10 +48,10 @@ export async function seedInstallation(database: Database, config: Config, clock
   });
 }
 
-const strangeKey =
+const unknownKeyWarning =
   'PARLEY_API_KEY is no key of this database. It fixes the value of the first key of an empty one; later ones are made in the dashboard or with POST /api/api_keys.';
 
-async function isStrange(transaction: Db, secret: string | undefined): Promise<boolean> {
+async function isUnknownKey(transaction: Db, secret: string | undefined): Promise<boolean> {
   if (secret === undefined) return false;
   return (await transaction.selectFrom('api_keys').select('id').where('hash', '=', hashOfSecret(secret)).executeTakeFirst()) === undefined;
 }

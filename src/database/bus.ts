@@ -48,7 +48,7 @@ function postgresBus(database: Database): Bus {
 async function redisBus(database: Database, url: string): Promise<Bus> {
   const { createClient } = await import('redis');
   const channel = 'parley';
-  // Asked now and then, a Redis that hangs is found out as one that is gone is.
+  // Pinged now and then: a Redis that hangs is noticed like one that is gone.
   const options = { url, pingInterval: 2_000, socket: { connectTimeout: silenceMs, socketTimeout: silenceMs, reconnectStrategy } };
   // A notice is for now or never: what cannot be sent at once goes through the database.
   const publisher = createClient({ ...options, disableOfflineQueue: true, commandsQueueMaxLength: 10_000 });

@@ -93,8 +93,8 @@ export class Draft {
   }
 
   /**
-   * What a call that did not finish has used so far, as no provider says it: nothing, unless it began to answer, or was
-   * stopped on the way to an answer in one piece, of which only the question can be counted.
+   * What a call that did not finish has used, estimated, since no provider says it: nothing before it began to answer. Of an
+   * answer in one piece that was stopped on its way, only the question can be counted.
    */
   received(call: ModelCall, isStopped: boolean): Usage {
     let characters = this.text.text.length;

@@ -56,7 +56,7 @@ export class Feed {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.strand(reason);
   }
 
-  /** The same for every session that is watched, but for those that run all the same. */
+  /** The same for every session that is watched, except those whose turn runs here. */
   strandAll(reason: unknown, runs: (sessionId: string) => boolean): void {
     for (const sessionId of this.subscriptions.keys()) if (!runs(sessionId)) this.strand(sessionId, reason);
   }

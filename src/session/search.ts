@@ -65,7 +65,7 @@ export async function searchSessions(db: Db, orgId: number, search: SessionSearc
   return { sessions: rows, horizon };
 }
 
-/** Where the agent whose sessions lie closest together has had its share of the looking; the others are not looked through further. */
+/** How far back this page looks: to where the agent with the most sessions in that time has used up its share of them. */
 async function findHorizon(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage['horizon']> {
   const agents = await sql<{ count: number }>`select count(*)::integer as count from agents a where ${ofAgents(orgId, search)}`.execute(db);
   const share = Math.ceil((search.lookThrough ?? lookedThroughAtMost) / Math.max(1, agents.rows[0]?.count ?? 1));

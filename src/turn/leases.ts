@@ -17,7 +17,7 @@ interface LeaseParts {
   onBeat(): void;
   /** It takes no writes, or has not answered for a while: turns that were left to be recovered are not, until it does. */
   onStranded(reason: unknown): void;
-  /** How long a silence of the database nobody need be told of. In 10 s a restart, or a switch to another, is over, and turns go on. */
+  /** How long the database may be silent before anybody is told: within 10 s a restart or a failover is over, and turns go on. */
   patienceMs?: number;
 }
 

@@ -1,7 +1,7 @@
 import { type Bus, maxNoticeBytes } from '../database/bus.ts';
 import type { LiveFragment } from '../session/events.ts';
 
-/** How long a word that somebody watches holds; it is given again every 5 s while they do. */
+/** How long a notice that somebody watches holds; it is sent again every 5 s while they do. */
 const watchLastsMs = 12_000;
 /** Text is gathered for this long before it is sent. */
 const gatherMs = 30;

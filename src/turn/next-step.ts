@@ -7,8 +7,8 @@ import type { SessionState } from '../session/state.ts';
 import { noUsage } from '../session/usage.ts';
 
 /**
- * What a turn does next; undefined when it is over. What its generator throws becomes the turn's failure, unless the turn is
- * to be gone on with later: then it is thrown.
+ * What a turn does next; undefined when it is over. What its generator throws becomes the turn's failure, or is thrown where
+ * the turn is to be continued later.
  */
 export async function nextStep(
   steps: AsyncGenerator<TurnYield, void, void>,

@@ -30,7 +30,7 @@ export function adapterErrorBody(wire: WireError): { detail: WireError['detail']
   return { detail: wire.detail, error: adapterError(wire) };
 }
 
-/** Client libraries know calls that there are none of here: they are told in the same words as of anything else not found. */
+/** Client libraries know calls that do not exist here: they get a 404 in the shape that they read. */
 export function refuseUnknown(scope: Server): void {
   // The config is what every error of the path is shaped by; the types of Fastify know hooks only.
   const options = { config: { errorBody: adapterErrorBody }, preHandler: [] };

@@ -130,8 +130,8 @@ export function answerAgain<Body>(
 }
 
 /**
- * Does what comes to the same however often it is done, so that no answer need be kept: under a key, a repetition is called
- * one, and another request is refused.
+ * For work that has the same result however often it is done, so that no answer need be kept. Under a key a repetition is
+ * marked as one, and another request is refused.
  */
 export async function underKey<Result>(
   context: Context,

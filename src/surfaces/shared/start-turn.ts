@@ -53,7 +53,10 @@ export async function findEarlierTurn(
   return findRetriedTurn(context, request, live);
 }
 
-/** Only the latter, where the session is known and admission looks at the key itself: a look ahead of it would let later messages overtake this one. */
+/**
+ * The turn of a library's own retry, where the session is known and admission looks at a key itself: looking ahead of it would
+ * let later messages overtake this one.
+ */
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
   if (idempotencyKey(request) !== undefined || !(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));

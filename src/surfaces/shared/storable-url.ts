@@ -7,7 +7,7 @@ export const refuseNulPath: onRequestAsyncHookHandler = async (request) => {
   if (path.includes('%00') || path.includes('\0')) throw notFound();
 };
 
-/** A path or a method that there is none of says so, whatever is sent along: its body is not looked at. */
+/** An unknown path or method is 404 whatever is sent along: its body is not looked at. */
 export const refuseUnknownPath: onRequestAsyncHookHandler = async (request) => {
   if (request.is404) throw notFound();
 };

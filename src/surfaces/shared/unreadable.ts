@@ -6,7 +6,7 @@ import { newId } from '../../ids.ts';
 const newest = new WeakMap<Duplex, ServerResponse>();
 const refused = new WeakSet<Duplex>();
 
-/** Only by these can be told whether something else is being said on a connection when there is an error on it. */
+/** Needed to tell, when a connection has an error, whether an earlier request on it is still being answered. */
 export function rememberAnswers(server: Server): void {
   server.on('request', (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
 }
