@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
-import { keyReused, ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/authenticate.ts';
-import { forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, openAnswer, sayReplayed, takeKey } from '../shared/idempotency.ts';
+import { answerAgain, forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, takeKey } from '../shared/idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
@@ -23,11 +23,7 @@ export async function answerOnce<Answer>(
   const fingerprint = keyFingerprintOf(request);
   const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { held_until: holdUntil(context) });
   if (earlier !== undefined) {
-    if (earlier.fingerprint !== fingerprint) throw keyReused();
-    if (earlier.response !== null) {
-      sayReplayed(reply);
-      return openAnswer(context, orgId, key, earlier.response);
-    }
+    if (earlier.response !== null) return answerAgain(context, reply, orgId, key, earlier);
     if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
     if (!(await mayRepeat())) throw unknownOutcome();
     if (!(await takeOver(context, orgId, key, earlier.held_until))) throw unanswered();

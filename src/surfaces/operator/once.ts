@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
+import { keyReused } from '../../errors.ts';
 import { answerAgain, idempotencyKey, makeUnderKey, operatorFingerprintOf, readKey } from '../shared/idempotency.ts';
 
 /** What the operator makes for an org is made once under an Idempotency-Key. */
@@ -23,7 +24,9 @@ export async function findAnswer(context: Context, slug: string, request: Fastif
   const organization = key === undefined ? undefined : await context.directory.organizationBySlug(slug);
   if (key === undefined || organization === undefined) return undefined;
   const earlier = await readKey(context.database.db, organization.id, key);
-  return earlier && answerAgain(context, reply, organization.id, key, operatorFingerprintOf(request), earlier);
+  if (earlier === undefined) return undefined;
+  if (earlier.fingerprint !== operatorFingerprintOf(request)) throw keyReused();
+  return answerAgain(context, reply, organization.id, key, earlier);
 }
 
 /** Beside the keys of the org, and never one of them. */

@@ -29,7 +29,7 @@ export async function createSessionOnce<Body>(
   const fingerprint = keyFingerprintOf(request);
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
   const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { response: sealAnswer(context, orgId, key, chosen) });
-  if (earlier !== undefined && (earlier.fingerprint !== fingerprint || earlier.response === null)) throw keyReused();
+  if (earlier?.response === null) throw keyReused();
   const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, orgId, key, earlier.response);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;

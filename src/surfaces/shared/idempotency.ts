@@ -40,7 +40,10 @@ export async function findKey(context: Context, request: FastifyRequest, key: st
   return kept;
 }
 
-/** Undefined when the key is ours now. Two requests at once: the second waits here until the first has committed. */
+/**
+ * Undefined when the key is ours now, else what an earlier copy of the request left under it; another request is refused. Of
+ * two at once, the second waits here until the first has committed.
+ */
 export async function takeKey(
   transaction: Db,
   orgId: number,
@@ -62,7 +65,9 @@ export async function takeKey(
     .returning('key')
     .executeTakeFirst();
   if (taken !== undefined) return undefined;
-  return readKey(transaction, orgId, key);
+  const earlier = await readKey(transaction, orgId, key);
+  if (earlier !== undefined && earlier.fingerprint !== fingerprint) throw keyReused();
+  return earlier;
 }
 
 /** What is kept under the key, whoever asks. */
@@ -110,21 +115,14 @@ export async function makeUnderKey<Body>(
   work: () => Promise<Body>,
 ): Promise<Body> {
   const earlier = await takeKey(transaction, orgId, key, fingerprint, context.clock.now());
-  if (earlier !== undefined) return answerAgain(context, reply, orgId, key, fingerprint, earlier);
+  if (earlier !== undefined) return answerAgain(context, reply, orgId, key, earlier);
   const body = await work();
   await keepAnswer(context, transaction, orgId, key, body);
   return body;
 }
 
-export function answerAgain<Body>(
-  context: Context,
-  reply: FastifyReply,
-  orgId: number,
-  key: string,
-  fingerprint: string,
-  earlier: KeptKey,
-): Body {
-  if (earlier.fingerprint !== fingerprint || earlier.response === null) throw keyReused();
+export function answerAgain<Body>(context: Context, reply: FastifyReply, orgId: number, key: string, earlier: KeptKey): Body {
+  if (earlier.response === null) throw keyReused();
   sayReplayed(reply);
   return openAnswer(context, orgId, key, earlier.response);
 }
@@ -143,7 +141,6 @@ export async function underKey<Result>(
   if (key === undefined) return work();
   const fingerprint = keyFingerprintOf(request);
   const earlier = await takeKey(context.database.db, principalOf(request).organization.id, key, fingerprint, context.clock.now());
-  if (earlier !== undefined && earlier.fingerprint !== fingerprint) throw keyReused();
   const result = await work().catch(async (error: unknown) => {
     // Nothing was done: another request may have the key.
     if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
