@@ -23,7 +23,7 @@ import { decodeIntegerCursor, readPage } from '../shared/list.ts';
 import { Type } from '../shared/type.ts';
 
 const tags = ['Audit log'];
-/** With split hosts it is on both (decisions 10). */
+/** With split hosts it is on both. */
 const config: { family: RouteFamily[] } = { family: ['base', 'management'] };
 const text = Type.Union([Type.String(), Type.Null()]);
 

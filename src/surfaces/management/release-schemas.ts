@@ -1,6 +1,6 @@
 import { Type } from '../shared/type.ts';
 
-/** The release config as documented (decisions 3); its errors are said by `completeReleaseConfig`, which knows more. */
+/** The release config as documented; its errors are said by `completeReleaseConfig`, which knows more. */
 const provider = Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']);
 const tool = Type.Enum(['bash', 'files', 'fetch']);
 const nullable = { description: 'null is the same as absent.' };
