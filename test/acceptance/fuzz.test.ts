@@ -8,7 +8,7 @@ import { type Answer, startParley } from '../support/parley.ts';
 // Requests made from the published document, half right and half wrong: none may end in a 500 or hang.
 const parley = await startParley(
   { after },
-  { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_LOG_LEVEL: 'error' } },
+  { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'error' } },
 );
 const { operations, resolve } = await readOpenApi(parley);
 const runs = Number(process.env.FUZZ_RUNS ?? 20);
@@ -29,6 +29,8 @@ const nasty = fc.constantFrom(
   '9'.repeat(40),
   'x'.repeat(3_000),
   '😀'.repeat(50),
+  '0001-01-01T00:00:00+14:00',
+  '9999-12-31T23:59:59-14:00',
 );
 const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 40 }), fc.string({ maxLength: 20 }), nasty);
 const number = fc.oneof(fc.integer(), fc.double(), fc.constantFrom(0, -1, 2 ** 31, 2 ** 53, -(2 ** 63), 1e308));
