@@ -14,6 +14,9 @@ const parsers = {
   [types.DATE]: (value: string) => value,
 };
 
+/** All of the engine's cache is resident from the start; beyond this, the system's page cache serves. */
+const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=32MB'];
+
 /**
  * Lets the process look at its sockets before each statement. The engine works on this thread and answers at once, so that
  * statements waiting in line would otherwise run in one go while connections and requests wait to be read.
@@ -54,7 +57,7 @@ export async function wrapPGlite(
   onClosed: () => Promise<void> = async () => {},
 ): Promise<Database> {
   checkSpace();
-  const pglite = new YieldingPGlite({ ...options, parsers });
+  const pglite = new YieldingPGlite({ ...options, parsers, startParams });
   await pglite.waitReady;
   const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: sparing(pglite, checkSpace) }) });
   const endUpkeep = keepUp(pglite, checkSpace);
