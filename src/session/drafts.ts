@@ -1,16 +1,19 @@
-import { LRUCache } from 'lru-cache';
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
 /** The text so far of messages that are being written, so that whoever joins in the middle is shown it from its first word. */
 export class Drafts {
-  /** By session, then by message. The bound is for turns that went to another process and never end here. */
-  private readonly sessions = new LRUCache<string, Map<string, LiveFragment>>({ max: 10_000 });
+  /** By session, then by message. */
+  private readonly sessions = new Map<string, Map<string, LiveFragment>>();
 
   note(sessionId: string, update: SessionUpdate): void {
     if (!isStored(update)) this.append(sessionId, update);
     else if (update.type === 'message-produced' || update.type === 'reasoning-produced')
       this.sessions.get(sessionId)?.delete(update.data.messageId);
-    else if (update.type === 'turn-ended' || update.type === 'turn-failed') this.sessions.delete(sessionId);
+  }
+
+  /** The turn has left this process: what it had not stored is written anew elsewhere, or never. */
+  drop(sessionId: string): void {
+    this.sessions.delete(sessionId);
   }
 
   of(sessionId: string): Iterable<LiveFragment> {

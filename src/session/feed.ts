@@ -30,6 +30,10 @@ export class Feed {
     return Array.from(this.drafts.of(sessionId), (draft) => ({ ...draft }));
   }
 
+  dropDrafts(sessionId: string): void {
+    this.drafts.drop(sessionId);
+  }
+
   publish(sessionId: string, updates: readonly SessionUpdate[]): void {
     for (const update of updates) this.drafts.note(sessionId, update);
     this.show(sessionId, updates);

@@ -204,6 +204,7 @@ export class Runner {
       }
     } finally {
       clearTimeout(timeout);
+      this.parts.feed.dropDrafts(turn.session);
       this.parts.onTurnLeft(turn.turn, state);
       await steps.return();
     }

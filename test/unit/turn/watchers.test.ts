@@ -37,3 +37,18 @@ test('a submitted message whose turn runs and cannot be written down', async () 
   assert.equal(runner.running.size, 1);
   assert.equal(feed.watcherCount, 0);
 });
+
+test('a turn that another process has taken over: nobody is shown what it had begun to say here', async () => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const watcher = feed.subscribe(id, true);
+  const isSaid = new Promise<void>((resolve) => {
+    watcher.onNews = () => feed.draftsOf(id).length > 0 && resolve();
+  });
+  const event = { type: 'user.message', text: '/delay 20\n/words 1000' };
+  await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, event);
+  await isSaid;
+  runner.lose(runner.turnOf(id) ?? '');
+  await runner.idle();
+  watcher.close();
+  assert.deepEqual(feed.draftsOf(id), []);
+});
