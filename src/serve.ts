@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
@@ -12,6 +14,7 @@ const backlog = 4_096;
 
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
+  await tryAddress(config);
   const context = await createContext(config);
   const server = await listen(context).catch(async (error: unknown) => {
     await context.close();
@@ -35,6 +38,15 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+}
+
+/** A first start makes keys and a link that are shown once: not before it is sure to come to that. */
+async function tryAddress(config: Config): Promise<void> {
+  const probe = createServer().listen(config.PORT, config.HOST);
+  await once(probe, 'listening').catch((error: unknown) => {
+    throw unusableAddress(error, config);
+  });
+  await once(probe.close(), 'close');
 }
 
 async function listen(context: Context): Promise<Server> {

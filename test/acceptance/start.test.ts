@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -90,9 +90,12 @@ test('a port in use is one clear line that names it', async (t) => {
   const server = await startServer(t);
   const second = await createDatabase();
   t.after(second.remove);
-  const { code, output } = await runToEnd({ ...second.settings, PORT: new URL(server.url).port });
+  const keys = { PARLEY_API_KEY: '', PARLEY_OPERATOR_KEY: '' };
+  const { code, output } = await runToEnd({ ...second.settings, ...keys, PORT: new URL(server.url).port });
   assert.equal(code, 1);
   assert.match(output, /^parley: PORT: \d+ is not available \(.*EADDRINUSE.*\)\n$/);
+  // Nothing was made that is shown once: the next start is the first.
+  assert.equal(existsSync(join(second.settings.PARLEY_DATA_DIR, 'credentials.json')), false);
 });
 
 test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {
