@@ -163,7 +163,7 @@ export class SessionLog {
   }
 
   private async write(batch: Waiting[]): Promise<void> {
-    const operations = JSON.stringify(batch.map((entry) => counted(entry.operation)));
+    const operations = JSON.stringify(batch.map((entry) => entry.operation));
     const holder = await this.holderName();
     const asked = performance.now();
     const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [operations, holder, this.leaseMs, this.notifies]);
@@ -214,13 +214,6 @@ interface EventRow {
   type: NewEvent['type'];
   data: NewEvent['data'];
   created_at: Date;
-}
-
-/** How many of its events are messages: the session's head counts them without looking into each. */
-function counted(operation: Operation): Operation & { messages?: number } {
-  if (!('events' in operation)) return operation;
-  const messages = operation.events.filter((event) => event.type === 'message-received' || event.type === 'message-produced').length;
-  return { ...operation, messages };
 }
 
 /** The log holds only what we wrote: its rows are events by construction. */

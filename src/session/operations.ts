@@ -11,8 +11,8 @@ export type Operation =
   | ResolveOperation
   /** Asks the active turn to end; `stop` also closes the session to new messages. */
   | { kind: 'interrupt' | 'stop'; org: number; session: string; reason: 'user' | 'stop' }
-  /** Adds entries that no turn answers. */
-  | { kind: 'note'; org: number; session: string; turn: string; events: NewEvent[] };
+  /** Adds messages that no turn answers. */
+  | { kind: 'note'; org: number; session: string; turn: string; events: NewEvent[]; messages: number };
 
 /** What a turn holds of its budgets from its beginning to its end or pause, where any are set. */
 export interface Reservation {
@@ -48,6 +48,8 @@ export interface AdvanceOperation {
   session: string;
   turn: string;
   events: NewEvent[];
+  /** 1 where the turn says its first words, 0 where it goes on, and undefined where it says nothing: its texts count as one message. */
+  messages: number | undefined;
   /** Of the workspace. Base64; null deletes. */
   files?: { path: string; content: string | null; size: number }[];
   /** The sub-agent that the conversation was handed to. */

@@ -33,6 +33,7 @@ export interface TurnState {
   settledUsage: Usage;
   /** Calls of the current step, in order. */
   calls: CallState[];
+  hasSpoken: boolean;
   interrupted: boolean;
   deniedRequestId: string | undefined;
   ended: StopReason | 'failed' | undefined;
@@ -88,7 +89,9 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
       return;
     case 'message-produced':
       beginStep(turn, event.data.step);
-      if (event.data.text !== '') state.entries.push({ seq, type: 'text', text: event.data.text });
+      if (event.data.text === '') return;
+      turn.hasSpoken = true;
+      state.entries.push({ seq, type: 'text', text: event.data.text });
       return;
     case 'tool-called': {
       const { callId, tool, input, step, providerMetadata } = event.data;
@@ -145,6 +148,7 @@ function newTurn(id: string, message: MessageReceived): TurnState {
     usage: noUsage,
     settledUsage: noUsage,
     calls: [],
+    hasSpoken: false,
     interrupted: false,
     deniedRequestId: undefined,
     ended: undefined,

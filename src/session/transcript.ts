@@ -8,18 +8,16 @@ export interface TranscriptMessage {
 /** What was said, without tools and reasoning: a turn's texts are one message of the assistant. */
 export async function readTranscript(log: SessionLog, sessionId: string): Promise<TranscriptMessage[]> {
   const messages: TranscriptMessage[] = [];
-  let assistantTurn: string | undefined;
+  let answer: { turnId: string; message: TranscriptMessage } | undefined;
   for await (const events of log.readAll(sessionId)) {
     for (const event of events) {
-      if (event.type === 'message-received') {
-        messages.push({ role: 'user', text: event.data.text });
-        assistantTurn = undefined;
-      } else if (event.type === 'message-produced' && event.data.text !== '') {
-        const last = messages.at(-1);
-        if (last?.role === 'assistant' && assistantTurn === event.turnId) last.text += event.data.text;
-        else messages.push({ role: 'assistant', text: event.data.text });
-        assistantTurn = event.turnId;
+      if (event.type === 'message-received') messages.push({ role: 'user', text: event.data.text });
+      if (event.type !== 'message-produced' || event.data.text === '') continue;
+      if (answer?.turnId !== event.turnId) {
+        answer = { turnId: event.turnId, message: { role: 'assistant', text: '' } };
+        messages.push(answer.message);
       }
+      answer.message.text += event.data.text;
     }
   }
   return messages;

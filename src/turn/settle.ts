@@ -19,7 +19,7 @@ export function advanceOperation(
   state: SessionState,
   accounting: Accounting,
 ): AdvanceOperation {
-  const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events };
+  const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events, messages: messagesIn(step.events, state) };
   switch (step.type) {
     case 'commit': {
       const handoff = step.events.findLast((event) => event.type === 'tool-finished' && event.data.handoff !== undefined);
@@ -49,6 +49,12 @@ export function advanceOperation(
       return { ...base, kind: 'end', used: usedSince(state, usage, 1, accounting), webhooks: endHooks(last, turn, accounting) };
     }
   }
+}
+
+function messagesIn(events: readonly NewEvent[], state: SessionState): number | undefined {
+  const isSpeaking = events.some((event) => event.type === 'message-produced' && event.data.text !== '');
+  if (!isSpeaking) return undefined;
+  return state.turn?.hasSpoken ? 0 : 1;
 }
 
 /** A pause settles what was used so far; the end settles the rest. */

@@ -164,7 +164,14 @@ export class Turns {
   /** Adds an entry that no turn answers. */
   async note(orgId: number, sessionId: string, events: NewEvent[]): Promise<void> {
     const turnId = newId('turn_');
-    const { result, at } = await this.log.apply({ kind: 'note', org: orgId, session: sessionId, turn: turnId, events });
+    const { result, at } = await this.log.apply({
+      kind: 'note',
+      org: orgId,
+      session: sessionId,
+      turn: turnId,
+      events,
+      messages: events.length,
+    });
     if (result.status === 'not-found' || result.seq === undefined) throw notFound();
     this.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
+import { serveProvider } from '../support/provider-server.ts';
 import { createTenant } from '../support/tenants.ts';
 
 let now = new Date();
-const app = await startApp({ after }, { clock: { now: () => now } });
+const app = await startApp({ after }, { clock: { now: () => now }, settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
 const url = await app.listen();
 
 test('the list has the envelope of 2.2, newest activity first', async () => {
@@ -89,6 +90,38 @@ test('the transcript is what was said, in order, by role', async () => {
       { role: 'assistant', text: 'Two.' },
     ],
   });
+});
+
+test('message_count counts what the transcript has: the texts of a turn as one message, an empty answer as none', async (context) => {
+  const chunk = (delta: unknown, finish_reason: string | null = null) =>
+    `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'm', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
+  const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'bash', arguments: '{"command":"echo hi"}' } };
+  const provider = await serveProvider(
+    { body: chunk({ content: 'Looking. ' }) + chunk({ tool_calls: [call] }) + chunk({}, 'tool_calls') },
+    { body: chunk({ content: 'Done.' }) + chunk({}, 'stop') },
+    { body: chunk({ content: '' }) + chunk({}, 'stop') },
+  );
+  context.after(() => provider.close());
+  const tenant = await createTenant(url);
+  await tenant.put('/api/model_credentials/openai-compatible', { api_key: 'sk-1234567890' });
+  await tenant.release({ model: { provider: 'openai-compatible', name: 'm', base_url: `${provider.origin}/v1` } });
+  const id = await tenant.session();
+  const compare = async (texts: string[]) => {
+    const { messages } = (await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`)).body;
+    assert.deepEqual(
+      messages.map(({ text }: { text: string }) => text),
+      texts,
+    );
+    const [listed] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
+    assert.equal(listed.message_count, texts.length);
+    return Date.parse(listed.last_message_at);
+  };
+  const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'look', stream: true })).rest();
+  const paused = await compare(['look', 'Looking. ']);
+  await tenant.put(`/v1/sessions/${id}/inputs/${frames.at(-1)?.data.data.request_id}`, { decision: 'approve_once' });
+  assert.ok((await compare(['look', 'Looking. Done.'])) > paused, 'its last words came later');
+  await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'and?', stream: true })).rest();
+  await compare(['look', 'Looking. Done.', 'and?']);
 });
 
 test('the transcript needs the scope sessions:read; the other native routes need none', async () => {

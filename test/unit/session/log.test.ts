@@ -25,7 +25,7 @@ const said = (text: string): NewEvent => ({ type: 'message-received', data: { me
 /** Writes as a surface does: append, and publish once it is durable. */
 async function write(log: SessionLog, feed: Feed, session: string, events: NewEvent[]): Promise<StoredEvent[]> {
   const turn = newId('turn_');
-  const { result, at } = await log.apply({ kind: 'note', org: 1, session, turn, events });
+  const { result, at } = await log.apply({ kind: 'note', org: 1, session, turn, events, messages: events.length });
   assert.equal(result.status, 'done');
   const stored = numberEvents(events, turn, result.seq ?? 0, at);
   feed.publish(session, stored);
@@ -196,7 +196,7 @@ test('live text is shown from its first word and without a gap, or not at all', 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
   const log = openLog();
   const session = await newSession();
-  const apply = (text: string) => log.apply({ kind: 'note', org: 1, session, turn: newId('turn_'), events: [said(text)] });
+  const apply = (text: string) => log.apply({ kind: 'note', org: 1, session, turn: newId('turn_'), events: [said(text)], messages: 1 });
   const outcomes = await Promise.allSettled([apply('good'), apply('bad \0'), apply('also good')]);
   assert.deepEqual(
     outcomes.map((outcome) => outcome.status),
