@@ -69,7 +69,10 @@ function requestFor(
     { weight: 1, arbitrary: segment.map((value) => pathOf(operation, tenant).replace(/[^/]+$/, value)) },
   );
   const pair = (name: string, schema: Schema) =>
-    valueFor(schema).map((value) => `${name}=${encodeURIComponent(String(value).toWellFormed())}`);
+    // An object may have a `toString` of its own, which is not one.
+    valueFor(schema)
+      .map((value) => (typeof value === 'object' ? JSON.stringify(value) : String(value)))
+      .map((value) => `${name}=${encodeURIComponent(value.toWellFormed())}`);
   const pairs = operation.query.map(({ name, schema }) => fc.option(pair(name, schema)));
   const query = fc.oneof(
     { weight: 5, arbitrary: fc.tuple(...pairs).map((found) => found.filter((entry) => entry !== null).join('&')) },
