@@ -154,7 +154,8 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
   return { type: 'commit', events: [event], ...(outcome.changes === undefined ? {} : { changes: outcome.changes }) };
 }
 
-function interruptedCalls(turn: TurnState): NewEvent[] {
+/** Results of the calls that will not come to one: every call has its result. */
+export function interruptedCalls(turn: TurnState): NewEvent[] {
   return turn.calls
     .filter((call) => !call.finished)
     .map((call) => ({

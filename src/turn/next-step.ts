@@ -1,4 +1,5 @@
 import { isDatabaseFailure } from '../database/database.ts';
+import { interruptedCalls } from '../harness/run-turn.ts';
 import { InterruptReason, type TurnYield } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
 import type { NewEvent } from '../session/events.ts';
@@ -27,7 +28,7 @@ export async function nextStep(
     if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
     const code = isTimeout ? 'turn_timeout' : 'internal_error';
     const message = isTimeout ? 'The turn took longer than its release allows.' : 'The turn failed unexpectedly.';
-    const events: NewEvent[] = [{ type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } }];
-    return { type: 'end', events };
+    const failed: NewEvent = { type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } };
+    return { type: 'end', events: [...(state.turn === undefined ? [] : interruptedCalls(state.turn)), failed] };
   }
 }

@@ -35,6 +35,22 @@ test('a turn that takes longer than turn_timeout_s fails as turn_timeout, and th
   assert.equal((await tenant.say(id, '/say next')).text, 'next');
 });
 
+test('a tool that takes longer than turn_timeout_s is ended, and every call of its step has a result', async () => {
+  const tenant = await createTenant(url, { limits: { turn_timeout_s: 1 }, permissions: { mode: 'autonomous' } });
+  const id = await tenant.session();
+  const text = '/tool bash {"command":"sleep 30"}\n/tool bash {"command":"echo hi"}';
+  const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text, stream: true })).rest();
+  assert.deepEqual(
+    frames.map(({ event, data }) => (event === 'tool_use' ? data.data.part.state : event)),
+    ['step_start', 'running', 'running', 'interrupted', 'interrupted', 'step_finish', 'error'],
+  );
+  const results = (await log(tenant, id)).filter(({ type }) => type === 'agent.tool_result');
+  assert.deepEqual(
+    results.map(({ is_error }) => is_error),
+    [true, true],
+  );
+});
+
 for (const overflow of ['drop', 'summarize']) {
   test(`a conversation that nears the context limit is condensed (${overflow}), the log says so, and it goes on`, async () => {
     const tenant = await createTenant(url, { context: { limit_tokens: 600, overflow } });
