@@ -9,7 +9,7 @@ import { get, post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
-import { isUnfinished } from './release-facts.ts';
+import { isUnfinished, withoutRepetition } from './release-facts.ts';
 
 const starter = {
   instructions: 'You are the support desk of Example Ltd. Answer briefly.',
@@ -30,7 +30,7 @@ interface ConfigEditorProps {
 export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps) {
   // Of the moment it was opened: a release that somebody else makes meanwhile takes nothing away from what is being written.
   const [origin] = useState(source);
-  const before = useMemo(() => JSON.stringify(origin?.config ?? starter, null, 2), [origin]);
+  const before = useMemo(() => JSON.stringify(origin === undefined ? starter : withoutRepetition(origin.config), null, 2), [origin]);
   const draftKey = `parley-release-draft ${agent.id} ${from}`;
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? before);
   const write = (next: string) => {

@@ -2,6 +2,7 @@ import { Select } from '../../parts/field.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import type { Release } from '../../server/types.ts';
 import { condense, type DiffLine, diffLines } from './diff-lines.ts';
+import { withoutRepetition } from './release-facts.ts';
 
 const marks: Record<DiffLine['kind'], { sign: string; style: string; word: string }> = {
   same: { sign: ' ', style: 'text-dim', word: '' },
@@ -29,9 +30,13 @@ export function ConfigDiff({ releases }: { releases: readonly Release[] }) {
         <span className="text-dim">to</span>
         <Select label="To" value={String(right.version)} onChange={(b) => query.write({ b })} options={options} />
       </div>
-      <DiffView lines={diffLines(JSON.stringify(left.config, null, 2), JSON.stringify(right.config, null, 2))} />
+      <DiffView lines={diffLines(textOf(left), textOf(right))} />
     </>
   );
+}
+
+function textOf({ config }: Release): string {
+  return JSON.stringify(withoutRepetition(config), null, 2);
 }
 
 export function DiffView({ lines }: { lines: readonly DiffLine[] }) {

@@ -12,3 +12,20 @@ export function modelOf(config: Record<string, unknown>): string {
     .filter((part) => typeof part === 'string')
     .join('/');
 }
+
+/**
+ * A config without the instructions that its main sub-agent has from the release: the server writes them down twice, and
+ * whoever changed the first of them would change nothing.
+ */
+export function withoutRepetition(config: Record<string, unknown>): Record<string, unknown> {
+  const { agents, main, instructions } = config;
+  if (!Array.isArray(agents)) return config;
+  const shortened = agents.map(({ ...agent }: Record<string, unknown>) => {
+    if (agent.name === main && agent.instructions === instructions) delete agent.instructions;
+    return agent;
+  });
+  const isDefault = shortened.length === 1 && Object.keys(shortened[0] ?? {}).length === 1;
+  return Object.fromEntries(
+    Object.entries(config).flatMap(([name, value]) => (name !== 'agents' ? [[name, value]] : isDefault ? [] : [[name, shortened]])),
+  );
+}

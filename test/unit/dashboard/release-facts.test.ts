@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withoutRepetition } from '../../../dashboard/src/pages/agents/release-facts.ts';
+import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
+
+const written: Record<string, object> = {
+  'one sub-agent': { instructions: 'Be brief.' },
+  'one of another name': { instructions: 'Be brief.', main: 'desk' },
+  'several, the main one without instructions': {
+    instructions: 'Be brief.',
+    agents: [{ name: 'main' }, { name: 'billing', instructions: 'B' }],
+  },
+  'one with tools of its own': { instructions: 'Be brief.', agents: [{ name: 'main', tools: ['files'] }] },
+};
+
+for (const [name, input] of Object.entries(written))
+  test(`a release is changed where its instructions are shown: ${name}`, () => {
+    const stored = completeReleaseConfig(input);
+    const shown = withoutRepetition({ ...stored });
+    assert.equal(JSON.stringify(shown).split('Be brief.').length, 2);
+    assert.deepEqual(completeReleaseConfig(shown), stored);
+    const changed = completeReleaseConfig({ ...shown, instructions: 'Be kind.' });
+    assert.equal(changed.agents.find((agent) => agent.name === changed.main)?.instructions, 'Be kind.');
+  });
+
+test('instructions that the main sub-agent has itself stay where they are', () => {
+  const stored = completeReleaseConfig({ instructions: 'A', agents: [{ name: 'main', instructions: 'B' }] });
+  assert.deepEqual(withoutRepetition({ ...stored }), stored);
+});
