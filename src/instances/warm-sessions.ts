@@ -26,6 +26,11 @@ export class WarmSessions {
     return this.sessions.get(sessionId);
   }
 
+  /** What it loaded was let go of: the session is cold again. */
+  forget(sessionId: string): void {
+    this.sessions.delete(sessionId);
+  }
+
   /** Begins warming a session that is cold or failed to warm; one that is warm, or on its way, is left alone. */
   begin(orgId: number, sessionId: string): Warming {
     const known = this.of(sessionId);

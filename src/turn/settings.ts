@@ -41,6 +41,8 @@ export interface SettingParts {
 export class Settings {
   private readonly parts: SettingParts;
   private readonly cache = new LRUCache<string, SessionSetting>({ max: 10_000 });
+  /** Told of a session for which nothing is held any more. */
+  onForgotten: (sessionId: string) => void = () => {};
 
   constructor(parts: SettingParts) {
     this.parts = parts;
@@ -75,6 +77,7 @@ export class Settings {
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
     this.parts.release(sessionId);
+    this.onForgotten(sessionId);
   }
 
   /** Keys come and go while a session lives. */

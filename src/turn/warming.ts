@@ -19,7 +19,7 @@ export interface WarmingParts {
 
 /** Loads all that a session's first turn would wait for: its release, model and tools, its log, its connections, a shell. */
 export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
-  return new WarmSessions(async (orgId, sessionId) => {
+  const warm = new WarmSessions(async (orgId, sessionId) => {
     const setting = orNotFound(await settings.of(orgId, sessionId));
     materialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
@@ -34,4 +34,6 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
       await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {});
     }
   });
+  settings.onForgotten = (sessionId) => warm.forget(sessionId);
+  return warm;
 }

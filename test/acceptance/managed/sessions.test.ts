@@ -205,6 +205,16 @@ test('create with prewarm warms in the background', async () => {
   assert.deepEqual(app.context.warm.of(id)?.state, { status: 'ready' });
 });
 
+test('a session that is stopped is cold, and warms again when it is resumed', async () => {
+  const id = await client.create();
+  await app.context.warm.of(id)?.done;
+  assert.equal((await app.request('DELETE', `/demo/assistant/v1/sessions/${id}`)).status, 204);
+  assert.equal(app.context.warm.of(id), undefined);
+  await app.request('POST', '/demo/assistant/v1/sessions', { session_id: id });
+  const frames = await collect(await client.stream(`/sessions/${id}/warm`));
+  assert.equal(frames.at(-1)?.data.status, 'ready');
+});
+
 test('a release that is not materialized is 409', async () => {
   const { db } = app.context.database;
   assert.equal((await app.request('POST', '/api/agents', { slug: 'pending' })).status, 201);
