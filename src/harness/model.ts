@@ -29,7 +29,7 @@ export interface ModelCall {
 }
 
 export type PromptMessage =
-  /** `told`: not the user's words but what a caller told the agent beside them. */
+  /** `told`: begins no turn; what a caller told the agent beside the user's words, or one participant another. */
   | { role: 'user'; text: string; name?: string; files?: string[]; told?: true }
   | { role: 'assistant'; parts: AssistantPart[] }
   | { role: 'tool'; results: ToolResultPart[] };

@@ -63,6 +63,7 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
         text,
         ...(participantName === undefined ? {} : { name: participantName }),
         ...(files === undefined ? {} : { files }),
+        ...(isHeard(entry) ? { told: true } : {}),
       });
       return;
     }
