@@ -90,13 +90,6 @@ export async function newestAuditId(db: Db, orgId: number): Promise<number> {
   return row?.id ?? 0;
 }
 
-/** A day that exists, as `YYYY-MM-DD`; anything else is ignored (spec 4.13). */
-export function validDay(text: string | undefined): string | undefined {
-  if (text === undefined || !/^\d{4}-\d{2}-\d{2}$/.test(text) || text < '0001-01-01') return undefined;
-  const date = new Date(`${text}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text) ? text : undefined;
-}
-
 function filtered(db: Db, orgId: number, filters: AuditFilters) {
   let query = db.selectFrom('audit_events').where('org_id', '=', orgId);
   if (filters.action !== undefined) query = query.where('action', '=', filters.action);

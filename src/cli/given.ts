@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
+import { validDay } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { isRecord } from '../json.ts';
 
@@ -12,8 +13,7 @@ export function wholeNumberOrNone(option: string, given: string): number | null 
 }
 
 export function day(option: string, given: string): string {
-  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(given) && !Number.isNaN(Date.parse(given));
-  if (!isDay) throw new Error(`${option}: must be a day such as 2026-01-31, not ${given}`);
+  if (validDay(given) === undefined) throw new Error(`${option}: must be a day such as 2026-01-31, not ${given}`);
   return given;
 }
 

@@ -1,6 +1,6 @@
-import { estimateAuditRows, readAuditPage, validDay } from '../../audit/read.ts';
+import { estimateAuditRows, readAuditPage } from '../../audit/read.ts';
 import { verifyAuditChain } from '../../audit/verify.ts';
-import { timestamp } from '../../clock.ts';
+import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';

@@ -2,18 +2,10 @@ import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { auditCsv } from '../../audit/csv.ts';
-import {
-  type AuditFilters,
-  type AuditRow,
-  estimateAuditRows,
-  newestAuditId,
-  readAllAudit,
-  readAuditPage,
-  validDay,
-} from '../../audit/read.ts';
+import { type AuditFilters, type AuditRow, estimateAuditRows, newestAuditId, readAllAudit, readAuditPage } from '../../audit/read.ts';
 import { recordAudit } from '../../audit/record.ts';
 import { verifyAuditChain } from '../../audit/verify.ts';
-import { timestamp } from '../../clock.ts';
+import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
@@ -158,7 +150,7 @@ export function auditRoutes(server: Server, context: Context): void {
   }
 }
 
-/** An empty filter, as a form sends it, is none. */
+/** An empty filter, as a form sends it, is none, and so is a day that does not exist (spec 4.13). */
 function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
   return {
     action: query.event_action || undefined,

@@ -1,5 +1,5 @@
 import { readUsage, type UsageDimension, type UsageRow, usageDimensions } from '../../accounts/usage.ts';
-import { validDay } from '../../audit/read.ts';
+import { validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { answered } from '../shared/answers.ts';

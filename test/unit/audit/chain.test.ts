@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import { auditCsv } from '../../../src/audit/csv.ts';
-import { type AuditLine, estimateAuditRows, newestAuditId, readAllAudit, readAuditPage, validDay } from '../../../src/audit/read.ts';
+import { type AuditLine, estimateAuditRows, newestAuditId, readAllAudit, readAuditPage } from '../../../src/audit/read.ts';
 import { recordAudit } from '../../../src/audit/record.ts';
 import { verifyAuditChain } from '../../../src/audit/verify.ts';
+import { validDay } from '../../../src/clock.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 

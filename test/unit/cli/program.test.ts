@@ -29,7 +29,8 @@ test('a cap is a whole number or none, and nothing else is taken for none', () =
 
 test('days, URLs and files are checked before anything is sent', async (t) => {
   assert.equal(day('--from', '2026-02-28'), '2026-02-28');
-  for (const given of ['monday', '2026-13-01', '28.2.2026']) assert.throws(() => day('--from', given), /--from: must be a day/, given);
+  for (const given of ['monday', '2026-13-01', '2026-02-30', '28.2.2026'])
+    assert.throws(() => day('--from', given), /--from: must be a day/, given);
   assert.equal(url('https://example.com/x').host, 'example.com');
   assert.throws(() => url('example'), /example is not a URL/);
   const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
