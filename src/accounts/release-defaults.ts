@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import { isRecord } from '../json.ts';
 import type { BuiltInTool, McpServerConfig, ModelConfig, PermissionRule, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
-import { FieldReader } from './read-json.ts';
+import { FieldReader } from './field-reader.ts';
 
 const providers = ['offline', 'openai', 'anthropic', 'google', 'openai-compatible'] as const;
 const builtInTools = ['bash', 'files', 'fetch'] as const;

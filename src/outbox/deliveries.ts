@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import type { DeliveryState } from '../database/outbox-tables.ts';
 import type { Schema } from '../database/schema.ts';
 import { testData } from './event-types.ts';
-import { insertDeliveries, newDelivery } from './fan-out.ts';
+import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
 /** One event on its way to one endpoint, with every attempt made. */
 export interface Delivery {

@@ -1,8 +1,7 @@
-import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
-import { laneOfEndpoint, type WebhookEvent, webhookBody } from './payload.ts';
+import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
 /** More events than this are taken in several transactions. */
 export const fanOutPage = 200;
@@ -45,43 +44,4 @@ export async function fanOut(db: Db, now: Date): Promise<number> {
 
 export function wants(subscribed: readonly string[], type: string): boolean {
   return subscribed.length === 0 || subscribed.includes(type);
-}
-
-export interface NewDelivery {
-  id: string;
-  org_id: number;
-  endpoint_id: number;
-  event_id: string | null;
-  lane: string;
-  type: string;
-  body: string;
-}
-
-export function newDelivery(
-  eventId: string | null,
-  endpoint: { id: number; org_id: number; slug: string },
-  event: WebhookEvent,
-): NewDelivery {
-  const id = randomUUID();
-  return {
-    id,
-    org_id: endpoint.org_id,
-    endpoint_id: endpoint.id,
-    event_id: eventId,
-    lane: laneOfEndpoint(endpoint.id),
-    type: event.type,
-    body: webhookBody(id, { id: endpoint.org_id, slug: endpoint.slug }, endpoint.id, event),
-  };
-}
-
-/** Due at once. An event that an endpoint already has a delivery of is passed over; returns how many were new. */
-export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, due = true): Promise<number> {
-  if (deliveries.length === 0) return 0;
-  const { rows } = await sql`
-    insert into deliveries (id, org_id, endpoint_id, event_id, lane, type, body, next_attempt_at, due_at, created_at)
-    select d.id, d.org_id, d.endpoint_id, d.event_id, d.lane, d.type, d.body, ${now}, case when ${due} then ${now}::timestamptz end, ${now}
-    from json_to_recordset(${JSON.stringify(deliveries)}::json)
-      as d (id uuid, org_id integer, endpoint_id integer, event_id uuid, lane text, type text, body text)
-    on conflict do nothing returning id`.execute(transaction);
-  return rows.length;
 }

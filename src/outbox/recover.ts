@@ -2,7 +2,8 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
 import { notifyCouriers } from './deliveries.ts';
-import { insertDeliveries, newDelivery, wants } from './fan-out.ts';
+import { wants } from './fan-out.ts';
+import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
 const page = 500;
 

@@ -23,13 +23,9 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
   try {
     if (turn.kept !== undefined) return yield turn.kept;
     for await (const updates of follow(log, turn.subscription, turn.sessionId, turn.after, turn.replay)) {
-      const own = updates.filter((update) => update.turnId === turn.turnId);
-      const rest = own.findIndex((update) => isStored(update) && update.seq > (turn.restAfter ?? 0) && isRest(update.type));
-      if (rest >= 0) {
-        yield own.slice(0, rest + 1);
-        return;
-      }
+      const { own, rests } = ownPart(turn, updates);
       if (own.length > 0) yield own;
+      if (rests) return;
     }
   } finally {
     signal?.removeEventListener('abort', close);
@@ -41,11 +37,17 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
 export async function* readTurn(log: SessionLog, turn: WatchableTurn): AsyncGenerator<StoredEvent[]> {
   turn.subscription.close();
   for await (const events of log.readAll(turn.sessionId, turn.after)) {
-    const own = events.filter((event) => event.turnId === turn.turnId);
-    const rest = own.findIndex((event) => event.seq > (turn.restAfter ?? 0) && isRest(event.type));
-    yield rest < 0 ? own : own.slice(0, rest + 1);
-    if (rest >= 0) return;
+    const { own, rests } = ownPart(turn, events);
+    yield own;
+    if (rests) return;
   }
+}
+
+/** What of a batch is the turn's, up to its rest. */
+function ownPart<Update extends SessionUpdate>(turn: WatchableTurn, updates: readonly Update[]): { own: Update[]; rests: boolean } {
+  const own = updates.filter((update) => update.turnId === turn.turnId);
+  const rest = own.findIndex((update) => isStored(update) && update.seq > (turn.restAfter ?? 0) && isRest(update.type));
+  return rest < 0 ? { own, rests: false } : { own: own.slice(0, rest + 1), rests: true };
 }
 
 /** Watches a turn that began earlier, from its beginning or from `after` on. */

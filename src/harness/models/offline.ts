@@ -40,9 +40,9 @@ async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelP
 }
 
 function writeScript(call: ModelCall): Script {
-  const input = promptTokens(call);
-  if (input > contextLimit) {
-    const message = `The conversation has ${input} tokens; the offline model takes ${contextLimit}.`;
+  const inputTokens = promptTokens(call);
+  if (inputTokens > contextLimit) {
+    const message = `The conversation has ${inputTokens} tokens; the offline model takes ${contextLimit}.`;
     return { parts: [], delayMilliseconds: 0, failure: new ModelError('context_length_exceeded', provider, message) };
   }
   const turn = readTurn(call.messages);
@@ -57,25 +57,21 @@ function writeScript(call: ModelCall): Script {
     characters += directives.think.length;
   }
   const calls = isFirstStep ? chooseCalls(directives, call.tools) : [];
-  if (calls.length > 0) {
-    for (const { tool, input } of calls) {
-      parts.push({ type: 'tool-call', tool, input });
-      characters += tool.length + valueLength(input);
-    }
-    parts.push({ type: 'finish', usage: { input, output: countTokens(characters), cachedInput: 0 } });
-    return { parts, delayMilliseconds };
+  for (const { tool, input } of calls) {
+    parts.push({ type: 'tool-call', tool, input });
+    characters += tool.length + valueLength(input);
   }
-  if (directives.fail !== undefined) {
+  if (calls.length === 0 && directives.fail !== undefined) {
     if (directives.fail === 'broken_stream') {
       for (const text of splitWords('This answer breaks off in the')) parts.push({ type: 'text-delta', text });
     }
     return { parts, delayMilliseconds, failure: failureOf(directives.fail) };
   }
-  for (const text of chooseWords(directives, turn, call.tools)) {
+  for (const text of calls.length === 0 ? chooseWords(directives, turn, call.tools) : []) {
     parts.push({ type: 'text-delta', text });
     characters += text.length;
   }
-  parts.push({ type: 'finish', usage: { input, output: countTokens(characters), cachedInput: 0 } });
+  parts.push({ type: 'finish', usage: { input: inputTokens, output: countTokens(characters), cachedInput: 0 } });
   return { parts, delayMilliseconds };
 }
 

@@ -9,7 +9,7 @@ import { createLogger } from '../../../src/logger.ts';
 import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
 import { listDeliveries } from '../../../src/outbox/deliveries.ts';
 import { createEndpoint, findEndpoint } from '../../../src/outbox/endpoints.ts';
-import { insertDeliveries, newDelivery } from '../../../src/outbox/fan-out.ts';
+import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
 import { createDatabase } from '../../support/engine.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';

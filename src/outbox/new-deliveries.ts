@@ -1,0 +1,51 @@
+import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
+import { timestamp } from '../clock.ts';
+import type { Db } from '../database/database.ts';
+
+interface WebhookEvent {
+  type: string;
+  createdAt: Date;
+  data: unknown;
+}
+
+interface NewDelivery {
+  id: string;
+  org_id: number;
+  endpoint_id: number;
+  event_id: string | null;
+  lane: string;
+  type: string;
+  body: string;
+}
+
+/** An event for one endpoint. Its body (spec 2.8) is made once and stored as text: every attempt sends the same bytes. */
+export function newDelivery(
+  eventId: string | null,
+  endpoint: { id: number; org_id: number; slug: string },
+  { type, createdAt, data }: WebhookEvent,
+): NewDelivery {
+  const id = randomUUID();
+  const organization = { id: endpoint.org_id, slug: endpoint.slug };
+  return {
+    id,
+    org_id: endpoint.org_id,
+    endpoint_id: endpoint.id,
+    event_id: eventId,
+    lane: `endpoint ${endpoint.id}`,
+    type,
+    body: JSON.stringify({ id, type, created_at: timestamp(createdAt), organization, endpoint_id: endpoint.id, data }),
+  };
+}
+
+/** Due at once. An event that an endpoint already has a delivery of is passed over; returns how many were new. */
+export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, due = true): Promise<number> {
+  if (deliveries.length === 0) return 0;
+  const { rows } = await sql`
+    insert into deliveries (id, org_id, endpoint_id, event_id, lane, type, body, next_attempt_at, due_at, created_at)
+    select d.id, d.org_id, d.endpoint_id, d.event_id, d.lane, d.type, d.body, ${now}, case when ${due} then ${now}::timestamptz end, ${now}
+    from json_to_recordset(${JSON.stringify(deliveries)}::json)
+      as d (id uuid, org_id integer, endpoint_id integer, event_id uuid, lane text, type text, body text)
+    on conflict do nothing returning id`.execute(transaction);
+  return rows.length;
+}
