@@ -72,7 +72,7 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
 });
 
 function ToolView({ item }: { item: ToolItem }) {
-  const state = item.output === undefined ? 'running' : item.isError ? 'failed' : 'done';
+  const state = item.output === undefined ? 'pending' : item.isError ? 'failed' : 'done';
   const took = item.finishedAt === undefined ? undefined : Date.parse(item.finishedAt) - Date.parse(item.at);
   return (
     <details className="group max-w-[46rem] rounded-md border border-line bg-panel">
@@ -81,7 +81,7 @@ function ToolView({ item }: { item: ToolItem }) {
         <code className="font-medium">{item.tool}</code>
         <code className="min-w-0 flex-1 truncate text-dim">{summary(item.input)}</code>
         {took !== undefined && <span className="text-[0.88em] text-faint">{duration(took)}</span>}
-        <State name={state} label={state === 'running' ? 'open' : state} />
+        <State name={state} />
       </summary>
       <div className="border-t border-line px-3 py-2">
         <Json value={item.input} />
