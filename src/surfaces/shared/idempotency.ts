@@ -5,6 +5,7 @@ import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { keyReused, ServiceError } from '../../errors.ts';
 import { principalOf } from './authenticate.ts';
+import { fieldOf } from './field-of.ts';
 
 const keptMs = 24 * 3_600_000;
 
@@ -160,12 +161,12 @@ export function sayReplayed(reply: FastifyReply): void {
  */
 export function keyFingerprintOf(request: FastifyRequest): string {
   const principal = principalOf(request);
-  return fingerprintOf(request, principal.type === 'token' ? credentialOf(principal) : 'org');
+  return fingerprintOf(request, principal.type === 'token' ? credentialOf(request, principal) : 'org');
 }
 
 /** What makes a client library's own retry, which has no key, the same request: its credential, path and body. */
 export function retryFingerprintOf(request: FastifyRequest): string {
-  return fingerprintOf(request, credentialOf(principalOf(request)));
+  return fingerprintOf(request, credentialOf(request, principalOf(request)));
 }
 
 /** The same for the operator, who acts for no org of its own. */
@@ -180,13 +181,20 @@ function fingerprintOf(request: FastifyRequest, caller: string): string {
   return hash('sha256', `${caller}\n${request.method} ${request.url}${session}\n${request.rawBody}`, 'base64url');
 }
 
-function credentialOf(principal: Principal): string {
+function credentialOf(request: FastifyRequest, principal: Principal): string {
   switch (principal.type) {
     case 'key':
       return `key ${principal.keyId}`;
     case 'token':
-      return `token ${principal.endUserId ?? principal.tokenId}`;
+      if (principal.endUserId !== undefined) return `token ${principal.endUserId}`;
+      // A visitor's next token has nothing in common with this one. In a session that is nobody's, who has its id is the same to us.
+      return isInSession(request) ? 'visitor' : `visitor ${principal.tokenId}`;
     case 'member':
       return `member ${principal.userId}`;
   }
+}
+
+/** Whether the path or a header names the session that the request is about. */
+function isInSession({ headers, params }: FastifyRequest): boolean {
+  return headers['x-svc-session'] !== undefined || fieldOf(params, 'session_id') !== undefined;
 }

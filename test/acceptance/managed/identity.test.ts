@@ -93,6 +93,22 @@ test('a visitor who takes the id of a verified end user is not that end user', a
   assert.equal((await alice.request('GET', `/sessions/${theirs}`)).status, 404);
 });
 
+test("a visitor's next token gets the first answer again under an Idempotency-Key, and no other visitor does", async () => {
+  const renewed = client.as(await mintToken(app));
+  const id = await visitor.create();
+  const said = { type: 'user.message', text: '/say once' };
+  for (const [caller, replayed] of [
+    [visitor, undefined],
+    [renewed, 'true'],
+  ] as const) {
+    const answer = await caller.request('POST', `/sessions/${id}/events`, said, { 'idempotency-key': `of ${id}` });
+    assert.deepEqual([answer.status, answer.headers['idempotent-replayed']], [202, replayed]);
+  }
+  await visitor.untilIdle(id);
+  const opened = (caller: ManagedClient) => caller.request('POST', '/sessions', {}, { 'idempotency-key': `new ${id}` });
+  assert.deepEqual([(await opened(visitor)).status, (await opened(renewed)).status], [201, 422]);
+});
+
 test('agent_instance_id counts from a key or a token, and is ignored from a browser', async () => {
   const instanceOf = async (sessionId: string) =>
     (await app.context.database.db.selectFrom('sessions').select('instance_key').where('id', '=', sessionId).executeTakeFirstOrThrow())
