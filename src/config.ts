@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
-import { errorMessage } from './errors.ts';
+import { errorCode, errorMessage } from './errors.ts';
 import { parsePrices } from './harness/models/prices.ts';
+import { keyShapes } from './key-shapes.ts';
 import {
   flag,
   gatewayPeers,
@@ -45,12 +46,12 @@ const settings = {
   PARLEY_API_KEY: setting(
     'value of the first API key; generated if not set',
     '',
-    optional(matching(/^svc_live_[A-Za-z0-9_-]{16,}$/, 'svc_live_ and 16 or more of A-Z a-z 0-9 _ -')),
+    optional(matching(keyShapes.api, 'svc_live_ and 16 to 247 of A-Z a-z 0-9 _ -')),
   ),
   PARLEY_OPERATOR_KEY: setting(
     'value of the operator key; generated if not set',
     '',
-    optional(matching(/^svc_operator_[A-Za-z0-9_-]{16,}$/, 'svc_operator_ and 16 or more of A-Z a-z 0-9 _ -')),
+    optional(matching(keyShapes.operator, 'svc_operator_ and 16 to 243 of A-Z a-z 0-9 _ -')),
   ),
   PARLEY_SECRET_KEY: setting(
     '32 bytes in Base64 or hex that encrypt stored credentials; generated into the data directory if not set',
@@ -163,11 +164,13 @@ export function describeSettings(): { name: string; fallback: string; descriptio
   return Object.entries(settings).map(([name, { fallback, description }]) => ({ name, fallback, description }));
 }
 
+/** One that is there and cannot be read is not passed over: the server would start with another database than was meant. */
 function readDotEnv(): NodeJS.ProcessEnv {
   try {
     return parseEnv(readFileSync('.env', 'utf8'));
-  } catch {
-    return {};
+  } catch (error) {
+    if (['ENOENT', 'EISDIR'].includes(errorCode(error) ?? '')) return {};
+    throw new ConfigError(`.env: ${errorMessage(error)}`, { cause: error });
   }
 }
 

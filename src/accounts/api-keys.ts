@@ -19,11 +19,6 @@ export interface ApiKey {
 
 const prefixLength = 'svc_live_'.length + 6;
 
-/** The shape of a key, checked before any query. */
-export function isApiKey(secret: string): boolean {
-  return secret.length <= 256 && /^svc_live_[A-Za-z0-9_-]{16,}$/.test(secret);
-}
-
 export function newApiKeySecret(): string {
   return `svc_live_${randomBytes(32).toString('base64url')}`;
 }

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
+import { keyShapes } from '../key-shapes.ts';
 import { type Agent, agentFrom } from './agents.ts';
-import { hashOfSecret, isApiKey } from './api-keys.ts';
+import { hashOfSecret } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';
 import { readSealedCredentials } from './model-credentials.ts';
 import { OrgCache } from './org-cache.ts';
@@ -33,7 +34,7 @@ export class Directory {
 
   /** The key's principal, also when its org is suspended; undefined for anything that is not a live key. */
   async keyBySecret(secret: string): Promise<KeyPrincipal | undefined> {
-    if (!isApiKey(secret)) return undefined;
+    if (!keyShapes.api.test(secret)) return undefined;
     const hash = hashOfSecret(secret);
     const principal = await this.keys.get(hash, () => this.readKey(hash));
     if (principal !== undefined) this.keyUse.note(principal.keyId);

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { keyShapes } from '../key-shapes.ts';
 import { hashOfSecret } from './api-keys.ts';
 
 export async function storeOperatorKey(db: Db, key: string): Promise<void> {
@@ -12,7 +13,7 @@ export async function storeOperatorKey(db: Db, key: string): Promise<void> {
 }
 
 export async function isOperatorKey(db: Db, secret: string): Promise<boolean> {
-  if (secret.length > 256 || !/^svc_operator_[A-Za-z0-9_-]{16,}$/.test(secret)) return false;
+  if (!keyShapes.operator.test(secret)) return false;
   const { rows } = await sql<{ hash: string }>`select value ->> 'hash' as hash from installation where key = 'operator_key'`.execute(db);
   const stored = rows[0]?.hash;
   return stored !== undefined && timingSafeEqual(Buffer.from(stored), Buffer.from(hashOfSecret(secret)));

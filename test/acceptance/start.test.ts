@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -28,8 +28,8 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PORT', '65536', 'must be a whole number from 0 to 65535, not "65536"'],
   ['DATABASE_URL', 'mysql://127.0.0.1/parley', 'must be a URL that starts with postgres:// or postgresql://'],
   ['REDIS_URL', '127.0.0.1:6379', 'must be a URL that starts with redis:// or rediss://'],
-  ['PARLEY_API_KEY', 'svc_live_short', 'must be svc_live_ and 16 or more of A-Z a-z 0-9 _ -'],
-  ['PARLEY_OPERATOR_KEY', 'svc_live_0123456789abcdef', 'must be svc_operator_ and 16 or more of A-Z a-z 0-9 _ -'],
+  ['PARLEY_API_KEY', 'svc_live_short', 'must be svc_live_ and 16 to 247 of A-Z a-z 0-9 _ -'],
+  ['PARLEY_OPERATOR_KEY', 'svc_live_0123456789abcdef', 'must be svc_operator_ and 16 to 243 of A-Z a-z 0-9 _ -'],
   ['PARLEY_SECRET_KEY', 'c2hvcnQ=', 'must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them'],
   ['PARLEY_GATEWAY', 'yes', 'must be 1 or 0, not "yes"'],
   ['PARLEY_GATEWAY_PEERS', '[1]', 'must be a JSON object'],
@@ -65,7 +65,7 @@ test('--help lists every setting and starts nothing', async () => {
     assert.ok(named.includes(name), name);
 });
 
-test('a .env file of the working directory counts, and the environment wins over it', async () => {
+test('a .env file of the working directory counts, the environment wins over it, and one that cannot be read stops the start', async () => {
   const file = join(directory, '.env');
   writeFileSync(file, 'PARLEY_DRAIN_SECONDS=soon\n');
   try {
@@ -73,6 +73,11 @@ test('a .env file of the working directory counts, and the environment wins over
     assert.deepEqual(refused, { code: 2, output: 'parley: PARLEY_DRAIN_SECONDS: must be a whole number from 0 to 3600, not "soon"\n' });
     const elsewhere = await runToEnd({ PARLEY_DRAIN_SECONDS: '5', PARLEY_MAX_TURNS: 'x' });
     assert.match(elsewhere.output, /^parley: PARLEY_MAX_TURNS: /);
+    rmSync(file);
+    symlinkSync('.env', file);
+    const unreadable = await runToEnd({});
+    assert.equal(unreadable.code, 2);
+    assert.match(unreadable.output, /^parley: \.env: ELOOP.*\n$/);
   } finally {
     rmSync(file);
   }
