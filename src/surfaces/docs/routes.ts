@@ -8,8 +8,7 @@ import { readContents } from './contents.ts';
 import { pageHtml } from './page.ts';
 import { style } from './style.ts';
 
-const noPage =
-  '# There is no page of this name\n\nThe list has every page of the documentation; the [quickstart](/docs/quickstart) is its beginning.\n';
+const noPage = '# There is no page of this name\n\nThe menu lists every page. Start with the [quickstart](/docs/quickstart).\n';
 
 const folder = new URL('../../../docs/', import.meta.url);
 

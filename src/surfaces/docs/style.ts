@@ -22,5 +22,5 @@ table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto
 th, td { text-align: left; vertical-align: top; padding: .45rem 1rem .45rem 0; border-bottom: 1px solid var(--line); min-width: 3.5rem; }
 th { font-weight: 500; color: var(--soft); white-space: nowrap; }
 img { max-width: 100%; border: 1px solid var(--line); border-radius: 8px; }
-@media (max-width: 860px) { body { display: block; } nav { position: static; height: auto; border: 0; border-top: 1px solid var(--line); } main { padding: 1rem 1rem 4rem; } .contents { display: block; padding: .8rem 1rem; border-bottom: 1px solid var(--line); } }
+@media (max-width: 860px) { body { display: block; } nav { position: static; height: auto; border: 0; border-top: 1px solid var(--line); } main { padding: 1rem 1rem 4rem; } td + td { min-width: 9rem; } .contents { display: block; padding: .8rem 1rem; border-bottom: 1px solid var(--line); } }
 `;
