@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { newId } from '../../../src/ids.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
-import type { NewSession } from '../../../src/session/sessions.ts';
+import { dropLeftovers, type NewSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 
 const app = await startApp({ after });
@@ -87,4 +87,17 @@ test('one that cannot be stored fails alone', async () => {
     made.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled'],
   );
+});
+
+test('of the sessions that nobody wanted kept, those that rest are dropped after a while', async () => {
+  const newSessions = new NewSessions(database);
+  const ago = new Date(Date.now() - 120_000);
+  const ids = { kept: newId('ses_'), unstored: newId('ses_'), paused: newId('ses_'), young: newId('ses_') };
+  for (const [name, id] of Object.entries(ids)) await newSessions.insert(session(id, { stored: name === 'kept' }), 'assistant');
+  const notYoung = [ids.kept, ids.unstored, ids.paused];
+  await db.updateTable('sessions').set({ updated_at: ago }).where('id', 'in', notYoung).execute();
+  await db.updateTable('sessions').set({ active_turn_id: 'turn_1' }).where('id', '=', ids.paused).execute();
+  await dropLeftovers(db);
+  const left = await db.selectFrom('sessions').select('id').where('id', 'in', Object.values(ids)).orderBy('id').execute();
+  assert.deepEqual(left.map(({ id }) => id).sort(), [ids.kept, ids.paused, ids.young].sort());
 });
