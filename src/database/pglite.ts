@@ -59,7 +59,7 @@ export async function wrapPGlite(
   checkSpace();
   const pglite = new YieldingPGlite({ ...options, parsers, startParams });
   await pglite.waitReady;
-  const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: sparing(pglite, checkSpace) }) });
+  const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: refusingWrites(pglite, checkSpace) }) });
   const endUpkeep = keepUp(pglite, checkSpace);
   return {
     engine: 'pglite',
@@ -90,7 +90,7 @@ export async function wrapPGlite(
 }
 
 /** Writes are refused while the disk is nearly full; reads go on. A transaction is for writing. */
-function sparing(pglite: PGlite, checkSpace: () => void): PGlite {
+function refusingWrites(pglite: PGlite, checkSpace: () => void): PGlite {
   return new Proxy(pglite, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name);

@@ -16,9 +16,14 @@ import { type WatchableTurn, watchAgain } from './watch.ts';
 /** How long after a turn began a client library's own retry still belongs to it. */
 const retryWindowMs = 10 * 60_000;
 
-export interface TurnLimits {
-  maxTurns: number;
-  reservationTokens: number;
+interface TurnsParts {
+  database: Database;
+  log: SessionLog;
+  feed: Feed;
+  runner: Runner;
+  settings: Settings;
+  directory: Directory;
+  limits: { maxTurns: number; reservationTokens: number };
 }
 
 export interface Admission {
@@ -34,47 +39,27 @@ export interface Admission {
 
 /** Everything a surface can do to a conversation. Each is admitted in one short write; the runner does the rest. */
 export class Turns {
-  private readonly database: Database;
-  private readonly log: SessionLog;
-  private readonly feed: Feed;
-  private readonly runner: Runner;
-  private readonly settings: Settings;
-  private readonly directory: Directory;
-  private readonly limits: TurnLimits;
+  private readonly parts: TurnsParts;
   /** Set while the process drains: it finishes what it runs and takes no more. */
   draining = false;
   /** Told of a session that was stopped: what other processes hold open for it is to go as well. */
   onStopped: (sessionId: string) => void = () => {};
 
-  constructor(parts: {
-    database: Database;
-    log: SessionLog;
-    feed: Feed;
-    runner: Runner;
-    settings: Settings;
-    directory: Directory;
-    limits: TurnLimits;
-  }) {
-    this.database = parts.database;
-    this.log = parts.log;
-    this.feed = parts.feed;
-    this.runner = parts.runner;
-    this.settings = parts.settings;
-    this.directory = parts.directory;
-    this.limits = parts.limits;
+  constructor(parts: TurnsParts) {
+    this.parts = parts;
   }
 
   /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
   async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
-    const setting = orNotFound(await this.settings.of(orgId, sessionId));
+    const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     const release = await this.releaseOf(setting);
     assertSubAgent(release, admission.message.agent);
     this.assertRoom();
     const isLive = admission.shows === 'live';
-    const subscription = this.feed.subscribe(sessionId, isLive);
+    const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
       const turnId = newId('turn_');
-      const { result, at, late } = await this.log.apply({
+      const { result, at, late } = await this.parts.log.apply({
         kind: 'admit',
         org: orgId,
         session: sessionId,
@@ -88,13 +73,13 @@ export class Turns {
         ...this.reservation(setting, admission.message.text),
       });
       if (result.status === 'started' && result.started !== undefined) {
-        const mayBegin = await this.runner.mayAct(turnId, late);
-        if (mayBegin) this.runner.beginStarted(result.started, at, admission.shows === 'whole');
+        const mayBegin = await this.parts.runner.mayAct(turnId, late);
+        if (mayBegin) this.parts.runner.beginStarted(result.started, at, admission.shows === 'whole');
         return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
       if (result.status === 'queued') {
         // Whoever runs the turn ahead of it will run this one too.
-        if (isLive) this.feed.onWatched(sessionId);
+        if (isLive) this.parts.feed.onWatched(sessionId);
         return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
       }
       if (result.status === 'replayed' && result.turn !== undefined) {
@@ -111,7 +96,7 @@ export class Turns {
   /** Throws while this process takes no more turns: asked before a session is opened for one, which others would hear of. */
   assertRoom(): void {
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-    if (this.runner.running.size >= this.limits.maxTurns)
+    if (this.parts.runner.running.size >= this.parts.limits.maxTurns)
       throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
   }
 
@@ -123,8 +108,8 @@ export class Turns {
     decision: ApprovalDecision,
     live: boolean,
   ): Promise<WatchableTurn & { resolvedSeq: number }> {
-    const setting = orNotFound(await this.settings.of(orgId, sessionId));
-    const { result, at, late } = await this.log.apply({
+    const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
+    const { result, at, late } = await this.parts.log.apply({
       kind: 'resolve',
       org: orgId,
       session: sessionId,
@@ -133,14 +118,14 @@ export class Turns {
       ...this.reservation(setting, ''),
     });
     if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
-    const mayBegin = result.status === 'resumed' && (await this.runner.mayAct(result.turn, late));
+    const mayBegin = result.status === 'resumed' && (await this.parts.runner.mayAct(result.turn, late));
     const turn = await this.watchTurn(result.turn, live);
     if (mayBegin) {
       const events: NewEvent[] = [
         { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
         { type: 'turn-resumed', data: { agent: result.agent ?? '' } },
       ];
-      this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at));
+      this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at));
     }
     return { ...turn, resolvedSeq: result.seq, restAfter: result.seq };
   }
@@ -148,23 +133,23 @@ export class Turns {
   /** Ends the running or paused turn, if there is one; `stop` also closes the session to further messages. */
   async interrupt(orgId: number, sessionId: string, kind: 'interrupt' | 'stop'): Promise<void> {
     const reason = kind === 'stop' ? 'stop' : 'user';
-    const { result, at } = await this.log.apply({ kind, org: orgId, session: sessionId, reason });
+    const { result, at } = await this.parts.log.apply({ kind, org: orgId, session: sessionId, reason });
     if (result.status === 'not-found') throw notFound();
     if (kind === 'stop') {
-      this.settings.forget(sessionId);
+      this.parts.settings.forget(sessionId);
       this.onStopped(sessionId);
     }
     if (result.turn === undefined || result.seq === undefined) return;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
-    if (result.status === 'resumed') this.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
-    else this.feed.publish(sessionId, events);
-    this.runner.interrupt(result.turn);
+    if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
+    else this.parts.feed.publish(sessionId, events);
+    this.parts.runner.interrupt(result.turn);
   }
 
   /** Adds an entry that no turn answers. */
   async note(orgId: number, sessionId: string, events: NewEvent[]): Promise<void> {
     const turnId = newId('turn_');
-    const { result, at } = await this.log.apply({
+    const { result, at } = await this.parts.log.apply({
       kind: 'note',
       org: orgId,
       session: sessionId,
@@ -173,12 +158,12 @@ export class Turns {
       messages: events.length,
     });
     if (result.status === 'not-found' || result.seq === undefined) throw notFound();
-    this.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
+    this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 
   /** A turn that the same client started lately with the same words: its own retry belongs to it. */
   async findByFingerprint(orgId: number, fingerprint: string): Promise<string | undefined> {
-    const row = await this.database.db
+    const row = await this.parts.database.db
       .selectFrom('turns')
       .select('id')
       .where('fingerprint', '=', fingerprint)
@@ -191,7 +176,7 @@ export class Turns {
 
   /** Watches a turn from its first event on, wherever it runs. */
   async watchTurn(turnId: string, live: boolean): Promise<WatchableTurn> {
-    const row = await this.database.db
+    const row = await this.parts.database.db
       .selectFrom('turns')
       .innerJoin('sessions', 'sessions.id', 'turns.session_id')
       .select(['turns.session_id', 'turns.first_seq', 'sessions.last_seq'])
@@ -199,20 +184,21 @@ export class Turns {
       .executeTakeFirst();
     if (row === undefined) throw notFound();
     const after = row.first_seq === null ? row.last_seq : row.first_seq - 1;
-    return watchAgain(this.feed, row.session_id, turnId, after, live);
+    return watchAgain(this.parts.feed, row.session_id, turnId, after, live);
   }
 
   /** Budget first, then the release, as the order of checks has it. */
   private async releaseOf(setting: SessionSetting): Promise<Release> {
-    const agent = await this.directory.agentById(setting.orgId, setting.agentId);
-    const release = agent === undefined ? undefined : await this.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
+    const agent = await this.parts.directory.agentById(setting.orgId, setting.agentId);
+    const release =
+      agent === undefined ? undefined : await this.parts.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
     if (release?.state === 'materialized') return release;
-    await checkBudget(this.database.db, setting);
+    await checkBudget(this.parts.database.db, setting);
     return materialized(release);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {
-    const tokens = this.limits.reservationTokens + countTokens(text.length);
+    const tokens = this.parts.limits.reservationTokens + countTokens(text.length);
     const { costMicros, creditMicros } = setting.price('', { input: tokens, output: 0, cachedInput: 0 });
     return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
   }
