@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { ShieldQuestion } from 'lucide-react';
-import { type ReactNode, useLayoutEffect } from 'react';
+import { type ReactNode, useCallback, useLayoutEffect } from 'react';
 import { Button, type ButtonKind } from '../parts/button.tsx';
 import { Json } from '../parts/json.tsx';
 import { notifyError } from '../parts/notice.tsx';
@@ -28,13 +28,15 @@ interface ApprovalCardProps {
   request: ApprovalRequest;
   /** Whether 1, 2 and 3 answer this one. */
   keys: boolean;
-  /** Whether it has been where it is for long enough to be the one that is meant. */
-  isStill?(): boolean;
   children?: ReactNode;
 }
 
+/** When a card last went away: what was meant for it must not be given to the one that took its place. */
+let lastLeft = Number.NEGATIVE_INFINITY;
+const settlingMs = 400;
+
 /** What the agent wants to do, in full, and the three answers. */
-export function ApprovalCard({ base, request, keys, isStill = () => true, children }: ApprovalCardProps) {
+export function ApprovalCard({ base, request, keys, children }: ApprovalCardProps) {
   const { requestId, tool, message, options, input } = request;
   const answer = useMutation({
     mutationFn: (result: string) => post(`${base}/events`, { type: 'user.tool_confirmation', request_id: requestId, result }),
@@ -43,6 +45,18 @@ export function ApprovalCard({ base, request, keys, isStill = () => true, childr
   });
   const { mutate, isPending, isSuccess } = answer;
   const answered = isPending || isSuccess;
+  const give = useCallback(
+    (decision: string) => {
+      if (performance.now() - lastLeft > settlingMs) mutate(decision);
+    },
+    [mutate],
+  );
+  useLayoutEffect(
+    () => () => {
+      lastLeft = performance.now();
+    },
+    [],
+  );
   // Before the card is drawn: whoever sees it can answer it.
   useLayoutEffect(() => {
     if (!keys || answered) return;
@@ -51,11 +65,11 @@ export function ApprovalCard({ base, request, keys, isStill = () => true, childr
       if (choice === undefined || event.repeat || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (!options.includes(choice.decision)) return;
       event.preventDefault();
-      if (isStill()) mutate(choice.decision);
+      give(choice.decision);
     };
     window.addEventListener('keydown', onKey);
     return () => window.removeEventListener('keydown', onKey);
-  }, [keys, answered, options, mutate, isStill]);
+  }, [keys, answered, options, give]);
   return (
     <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
       <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
@@ -71,12 +85,7 @@ export function ApprovalCard({ base, request, keys, isStill = () => true, childr
       </section>
       <div className="flex flex-wrap gap-2 border-t border-line px-3 py-2.5">
         {choices.map(({ decision, label, kind }, index) => (
-          <Button
-            key={decision}
-            kind={kind}
-            disabled={answered || !options.includes(decision)}
-            onClick={() => isStill() && mutate(decision)}
-          >
+          <Button key={decision} kind={kind} disabled={answered || !options.includes(decision)} onClick={() => give(decision)}>
             {label}
             {keys && <Key>{String(index + 1)}</Key>}
           </Button>

@@ -1,4 +1,3 @@
-import { useLayoutEffect, useRef } from 'react';
 import { Link } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { managedPath } from '../../conversation/use-conversation.ts';
@@ -9,14 +8,11 @@ import { Time } from '../../parts/time.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
 import type { Approval } from '../../server/types.ts';
 
-const nothing: readonly Approval[] = [];
-
 /** Everything that waits for a person, the longest wait first. 1, 2 and 3 answer the first one. */
 export default function ApprovalsPage() {
   const { organization } = useSignedIn();
   const { data, error } = useRead<{ data: Approval[]; is_partial: boolean }>('/dashboard/api/approvals', { refetchInterval: 2_000 });
-  const waiting = data?.data ?? nothing;
-  const isStill = useStillness(waiting);
+  const waiting = data?.data ?? [];
   return (
     <Page
       title="Approvals"
@@ -48,7 +44,6 @@ export default function ApprovalsPage() {
                 input: approval.input,
               }}
               keys={index === 0}
-              isStill={isStill}
             >
               <Link to={`/sessions/${approval.session_id}`} className="text-accent underline underline-offset-2">
                 {approval.agent}
@@ -68,14 +63,4 @@ export default function ApprovalsPage() {
       )}
     </Page>
   );
-}
-
-/** False for a moment after a card has left and others have taken its place: an answer to what was there must not go to them. */
-function useStillness(waiting: readonly Approval[]): () => boolean {
-  const last = useRef({ waiting, movedAt: Number.NEGATIVE_INFINITY });
-  useLayoutEffect(() => {
-    const moved = last.current.waiting.some(({ request_id }, index) => waiting[index]?.request_id !== request_id);
-    last.current = { waiting, movedAt: moved ? performance.now() : last.current.movedAt };
-  }, [waiting]);
-  return () => performance.now() - last.current.movedAt > 400;
 }
