@@ -131,6 +131,11 @@ export class Subscription {
     return { updates, knownSeq: this.knownSeq };
   }
 
+  /** For the next call. */
+  putBack(updates: SessionUpdate[]): void {
+    if (!this.closed && updates.length > 0) this.pending = [...updates, ...this.pending];
+  }
+
   /** The log was read to its end at `cursor` and held no more: what was promised up to `knownSeq` is not to come. */
   caughtUp(cursor: number, knownSeq: number): void {
     if (this.knownSeq === knownSeq) this.knownSeq = cursor;

@@ -68,20 +68,27 @@ export class Follower {
     }
   }
 
-  private async readLog(): Promise<StoredEvent[]> {
+  private async readLog(): Promise<SessionUpdate[]> {
     const events = await this.log.read(this.sessionId, this.cursor, pageLength);
     this.cursor = events.at(-1)?.seq ?? this.cursor;
-    for (const event of events) this.preview?.close(event);
     if (events.length < pageLength) {
       this.isBehind = false;
       this.subscription.caughtUp(this.cursor, this.promised);
     }
-    return events;
+    const { preview } = this;
+    return preview === undefined ? events : events.flatMap((event) => [...preview.close(event), event]);
   }
 
   private readNews(): SessionUpdate[] | undefined {
     const taken = this.subscription.take(this.cursor);
     if (taken === undefined) return undefined;
+    this.promised = taken.knownSeq;
+    if (taken.knownSeq > this.cursor && !taken.updates.some(isStored)) {
+      // What another process has stored comes before what it has begun to say since.
+      this.subscription.putBack(taken.updates);
+      this.isBehind = true;
+      return [];
+    }
     const fresh: SessionUpdate[] = [];
     for (const update of taken.updates) {
       if (!isStored(update)) {
@@ -89,15 +96,12 @@ export class Follower {
         if (fragment !== undefined) fresh.push(fragment);
       } else if (update.seq === this.cursor + 1) {
         this.cursor = update.seq;
-        this.preview?.close(update);
-        fresh.push(update);
+        fresh.push(...(this.preview?.close(update) ?? []), update);
       } else if (update.seq > this.cursor) {
         this.isBehind = true;
         break;
       }
     }
-    if (taken.updates.length === 0) this.isBehind = true;
-    this.promised = taken.knownSeq;
     return fresh;
   }
 }
@@ -107,7 +111,7 @@ const maxPreviewed = 64;
 
 /**
  * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who missed a
- * piece gets the message when it is stored; one who read it from the log gets no late pieces of it.
+ * piece gets the rest when the message is stored; one who read it from the log gets no late pieces of it.
  */
 class Preview {
   private readonly shown = new Map<string, number>();
@@ -123,8 +127,15 @@ class Preview {
     return offset === shown ? fragment : { ...fragment, offset: shown, text: text.slice(shown - offset) };
   }
 
-  close(event: StoredEvent): void {
-    if (event.type === 'message-produced' || event.type === 'reasoning-produced') this.remember(event.data.messageId, Number.NaN);
+  /** No more of it follows; what is missing of a text that was shown in part comes now. */
+  close(event: StoredEvent): LiveFragment[] {
+    if (event.type !== 'message-produced' && event.type !== 'reasoning-produced') return [];
+    const { messageId, text, step } = event.data;
+    const shown = this.shown.get(messageId);
+    this.remember(messageId, Number.NaN);
+    if (event.type !== 'message-produced' || !(shown !== undefined && shown < text.length)) return [];
+    const { agent } = event.data;
+    return [{ type: 'text-delta', turnId: event.turnId, messageId, step, agent, offset: shown, text: text.slice(shown) }];
   }
 
   private remember(messageId: string, length: number): void {

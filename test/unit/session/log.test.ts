@@ -174,6 +174,9 @@ test('live text is shown from its first word and without a gap, or not at all', 
   const lost = feed.subscribe(session, true);
   feed.publish(session, [fragment('msg_a', 0, 'one ')]);
   lost.take(0);
+  const broken = feed.subscribe(session, true);
+  broken.take(0);
+  broken.push(fragment('msg_a', 0, 'on'));
   feed.publish(session, [fragment('msg_a', 4, 'two ')]);
   early.push(fragment('msg_a', 0, 'one two th'));
   feed.publish(session, [fragment('msg_a', 8, 'three')]);
@@ -191,6 +194,22 @@ test('live text is shown from its first word and without a gap, or not at all', 
   await write(log, feed, session, [stored]);
   assert.equal((await texts(early)).join(''), 'one two three', 'a draft that came again brings what is new of it');
   assert.deepEqual(await texts(lost), [], 'whoever missed the first piece waits for the message');
+  assert.deepEqual(await texts(broken), ['on', 'e two three'], 'whoever missed a later one gets the rest with it');
+});
+
+test('what another process has stored comes before what it has begun to say since', async () => {
+  const log = openLog();
+  const session = await newSession();
+  const subscription = new Feed().subscribe(session, true);
+  await write(log, new Feed(), session, [said('stored')]);
+  subscription.lookAgain(1);
+  subscription.push({ type: 'text-delta', turnId: 'turn_1', messageId: 'msg_a', step: 1, agent: 'main', offset: 0, text: 'begun' });
+  const seen: string[] = [];
+  for await (const updates of follow(log, subscription, session, 0, false)) {
+    for (const update of updates) seen.push(update.type);
+    if (seen.length === 2) subscription.close();
+  }
+  assert.deepEqual(seen, ['message-received', 'text-delta']);
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
