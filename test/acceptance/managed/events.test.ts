@@ -156,7 +156,9 @@ test('an interrupt that is sent twice at once under its key is carried out once'
   const carriedOut = t.mock.method(app.context.turns, 'interrupt').mock;
   const answers = await Promise.all([interrupt(), interrupt()]);
   assert.equal(carriedOut.callCount(), 1);
-  assert.deepEqual(answers.map(({ status }) => status).sort(), [202, 409]);
+  // The second may also come when the first is done, and is then given its answer again.
+  const statuses = answers.map(({ status }) => status).sort();
+  assert.ok(statuses[0] === 202 && [202, 409].includes(statuses[1] ?? 0), String(statuses));
   assert.equal((await interrupt()).headers['idempotent-replayed'], 'true');
 });
 
