@@ -122,7 +122,8 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');
   t.after(() => rmSync(join(file, '..'), { recursive: true }));
   writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
-  assert.match((await cli(['releases', 'create', 'assistant', file, '--activate'])).stdout, /Release 2 of assistant: materialized/);
+  const activated = await cli(['releases', 'create', 'assistant', file, '--activate']);
+  assert.deepEqual(activated, { code: 0, stdout: 'Release 2 of assistant: materialized, active\n', stderr: '' });
   assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
   writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
   const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);

@@ -4,7 +4,7 @@ import { call } from '../api.ts';
 import { jsonObject } from '../given.ts';
 import { print, table } from '../print.ts';
 
-type Release = { version: number; state: string; error?: string | null; created_at: string };
+type Release = { version: number; state: string; active: boolean; error?: string | null; created_at: string };
 
 export function releaseCommands(program: Command): void {
   const releases = program.command('releases').description('releases (versions) of an agent');
@@ -16,7 +16,7 @@ export function releaseCommands(program: Command): void {
       print(command, answer, () =>
         table(
           answer.data,
-          ['version', 'state', 'created_at', 'error'],
+          ['version', 'state', 'active', 'created_at', 'error'],
           `No releases yet. Create one with: parley releases create ${agent} <file>`,
         ),
       );
@@ -27,10 +27,10 @@ export function releaseCommands(program: Command): void {
     .option('--activate', 'activate it once it is materialized; if that fails, the active release stays')
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
       const made = await call<{ release: Release }>('POST', pathOf(agent), await jsonObject(file));
-      const answer = options.activate ? await settled(agent, made.release.version) : made;
-      if (options.activate && answer.release.state === 'materialized')
-        await call('POST', `${pathOf(agent)}/${answer.release.version}/activate`);
-      report(command, agent, answer);
+      if (!options.activate) return report(command, agent, made);
+      const answer = await settled(agent, made.release.version);
+      if (answer.release.state === 'failed') return report(command, agent, answer);
+      report(command, agent, await call('POST', `${pathOf(agent)}/${answer.release.version}/activate`));
     });
   releases.command('activate <agent> <version>').description('activate a release: new sessions will use it').action(activate);
   releases
@@ -73,8 +73,9 @@ async function settled(agent: string, version: number | string): Promise<{ relea
 }
 
 function report(command: Command, agent: string, answer: { release: Release }): void {
-  const { version, state, error } = answer.release;
-  print(command, answer, () => `Release ${version} of ${agent}: ${state}${error ? ` (${error})` : ''}`);
+  const { version, state, active, error } = answer.release;
+  const next = active ? ', active' : state === 'materialized' ? `. Activate it with: parley releases activate ${agent} ${version}` : '';
+  print(command, answer, () => `Release ${version} of ${agent}: ${state}${error ? ` (${error})` : ''}${next}`);
   if (state === 'failed') process.exitCode = 1;
 }
 
