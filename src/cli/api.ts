@@ -23,6 +23,17 @@ export async function call<Answer = Body>(
   }
 }
 
+/** A whole list, page after page. */
+export async function callList<Item = Body>(path: string): Promise<{ data: Item[]; next_cursor: null }> {
+  const data: Item[] = [];
+  for (let cursor = ''; ; ) {
+    const page = await call<{ data: Item[]; next_cursor: string | null }>('GET', `${path}?cursor=${cursor}`);
+    data.push(...page.data);
+    if (page.next_cursor === null) return { data, next_cursor: null };
+    cursor = page.next_cursor;
+  }
+}
+
 /** The events of a stream, as they come; where it breaks off, what `brokeOff` makes of that is thrown. */
 export async function* stream(
   method: string,

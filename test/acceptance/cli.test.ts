@@ -118,7 +118,8 @@ test('serve runs the server until it is told to stop; then its secret key can be
 });
 
 test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
-  const cli = await parley(await startApp(t));
+  const app = await startApp(t);
+  const cli = await parley(app);
   const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');
   t.after(() => rmSync(join(file, '..'), { recursive: true }));
   writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
@@ -128,7 +129,10 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
   const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);
   assert.deepEqual([failed.code, /^Release 3 of assistant: failed \(credentials: /.test(failed.stdout)], [1, true]);
-  assert.match((await cli(['agents', 'list'])).stdout, /^assistant +Assistant +1 /m);
+  for (let count = 1; count <= 50; count += 1) await app.request('POST', '/api/agents', { slug: `agent-${count}` });
+  const listed = (await cli(['agents', 'list'])).stdout;
+  assert.match(listed, /^assistant +Assistant +1 /m);
+  assert.match(listed, /^agent-50 /m, 'a list is shown beyond its first page');
   assert.equal((await cli(['releases', 'activate', 'assistant', '3'])).code, 1);
   const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
   assert.match(JSON.parse(made.stdout).secret, /^svc_live_/);

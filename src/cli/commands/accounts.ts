@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { loadClientSettings } from '../../config.ts';
 import { list } from '../../setting-parsers.ts';
-import { call } from '../api.ts';
+import { call, callList } from '../api.ts';
 import { secretFromInput, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
@@ -61,7 +61,7 @@ function keys(group: Command): void {
     .command('list')
     .description('list keys, without their secrets')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ data: Row[] }>('GET', '/api/api_keys?limit=200');
+      const answer = await callList('/api/api_keys');
       print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'last_used_at', 'scopes'], 'No keys yet.'));
     });
   group
@@ -89,7 +89,7 @@ function agents(group: Command): void {
     .command('list')
     .description('list agents with their active release')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ data: Row[] }>('GET', '/api/agents?limit=200');
+      const answer = await callList('/api/agents');
       print(command, answer, () =>
         table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents yet. Create one with: parley agents create <slug>'),
       );
@@ -150,7 +150,7 @@ function credentials(group: Command): void {
     .command('list')
     .description('list stored credentials with their last four characters')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ data: Row[] }>('GET', '/api/model_credentials');
+      const answer = await callList('/api/model_credentials');
       print(command, answer, () =>
         table(
           answer.data,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { call } from '../api.ts';
+import { call, callList } from '../api.ts';
 import { jsonObject } from '../given.ts';
 import { print, table } from '../print.ts';
 
@@ -12,7 +12,7 @@ export function releaseCommands(program: Command): void {
     .command('list <agent>')
     .description('list releases with their state')
     .action(async (agent: string, _options, command: Command) => {
-      const answer = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
+      const answer = await callList<Release>(pathOf(agent));
       print(command, answer, () =>
         table(
           answer.data,
@@ -41,7 +41,7 @@ export function releaseCommands(program: Command): void {
         'GET',
         `/api/agents/${encodeURIComponent(agent)}`,
       );
-      const { data } = await call<{ data: Release[] }>('GET', `${pathOf(agent)}?limit=200`);
+      const { data } = await callList<Release>(pathOf(agent));
       const earlier = data.filter((release) => release.state === 'materialized' && release.version < (current.active_version ?? 0));
       const target = earlier.toSorted((left, right) => right.version - left.version)[0];
       if (target === undefined) throw new Error('there is no earlier materialized release');
