@@ -83,7 +83,9 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'database error');
-    if (known === undefined) logger.error({ err: error, request_id: request.id }, 'request failed');
+    // Work that was cut off because its client left has not failed.
+    const isCutOff = error.name === 'AbortError' && reply.raw.destroyed;
+    if (known === undefined && !isCutOff) logger.error({ err: error, request_id: request.id }, 'request failed');
     if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void refuseRest(request, reply, known);
     // Fastify asks for the connection to be closed after a bad body; once that was read there is no need to.
     if (request.raw.readableEnded) reply.removeHeader('connection');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { after, mock, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
@@ -120,10 +120,13 @@ test('the key of a call whose process died is let go: what may be repeated is ca
   await until(async () => ((await held()).held_until ?? first) > first);
   const meanwhile = await call('hang');
   assert.deepEqual([meanwhile.status, await codeOf(meanwhile)], [409, 'idempotency_key_in_use'], 'while it lives it holds on');
+  const failures = mock.method(app.context.logger, 'error');
   leaves.abort();
   await hanging;
   await until(async () => (await codeOf(await call('hang', AbortSignal.timeout(5_000)))) === 'outcome_unknown');
   assert.equal(calls(), before + 1, 'nor is it called again for one who left and came back');
+  assert.equal(failures.mock.callCount(), 0, 'one who leaves is no failure of ours');
+  failures.mock.restore();
 });
 
 test('a guarded tool is 403 until the session has approved it', async () => {
