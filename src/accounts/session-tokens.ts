@@ -10,9 +10,9 @@ import type { Organization, TokenPrincipal } from './principal.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 export interface TokenRequest {
-  endUserId?: string;
-  agentInstanceId?: string;
-  metadata?: Record<string, unknown>;
+  endUserId?: string | undefined;
+  agentInstanceId?: string | undefined;
+  metadata?: Record<string, unknown> | undefined;
   ttlSeconds: number;
 }
 

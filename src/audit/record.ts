@@ -25,7 +25,7 @@ export interface Actor {
   userId?: string;
   apiKeyPrefix?: string;
   ipAddress?: string;
-  userAgent?: string;
+  userAgent?: string | undefined;
 }
 
 export interface AuditEntry {

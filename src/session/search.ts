@@ -5,15 +5,15 @@ import type { Db } from '../database/database.ts';
 type Activity = 'running' | 'waiting' | 'idle' | 'stopped';
 
 export interface SessionSearch {
-  agentId?: number;
-  state?: Activity;
-  surface?: string;
-  release?: number;
+  agentId?: number | undefined;
+  state?: Activity | undefined;
+  surface?: string | undefined;
+  release?: number | undefined;
   /** A session's id, or an end user's. */
-  text?: string;
+  text?: string | undefined;
   limit: number;
   /** The last session of the page before. */
-  after?: { updatedAt: string; id: string };
+  after?: { updatedAt: string; id: string } | undefined;
   /** How many sessions are looked through for a surface or a release, which have no index. */
   lookThrough?: number;
 }

@@ -28,7 +28,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
     if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
     const limit = limitOf(request.query);
-    const search = { ...searchOf(request.query), limit: limit + 1, ...(agent === undefined ? {} : { agentId: agent.id }) };
+    const search = { ...searchOf(request.query), limit: limit + 1, agentId: agent?.id };
     const { sessions, horizon } = await searchSessions(db, orgId, search);
     const page = sessions.slice(0, limit);
     const last = sessions.length > limit ? page.at(-1) : horizon;
@@ -100,14 +100,7 @@ function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<Ses
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
   const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
   if (!isTime) throw badCursor();
-  const text = q?.trim() ?? '';
-  return {
-    ...(state === undefined ? {} : { state }),
-    ...(surface === undefined ? {} : { surface }),
-    ...(release === undefined ? {} : { release }),
-    ...(text === '' ? {} : { text }),
-    ...(after === undefined ? {} : { after }),
-  };
+  return { state, surface, release, text: q?.trim() || undefined, after };
 }
 
 function showSession(session: FoundSession) {

@@ -87,12 +87,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
       await checkBudget(context.database.db, payer, await runsOnOwnKey(context.directory, agent));
       const { organization } = principalOf(request);
-      const token = await context.tokens.mint(organization, agent, {
-        ttlSeconds,
-        ...(endUserId === undefined ? {} : { endUserId }),
-        ...(agentInstanceId === undefined ? {} : { agentInstanceId }),
-        ...(metadata === undefined ? {} : { metadata }),
-      });
+      const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata });
       const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
       if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) return answer;
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {

@@ -14,6 +14,5 @@ export function actorOf(context: Context, request: FastifyRequest): Actor {
 
 /** What is known of any request, whoever sends it. */
 export function requestActor(context: Context, request: FastifyRequest): Omit<Actor, 'orgId'> {
-  const userAgent = request.headers['user-agent'];
-  return { at: context.clock.now(), ipAddress: request.ip, ...(userAgent === undefined ? {} : { userAgent }) };
+  return { at: context.clock.now(), ipAddress: request.ip, userAgent: request.headers['user-agent'] };
 }
