@@ -23,7 +23,7 @@ const audience = 'parley:agent';
 const scope = 'agent:converse';
 
 /**
- * Signed tokens for an end user's browser (spec 5.2): minted by the customer's backend, verified without a round trip.
+ * Signed tokens for an end user's browser: minted by the customer's backend, verified without a round trip.
  * The library is loaded with the first token: 12 MB that an installation without browsers does not need.
  */
 export class SessionTokens {

@@ -1,4 +1,4 @@
-/** Something that a participant says, on its way between gateways (spec 4.12). */
+/** Something that a participant says, on its way between gateways. */
 export interface GatewayEvent {
   id: string;
   sender_id: string;

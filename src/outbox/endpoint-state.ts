@@ -20,7 +20,7 @@ export async function enableEndpoint(transaction: Db, actor: Actor, id: number):
   return endpointFrom(row);
 }
 
-/** No further deliveries until it is enabled again (spec 3.4); what is pending waits. Disabling a disabled one changes nothing. */
+/** No further deliveries until it is enabled again; what is pending waits. Disabling a disabled one changes nothing. */
 export async function disableEndpoint(transaction: Db, actor: Actor, id: number, reason: string): Promise<WebhookEndpoint | undefined> {
   const before = await lockEndpoint(transaction, actor.orgId, id);
   if (before === undefined) return undefined;

@@ -19,7 +19,7 @@ interface NewDelivery {
   body: string;
 }
 
-/** An event for one endpoint. Its body (spec 2.8) is made once and stored as text: every attempt sends the same bytes. */
+/** An event for one endpoint. Its body is made once and stored as text: every attempt sends the same bytes. */
 export function newDelivery(
   eventId: string | null,
   endpoint: { id: number; org_id: number; slug: string },

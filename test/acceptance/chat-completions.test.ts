@@ -12,7 +12,7 @@ const user = (content: unknown) => ({ role: 'user', content });
 const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/chat/completions`;
 const contentOf = (answer: { body: { choices: { message: { content: string } }[] } }) => answer.body.choices[0]?.message.content;
 
-test('a unary completion is the object of spec 4.10, to the byte', async () => {
+test('a unary completion is what is documented, to the byte', async () => {
   const tenant = await createTenant(url);
   const answer = await tenant.post(pathOf(tenant), { model: 'anything', messages: [user('/say Hello big world')] });
   assert.equal(answer.status, 200);
@@ -32,7 +32,7 @@ test('without a model the answer names the agent', async () => {
   assert.equal((await tenant.post(pathOf(tenant), { messages: [user('hi')] })).body.model, 'helper');
 });
 
-test('a stream is bare data lines in the order of spec 4.10, then usage, then [DONE]', async () => {
+test('a stream is bare data lines in order, then usage, then [DONE]', async () => {
   const tenant = await createTenant(url);
   const answer = await tenant.post(pathOf(tenant), { model: 'm', stream: true, messages: [user('/say Hello big world')] });
   assert.equal(answer.headers.get('content-type'), 'text/event-stream; charset=utf-8');

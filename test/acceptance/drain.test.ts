@@ -1,4 +1,4 @@
-// Stopping (decisions 8): what a signal does to requests and to turns that run.
+// Stopping: what a signal does to requests and to turns that run.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

@@ -11,7 +11,7 @@ const { operations, sample } = await readOpenApi(parley);
 const tenant = await furnishOrganization(parley, 'tenant');
 const neighbour = await furnishOrganization(parley, 'neighbour');
 
-/** The two adapters of decisions 5a add their `error`; minting is flat. */
+/** The two adapters for OpenAI clients add their `error`; minting is flat. */
 function assertNotFound(answer: Answer, name: string): void {
   assert.equal(answer.status, 404, `${name}: ${answer.text}`);
   const { detail = answer.body.message } = answer.body;

@@ -1,4 +1,4 @@
-// Responses that were given, asked for again: fetched, streamed from any event on, deleted, or never kept (spec 4.11).
+// Responses that were given, asked for again: fetched, streamed from any event on, deleted, or never kept.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { notFoundText, sessionCount } from '../support/adapter-wire.ts';

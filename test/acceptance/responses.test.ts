@@ -15,7 +15,7 @@ const usage = '"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}';
 const hello =
   '{"id":"msg_ID_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hello big world","annotations":[]}]}';
 
-test('a unary response is the object of spec 4.11, to the byte', async () => {
+test('a unary response is what is documented, to the byte', async () => {
   const tenant = await createTenant(url);
   const answer = await tenant.post(pathOf(tenant), { model: 'anything', input: '/say Hello big world' });
   assert.equal(answer.status, 200);

@@ -1,4 +1,4 @@
-// How the program starts (decisions 1): settings, help, the first start and the data directory.
+// How the program starts: settings, help, the first start and the data directory.
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

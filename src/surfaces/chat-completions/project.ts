@@ -11,7 +11,7 @@ import { ShownText } from '../shared/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
 
-/** Turns what a turn adds into the chunks of spec 4.10, as text: nothing is built for a token but its line. */
+/** Turns what a turn adds into chunks of the chat-completions wire, as text: nothing is built for a token but its line. */
 export class ChatProjector {
   /** Whether the last chunk was given. */
   ended = false;
@@ -74,7 +74,7 @@ export class ChatProjector {
   }
 }
 
-/** The unary answer of spec 4.10. Throws what the turn failed with. */
+/** The unary answer. Throws what the turn failed with. */
 export function completionOf(turnId: string, model: string, outcome: Pick<TurnOutcome, 'text' | 'usage' | 'ended' | 'failed'>) {
   if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
   return {

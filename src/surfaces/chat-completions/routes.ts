@@ -15,7 +15,7 @@ import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
 const config = { family: 'agent' as const, errorBody: adapterErrorBody };
 const tags = ['Chat completions'];
 
-/** The chat-completions adapter: an agent behind the wire that existing client libraries speak (spec 4.10). */
+/** The chat-completions adapter: an agent behind the wire that existing client libraries speak. */
 export function chatCompletionsRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => {
     refuseUnknown(scope);

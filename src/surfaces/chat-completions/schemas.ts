@@ -1,6 +1,6 @@
 import { Type } from '../shared/type.ts';
 
-/** The chat-completions adapter's bodies (spec 4.10). What client libraries send besides is ignored. */
+/** The chat-completions adapter's bodies. What client libraries send besides is ignored. */
 const textPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
 export const chatMessage = Type.Object({

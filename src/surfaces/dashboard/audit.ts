@@ -9,7 +9,7 @@ import { auditQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
 
-/** Reviewing the audit log (spec 4.13). Looking at it is not exporting it: nothing is written. */
+/** Reviewing the audit log. Looking at it is not exporting it: nothing is written. */
 export function dashboardAuditRoutes(server: Server, context: Context): void {
   const { db } = context.database;
   const onRequest = [requireKey(context, 'audit_log:export')];

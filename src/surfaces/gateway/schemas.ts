@@ -5,7 +5,7 @@ import { Type } from '../shared/type.ts';
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
 const url = Type.String({ minLength: 1, maxLength: 2_048 });
 
-/** A gateway event, as submitted and as nested in a delivery (spec 4.12). */
+/** A gateway event, as submitted and as nested in a delivery. */
 export const eventBody = Type.Object(
   {
     id: Type.Optional(

@@ -4,7 +4,7 @@ import { pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, wireUsage } from '../../session/usage.ts';
 import type { ClosingReason } from '../shared/open-streams.ts';
 
-/** An entry of the managed log (spec 6.2). Every stored event is exactly one, so that `seq` has no gaps here either. */
+/** An entry of the managed log. Every stored event is exactly one, so that `seq` has no gaps here either. */
 export interface LogEntry {
   seq: number;
   type: string;

@@ -29,7 +29,7 @@ import { warmFrames } from './warm-stream.ts';
 const config = { family: 'agent', badBody: 'bad-request' } as const;
 const tags = ['Managed agents'];
 
-/** The managed-agent adapter (spec 4.9): sessions as an ordered, replayable log that browsers may follow. */
+/** The managed-agent adapter: sessions as an ordered, replayable log that browsers may follow. */
 export function managedAgentRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/managed-agents', (scope) => {
     scope.addHook('onRequest', requireAgent(context, 'key-or-token'));

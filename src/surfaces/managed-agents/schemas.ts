@@ -2,7 +2,7 @@ import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
 import * as examples from './examples.ts';
 
-/** The managed surface's bodies, as validated and as documented (spec 2.6 and 4.9). */
+/** The managed surface's bodies, as validated and as documented. */
 export const createBody = Type.Object(
   {
     metadata: Type.Optional(

@@ -150,7 +150,7 @@ export function auditRoutes(server: Server, context: Context): void {
   }
 }
 
-/** An empty filter, as a form sends it, is none, and so is a day that does not exist (spec 4.13). */
+/** An empty filter, as a form sends it, is none, and so is a day that does not exist. */
 function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
   return {
     action: query.event_action || undefined,

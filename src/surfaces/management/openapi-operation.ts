@@ -2,7 +2,7 @@ import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
 import { Type } from '../shared/type.ts';
 
-/** Routes that an end user's session token may call too (spec 5.3). */
+/** Routes that an end user's session token may call too. */
 const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)/;
 /** Where a turn begins, and so where a budget counts; besides these, only minting. */
 const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens)$/;

@@ -43,7 +43,7 @@ const codes: Record<number, string> = {
   503: 'unavailable',
 };
 
-/** Errors of this one route are flat (spec 7): `{error, message, ...}` without `detail`. */
+/** Errors of this one route are flat: `{error, message, ...}` without `detail`. */
 function flat({ status, detail }: WireError): unknown {
   return typeof detail === 'string' ? { error: codes[status] ?? 'internal', message: detail } : detail;
 }

@@ -6,7 +6,7 @@ import { wireUsage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 
-/** The session object of spec 2.1; `agent` is on the agent route only. */
+/** The session object; `agent` is on the agent route only. */
 export function sessionBodyOf(session: Session, agent: Agent | undefined, org: string) {
   return {
     id: session.id,
@@ -23,7 +23,7 @@ export function sessionBodyOf(session: Session, agent: Agent | undefined, org: s
   };
 }
 
-/** The unary answer of spec 2.4. Throws what the turn failed with. */
+/** The unary answer. Throws what the turn failed with. */
 export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
   if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
   const { message, text, agent, usage, pending, ended } = outcome;

@@ -7,7 +7,7 @@ import type { ClosingReason } from '../shared/open-streams.ts';
 import { type Fresh, ShownText } from '../shared/shown-text.ts';
 import { ShownReasoning } from './shown-reasoning.ts';
 
-/** A frame of the native stream (spec 6.1). */
+/** A frame of the native stream. */
 export interface NativeFrame {
   type: 'text' | 'tool_use' | 'reasoning' | 'step_start' | 'step_finish' | 'input_required' | 'error' | 'done';
   data: Record<string, unknown>;

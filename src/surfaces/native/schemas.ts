@@ -2,7 +2,7 @@ import { maxTextCharacters } from '../shared/message-text.ts';
 import { Type } from '../shared/type.ts';
 import * as examples from './examples.ts';
 
-/** The native surface's bodies, as validated and as documented (spec 2 and 4). */
+/** The native surface's bodies, as validated and as documented. */
 export const sessionBody = Type.Object(
   {
     metadata: Type.Optional(

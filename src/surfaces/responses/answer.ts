@@ -81,7 +81,7 @@ export class ResponseAnswer {
     }
   }
 
-  /** The response object of spec 4.11, as far as it has come. */
+  /** The response object, as far as it has come. */
   body() {
     const { previousResponseId, metadata } = this.echo;
     return {

@@ -10,7 +10,7 @@ import { itemId } from './response-ids.ts';
 import { TextSplitter } from './split-text.ts';
 
 /**
- * Turns what a turn adds into the events of spec 4.11, as text. The same turn always gives the same events under the same
+ * Turns what a turn adds into events of the responses wire, as text. The same turn always gives the same events under the same
  * `sequence_number`, live or read again, so that a client goes on from the last number it has.
  */
 export class ResponseProjector {

@@ -16,7 +16,7 @@ import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
 import { fetchResponse, removeResponse } from './stored-response.ts';
 
-/** The responses adapter: an agent behind the wire that existing client libraries speak (spec 4.11). */
+/** The responses adapter: an agent behind the wire that existing client libraries speak. */
 export function responsesRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => {
     refuseUnknown(scope);

@@ -1,6 +1,6 @@
 import { Type } from '../shared/type.ts';
 
-/** The responses adapter's bodies (spec 4.11). What client libraries send besides is ignored. */
+/** The responses adapter's bodies. What client libraries send besides is ignored. */
 const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
 /** A message, an echo of an earlier item, or the answer to an approval request; other kinds are passed over. */

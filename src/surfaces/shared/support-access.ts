@@ -3,7 +3,7 @@ import { ServiceError } from '../../errors.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from './authenticate.ts';
 
-/** Refuses to show what was said in any session while the org has turned that off (spec 4.5). */
+/** Refuses to show what was said in any session while the org has turned that off. */
 export function assertTranscriptsOpen(request: FastifyRequest): void {
   if (!principalOf(request).organization.transcriptsAccess)
     throw new ServiceError('forbidden', 'Transcript access is disabled for this organization');

@@ -1,4 +1,4 @@
-// Submitting and delivering events (spec 4.12).
+// Submitting and delivering events.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createOrganization, type TestOrganization } from '../../support/accounts.ts';

@@ -1,4 +1,4 @@
-// What becomes of deliveries: attempts, failures, tests, resends and recovery (spec 3.4, 3.5), and who may see them.
+// What becomes of deliveries: attempts, failures, tests, resends and recovery, and who may see them.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';

@@ -1,4 +1,4 @@
-// Webhook endpoints over the management API (spec 2.8, 3.4, 4.14).
+// Webhook endpoints over the management API.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { auditActions, createKey, createOrganization } from '../../support/accounts.ts';

@@ -1,4 +1,4 @@
-// What an endpoint is sent, and of what (spec 2.8, 6.3).
+// What an endpoint is sent, and of what.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, test } from 'node:test';
