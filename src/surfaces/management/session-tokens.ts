@@ -85,12 +85,17 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         throw new ServiceError('invalid', 'metadata: names a different end user than end_user_id');
       const agent = agentOf(request);
       const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
-      await checkBudget(context.database.db, payer, await runsOnOwnKey(context.directory, agent));
+      const ownKey = await runsOnOwnKey(context.directory, agent);
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata });
       const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
-      if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) return answer;
+      if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) {
+        await checkBudget(context.database.db, payer, ownKey);
+        return answer;
+      }
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {
+        // Only here: a repetition gets the first answer, whatever the budget says by now.
+        await checkBudget(transaction, payer, ownKey);
         if (context.config.PARLEY_AUDIT_TOKENS) {
           await recordAudit(transaction, actor, {
             action: 'session_token.minted',

@@ -120,8 +120,14 @@ test('a deleted agent ends its tokens; an over-budget org gets none', async () =
   assert.ok(await parley.context.tokens.verify(body.token));
   await parley.call('DELETE', '/api/agents/brief', { key: acme.key });
   assert.equal(await parley.context.tokens.verify(body.token), undefined);
+  const keyed = (key: string) =>
+    parley.call('POST', '/api/agents/desk/session_tokens', { key: acme.key, body: {}, headers: { 'idempotency-key': key } });
+  const first = await keyed('before');
   await operate(parley, 'acme', { total_tokens_cap: 0 });
-  const refused = await mint({});
-  assert.equal(refused.status, 402);
-  assert.deepEqual(Object.keys(refused.body).sort(), ['error', 'message', 'reason']);
+  for (const refused of [await mint({}), await keyed('after')]) {
+    assert.equal(refused.status, 402);
+    assert.deepEqual(Object.keys(refused.body).sort(), ['error', 'message', 'reason']);
+  }
+  const again = await keyed('before');
+  assert.deepEqual([again.status, again.body], [200, first.body], 'a repetition is answered as the first was');
 });
