@@ -99,7 +99,8 @@ export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid
   for (const key of ['end_user_id', 'user_id', 'agent_instance_id']) {
     const value = metadata[key];
     if (value === undefined || value === null) continue;
-    if (typeof value !== 'string' || value === '' || value.length > 256)
+    // Characters as the schemas count them, so that whoever a token can name can be named here.
+    if (typeof value !== 'string' || value === '' || Array.from(value).length > 256)
       throw new ServiceError(kind, `metadata.${key}: must be a string of 1 to 256 characters`);
   }
 }

@@ -48,6 +48,15 @@ test('the sub of a token is authoritative, and metadata that conflicts with it i
   assert.equal(listed.end_user_id, 'alice');
 });
 
+test('an end user has up to 256 characters of any script, in a token and in metadata', async () => {
+  const name = '😀'.repeat(256);
+  const smiling = client.as(await mintToken(app, { end_user_id: name }));
+  const id = await smiling.create({ metadata: { end_user_id: name } });
+  assert.deepEqual(idsOf((await smiling.request('GET', '/sessions')).text), [id]);
+  const longer = await client.request('POST', '/sessions', { metadata: { end_user_id: `${name}!` } });
+  assert.equal(longer.status, 400, longer.text);
+});
+
 test('end users never see each other', async () => {
   const hers = await alice.create();
   await alice.say(hers, '/say for alice only');
