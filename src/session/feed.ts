@@ -99,6 +99,8 @@ export class Subscription {
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
+  /** How often it was told of something: a later promise may mean more than the one before, and say no more. */
+  private promises = 0;
 
   constructor(live: boolean, onClose: () => void) {
     this.live = live;
@@ -108,13 +110,13 @@ export class Subscription {
   push(update: SessionUpdate): void {
     if (!isStored(update) && !this.live) return;
     if (this.pending === nothing || this.pending.length >= maxPending) this.pending = [];
-    if (isStored(update)) this.knownSeq = Math.max(this.knownSeq, update.seq);
+    if (isStored(update)) this.promise(update.seq);
     this.pending.push(update);
     this.onNews?.();
   }
 
   lookAgain(lastSeq: number): void {
-    this.knownSeq = Math.max(this.knownSeq, lastSeq);
+    this.promise(lastSeq);
     this.onNews?.();
   }
 
@@ -124,11 +126,11 @@ export class Subscription {
   }
 
   /** What arrived since the last call, for someone who has read up to `cursor`. Undefined when there is nothing. */
-  take(cursor: number): { updates: SessionUpdate[]; knownSeq: number } | undefined {
+  take(cursor: number): { updates: SessionUpdate[]; knownSeq: number; promises: number } | undefined {
     if (this.closed || (this.pending.length === 0 && this.knownSeq <= cursor)) return undefined;
     const updates = this.pending;
     this.pending = nothing;
-    return { updates, knownSeq: this.knownSeq };
+    return { updates, knownSeq: this.knownSeq, promises: this.promises };
   }
 
   /** For the next call. */
@@ -136,9 +138,9 @@ export class Subscription {
     if (!this.closed && updates.length > 0) this.pending = [...updates, ...this.pending];
   }
 
-  /** The log was read to its end at `cursor` and held no more: what was promised up to `knownSeq` is not to come. */
-  caughtUp(cursor: number, knownSeq: number): void {
-    if (this.knownSeq === knownSeq) this.knownSeq = cursor;
+  /** The log was read to its end at `cursor` after so many promises: what they were of is not to come. */
+  caughtUp(cursor: number, promises: number): void {
+    if (this.promises === promises) this.knownSeq = cursor;
   }
 
   close(): void {
@@ -147,5 +149,10 @@ export class Subscription {
     this.pending = nothing;
     this.onClose();
     this.onNews?.();
+  }
+
+  private promise(seq: number): void {
+    this.knownSeq = Math.max(this.knownSeq, seq);
+    this.promises += 1;
   }
 }

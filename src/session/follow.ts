@@ -47,8 +47,8 @@ export class Follower {
   private readonly preview: Preview | undefined;
   private cursor: number;
   private isBehind: boolean;
-  /** Up to where the subscription promised events when the reading of the log began. */
-  private promised = 0;
+  /** How often the subscription had promised something when the reading of the log began. */
+  private promises = 0;
 
   constructor(log: SessionLog, subscription: Subscription, sessionId: string, after: number, replay: boolean) {
     this.log = log;
@@ -73,7 +73,7 @@ export class Follower {
     this.cursor = events.at(-1)?.seq ?? this.cursor;
     if (events.length < pageLength) {
       this.isBehind = false;
-      this.subscription.caughtUp(this.cursor, this.promised);
+      this.subscription.caughtUp(this.cursor, this.promises);
     }
     const { preview } = this;
     return preview === undefined ? events : events.flatMap((event) => [...preview.close(event), event]);
@@ -82,7 +82,7 @@ export class Follower {
   private readNews(): SessionUpdate[] | undefined {
     const taken = this.subscription.take(this.cursor);
     if (taken === undefined) return undefined;
-    this.promised = taken.knownSeq;
+    this.promises = taken.promises;
     if (taken.knownSeq > this.cursor && !taken.updates.some(isStored)) {
       // What another process has stored comes before what it has begun to say since.
       this.subscription.putBack(taken.updates);

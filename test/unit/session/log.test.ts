@@ -164,6 +164,33 @@ test('a follower that is only told to look again finds what another process wrot
   assert.deepEqual(await following, [1, 2, 3]);
 });
 
+test('a follower that is told to look again while it looks does so, though it is not told how far', { timeout: 10_000 }, async (t) => {
+  const log = openLog();
+  const elsewhere = new Feed();
+  const session = await newSession();
+  const subscription = new Feed().subscribe(session, false);
+  await write(log, elsewhere, session, [said('first')]);
+  subscription.lookAgain(Number.MAX_SAFE_INTEGER);
+  const { read } = log;
+  t.mock.method(
+    log,
+    'read',
+    async (...page: Parameters<typeof read>) => {
+      const events = await read.apply(log, page);
+      await write(log, elsewhere, session, [said('second')]);
+      subscription.lookAgain(Number.MAX_SAFE_INTEGER);
+      return events;
+    },
+    { times: 1 },
+  );
+  const seen: number[] = [];
+  for await (const updates of follow(log, subscription, session, 0, false)) {
+    for (const update of updates) if (isStored(update)) seen.push(update.seq);
+    if (seen.length === 2) subscription.close();
+  }
+  assert.deepEqual(seen, [1, 2]);
+});
+
 test('live text is shown from its first word and without a gap, or not at all', async () => {
   const log = openLog();
   const feed = new Feed();
