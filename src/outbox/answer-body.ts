@@ -61,8 +61,10 @@ export class AnswerBody {
   }
 
   sendGathered(): void {
-    if (this.pieces.length > 0) this.send();
-    else this.isGathering = false;
+    this.isGathering = this.pieces.length > 0;
+    if (this.isGathering) this.send();
+    // Where its reader has caught up in the meantime.
+    else this.readGathered();
   }
 
   private send(): void {
