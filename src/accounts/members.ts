@@ -50,6 +50,8 @@ export async function changeRole(transaction: Db, actor: Actor, userId: string, 
 
 /** False when the org has no such member. */
 export async function removeMember(transaction: Db, actor: Actor, userId: string): Promise<boolean> {
+  // Ahead of the members, as when somebody joins: that they join or leave another org just now is known before the account may go.
+  await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const member = await lockMembers(transaction, actor.orgId, userId);
   if (member === undefined) return false;
   await assertOwnerRemains(transaction, actor.orgId, member, undefined);

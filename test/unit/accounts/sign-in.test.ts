@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
 import { acceptInvitation, prepareAcceptance } from '../../../src/accounts/accept-invitation.ts';
 import { Directory } from '../../../src/accounts/directory.ts';
 import { invite } from '../../../src/accounts/invitations.ts';
@@ -13,7 +14,8 @@ import { SignIn } from '../../../src/accounts/sign-in.ts';
 import { loadConfig } from '../../../src/config.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
-import { openTestDatabase } from '../../support/engine.ts';
+import { engine, openTestDatabase } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
 
 const dataDirectory = mkdtempSync(join(tmpdir(), 'parley-'));
 const config = loadConfig({ PARLEY_DATA_DIR: dataDirectory });
@@ -86,4 +88,22 @@ test('guesses from one address are slowed down, and passwords are not stored as 
   assert.equal(statuses.at(-1), 429);
   const accounts = await database.db.selectFrom('user_accounts').select('password').execute();
   for (const account of accounts) assert.doesNotMatch(account.password ?? '', /password|horse/);
+});
+
+test('an account stays that joins another org while its last one removes it', {
+  skip: engine === 'pglite' && 'the embedded engine does one after the other',
+}, async () => {
+  const { db } = database;
+  const userId = await joinAs('member', 'una@example.com', 'correct horse battery');
+  const other = await createOrganization(db, { slug: 'other', name: 'Other', at });
+  const removing = Promise.withResolvers<boolean>();
+  await db.transaction().execute(async (joining) => {
+    await joining.insertInto('members').values({ org_id: other.id, user_id: userId, role: 'member', created_at: at }).execute();
+    const removal = db.transaction().execute((leaving) => removeMember(leaving, { orgId, at }, userId));
+    removal.then(removing.resolve, removing.reject);
+    const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting.execute(db)).rows.length > 0);
+  });
+  assert.equal(await removing.promise, true);
+  assert.deepEqual(await db.selectFrom('members').select('org_id').where('user_id', '=', userId).execute(), [{ org_id: other.id }]);
 });
