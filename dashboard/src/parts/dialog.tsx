@@ -1,5 +1,5 @@
 import { X } from 'lucide-react';
-import { type ReactNode, useEffect, useId, useRef } from 'react';
+import { type ReactNode, useId, useLayoutEffect, useRef } from 'react';
 import { Button, type ButtonKind, IconButton } from './button.tsx';
 
 interface DialogProps {
@@ -15,18 +15,21 @@ interface DialogProps {
 export function Dialog({ title, onClose, children, wide = false, stays = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = dialog.current;
-    if (element === null || element.open) return;
+    if (element === null) return;
     element.showModal();
     // The browser would choose the close button: what the dialog is for comes first.
     element.querySelector<HTMLElement>('form input, form textarea, form select, [data-first]')?.focus();
+    // One that is only taken off the page does not give the focus back.
+    return () => element.close();
   }, []);
   return (
     <dialog
       ref={dialog}
       aria-labelledby={heading}
-      onClose={onClose}
+      // In development React runs the effect twice: what is open again was not closed.
+      onClose={() => !dialog.current?.open && onClose()}
       onKeyDown={(event) => stays && event.key === 'Escape' && event.preventDefault()}
       className={`m-auto w-[calc(100%-2rem)] rounded-lg border border-line bg-panel text-ink shadow-float ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
     >

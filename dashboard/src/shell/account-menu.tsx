@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { ChevronsUpDown } from 'lucide-react';
-import { useState } from 'react';
+import { useRef, useState } from 'react';
 import { notifyError } from '../parts/notice.tsx';
 import { queryClient, useSignedIn } from '../server/queries.ts';
 import { chooseOrganization, post } from '../server/request.ts';
@@ -14,6 +14,7 @@ export function AccountMenu() {
   const { user, organization, organizations, role } = useSignedIn();
   const [theme, setTheme] = useTheme();
   const [changing, setChanging] = useState(false);
+  const menu = useRef<HTMLDivElement>(null);
   const signOut = useMutation({
     mutationFn: () => post('/auth/sign-out'),
     onSuccess: () => {
@@ -38,6 +39,7 @@ export function AccountMenu() {
       </button>
       <div
         id="account-menu"
+        ref={menu}
         popover="auto"
         className="fixed inset-auto bottom-16 left-2 m-0 w-60 rounded-lg border border-line bg-panel p-2 text-ink shadow-float"
       >
@@ -81,7 +83,15 @@ export function AccountMenu() {
         <a href="/docs/api" className="block rounded-md px-2 py-1.5 hover:bg-hover">
           API reference
         </a>
-        <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => setChanging(true)}>
+        <button
+          type="button"
+          className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover"
+          onClick={() => {
+            // The focus returns to the button of the menu, and from the dialog to there.
+            menu.current?.hidePopover();
+            setChanging(true);
+          }}
+        >
           Change password
         </button>
         <button type="button" className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover" onClick={() => signOut.mutate()}>
