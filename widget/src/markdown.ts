@@ -57,7 +57,7 @@ function table(head: string, rows: string[]): Piece {
       .slice(1, -1)
       .split('|')
       .map((cell) => inline(cell.trim()));
-  return html`<table><thead><tr>${cells(head).map((cell) => html`<th>${cell}</th>`)}</tr></thead>
+  return html`<table tabindex="0"><thead><tr>${cells(head).map((cell) => html`<th>${cell}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
 }
 

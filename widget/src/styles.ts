@@ -47,7 +47,7 @@ export const styles = css`
   .bubble > :last-child { margin-bottom: 0; }
   p { margin: 0 0 0.5em; white-space: pre-wrap; }
   ul, ol { margin: 0 0 0.5em; padding-inline-start: 1.4em; }
-  table { display: block; overflow-x: auto; border-collapse: collapse; margin: 0 0 0.5em; }
+  table { display: block; overflow-x: auto; overflow-wrap: normal; border-collapse: collapse; margin: 0 0 0.5em; }
   th, td { padding: 0.2em 0.5em; border: 1px solid var(--border); text-align: start; }
   a { color: inherit; }
   code, pre { font: 0.9em/1.45 ui-monospace, monospace; }

@@ -17,7 +17,7 @@ const cases: Record<string, [text: string, html: string]> = {
   'lines of a paragraph stay together': ['one\ntwo\n\nthree', '<p>one\ntwo</p><p>three</p>'],
   'a table': [
     '| a | **b** |\n|---|:-:|\n| 1 | 2 |',
-    '<table><thead><tr><th>a</th><th><strong>b</strong></th></tr></thead>\n    <tbody><tr><td>1</td><td>2</td></tr></tbody></table>',
+    '<table tabindex="0"><thead><tr><th>a</th><th><strong>b</strong></th></tr></thead>\n    <tbody><tr><td>1</td><td>2</td></tr></tbody></table>',
   ],
   'a line between bars is no table': ['|x|', '<p>|x|</p>'],
   'nothing in a code block is marked up': ['```\n- a\n| b |\n```', '<pre tabindex="0"><code>- a\n| b |</code></pre>'],
