@@ -59,22 +59,25 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
 
   test('live text of a turn is seen at another process before it is stored, and adds up to what is', async () => {
     await one.send('POST', '/v1/sessions', { session_id: 'live' });
-    const watch = async (after: number) => {
+    const watch = (after: number) => {
       const url = `${second.url}/demo/assistant/v1/managed-agents/sessions/live/events/stream?deltas=true&until=idle&after=${after}`;
-      return (await fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` } })).text();
+      return fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` } });
     };
-    const early = watch(0);
-    const said = one.send('POST', '/v1/sessions/live/messages', { text: '/delay 50\n/words 20' });
-    await until(async () => (await statusOf(two, 'live')) === 'running');
-    await sleep(300);
-    const late = watch(0);
-    assert.ok(countPreviews(await early) > 1);
-    assert.ok(countPreviews(await late) > 1, 'also to whoever joins in the middle');
+    const early = await watch(0);
+    const said = one.send('POST', '/v1/sessions/live/messages', { text: '/delay 50\n/words 40' });
+    let shown = '';
+    let late: Promise<Response> | undefined;
+    for await (const piece of early.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      shown += piece;
+      if (shown.includes('agent.message_delta')) late ??= watch(0);
+    }
+    assert.ok(countPreviews(shown) > 1);
+    assert.ok(countPreviews((await (await late)?.text()) ?? '') > 1, 'also to whoever joins in the middle');
     await said;
 
-    const next = watch(4);
+    const next = await watch(4);
     await one.send('POST', '/v1/sessions/live/messages', { text: `/delay 100\n/say at ${'length'.repeat(2_000)}` });
-    assert.ok(countPreviews(await next) > 1, 'nothing of the message before, and more than a notice holds');
+    assert.ok(countPreviews(await next.text()) > 1, 'nothing of the message before, and more than a notice holds');
   });
 
   test('a streamed message that waits for a turn of another process comes word by word', async () => {

@@ -221,13 +221,16 @@ test('many answers at once are gathered each for itself, also where some are no 
   const guarded = createGuardedFetch({ allowPrivate: true });
   const answers = Array.from({ length: 50 }, async (_, answer) => {
     const { body } = await guarded(`${target.origin}/${answer}`);
+    const begun = performance.now();
     const pieces: string[] = [];
     for await (const piece of body ?? []) {
       pieces.push(Buffer.from(piece).toString());
       if (answer % 10 === 0 && pieces.length === 4) return;
     }
     assert.equal(pieces.join(''), Array.from({ length: 40 }, (_, index) => `/${answer} ${index}; `).join(''));
-    assert(pieces.length < 20, `40 pieces were passed on as ${pieces.length}`);
+    // At first after as long as the answer has taken so far, then every 50 ms, however slow the machine is.
+    const most = 10 + (performance.now() - begun) / 50;
+    assert(pieces.length < most, `40 pieces were passed on as ${pieces.length}`);
   });
   await Promise.all(answers);
 });
