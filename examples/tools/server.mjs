@@ -27,7 +27,11 @@ function shop() {
 }
 
 const handler = createMcpHandler(shop);
-const server = createServer(async (incoming, outgoing) => {
+const server = createServer((incoming, outgoing) => {
+  answer(incoming, outgoing).catch(() => outgoing.destroy());
+});
+
+async function answer(incoming, outgoing) {
   // Where others reach it, compare incoming.headers.authorization with `Bearer <the stored credential>` first.
   const body = Buffer.concat(await incoming.toArray());
   const response = await handler.fetch(
@@ -40,7 +44,8 @@ const server = createServer(async (incoming, outgoing) => {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers));
   if (response.body === null) outgoing.end();
   else Readable.fromWeb(response.body).pipe(outgoing);
-});
+}
+
 server.listen(Number(process.env.PORT ?? 8091), '127.0.0.1', () => {
   console.log(`The tools are at http://127.0.0.1:${server.address().port}/mcp`);
 });
