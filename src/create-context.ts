@@ -103,7 +103,7 @@ async function assemble(
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);
   materializer.start();
-  const sweeper = sweepExpiredRows(database.db);
+  const sweeper = sweepExpiredRows(database.db, () => turns.stopAbandoned());
   await courier.start();
   const gateway = config.PARLEY_GATEWAY
     ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })

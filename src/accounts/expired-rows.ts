@@ -4,13 +4,14 @@ import { dropLeftovers } from '../session/sessions.ts';
 
 const everyMs = 10 * 60_000;
 
-/** Deletes, now and then, what has outlived its use: kept answers after a day, ended sign-ins, unstored sessions. Gives the way to stop. */
-export function sweepExpiredRows(db: Db): { stop(): Promise<void> } {
+/** Clears up, now and then: kept answers after a day, ended sign-ins, unstored and abandoned sessions. Gives the way to stop. */
+export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
     // The database may be away; there is another time.
     sweeping = deleteExpiredRows(db)
       .then(() => dropLeftovers(db))
+      .then(stopAbandoned)
       .catch(() => {});
   }, everyMs).unref();
   return {

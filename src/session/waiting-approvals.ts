@@ -28,9 +28,10 @@ export async function countWaitingApprovals(db: Db, orgId: number): Promise<numb
   return rows[0]?.count ?? 0;
 }
 
-/** The sessions of an agent in which something waits for a person. */
-export async function listWaitingSessions(db: Db, orgId: number, agentId: number): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select id from sessions where org_id = ${orgId} and agent_id = ${agentId} and pending_input is not null`.execute(db);
-  return rows.map(({ id }) => id);
+/** Where something waits for a person and the agent was deleted: nobody can answer there. */
+export async function listAbandonedSessions(db: Db): Promise<{ id: string; orgId: number }[]> {
+  const { rows } = await sql<{ id: string; orgId: number }>`
+    select s.id, s.org_id as "orgId" from sessions s join agents a on a.id = s.agent_id
+    where s.pending_input is not null and a.deleted_at is not null`.execute(db);
+  return rows;
 }

@@ -8,6 +8,7 @@ import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/eve
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, Reservation } from '../session/operations.ts';
+import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
@@ -144,6 +145,12 @@ export class Turns {
     if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
     else this.parts.feed.publish(sessionId, events);
     this.parts.runner.interrupt(result.turn);
+  }
+
+  /** Stops sessions whose deleted agent waits for an approval. What fails is left for the next time. */
+  async stopAbandoned(): Promise<void> {
+    const abandoned = await listAbandonedSessions(this.parts.database.db);
+    await Promise.allSettled(abandoned.map(({ id, orgId }) => this.interrupt(orgId, id, 'stop')));
   }
 
   /** Adds an entry that no turn answers. */

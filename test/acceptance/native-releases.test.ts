@@ -101,6 +101,17 @@ test('a deleted agent leaves no approval to give, and nothing that waits for one
   assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
 });
 
+test('nor does one of which a turn comes to its question later', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const asking = tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 200\n/think one two\n/tool bash {"command":"date"}' });
+  await untilAccepted(app, id, 1);
+  await tenant.delete('/api/agents/helper');
+  assert.equal((await asking).body.pending_input.tool, 'bash');
+  await app.context.turns.stopAbandoned();
+  assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
+});
+
 test('what was accepted before its agent was deleted is carried out, also by a process that has not run the session before', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

@@ -3,7 +3,6 @@ import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import { listWaitingSessions } from '../../session/waiting-approvals.ts';
 import { answered } from '../shared/answers.ts';
 import { principalOf, requireKey } from '../shared/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
@@ -141,11 +140,10 @@ export function agentRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { id, orgId } = agentOf(request);
+      const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
       // Nobody can give these approvals any more: they would wait for ever, and hold up what waits behind them.
-      const waiting = await listWaitingSessions(context.database.db, orgId, id);
-      await Promise.all(waiting.map((sessionId) => context.turns.interrupt(orgId, sessionId, 'stop')));
+      await context.turns.stopAbandoned();
       return reply.code(204).send();
     },
   );
