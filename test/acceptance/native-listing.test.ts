@@ -8,7 +8,7 @@ let now = new Date();
 const app = await startApp({ after }, { clock: { now: () => now }, settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
 const url = await app.listen();
 
-test('the list has the envelope of 2.2, newest activity first', async () => {
+test('the list has its agent, page and total around it, newest activity first', async () => {
   const tenant = await createTenant(url);
   const first = await tenant.session({ metadata: { end_user_id: 'ann' } });
   const second = await tenant.session({ metadata: { user_id: 'bob' } });

@@ -6,7 +6,7 @@ import { createTenant } from '../support/tenants.ts';
 const app = await startApp({ after });
 const url = await app.listen();
 
-test('a unary answer has exactly the fields of 2.4, on both routes', async () => {
+test('a unary answer has exactly the documented fields, on both routes', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
   for (const base of ['', tenant.agentPath]) {

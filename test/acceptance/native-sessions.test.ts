@@ -8,7 +8,7 @@ const url = await app.listen();
 const notFound = '{"detail":"Not Found"}';
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00$/;
 
-test('a session is created with 200 and has exactly the fields of 2.1, on the flat route without agent', async () => {
+test('a session is created with 200 and has exactly the documented fields, on the flat route without agent', async () => {
   const tenant = await createTenant(url);
   const answer = await tenant.post('/v1/sessions', { metadata: { plan: 'gold', nested: { deep: [1, null] } } });
   assert.equal(answer.status, 200);

@@ -39,7 +39,7 @@ export function SignIn() {
         </Button>
         <p className="text-dim">
           The first owner joins with the link that Parley printed when it first started. Everyone else is invited from Settings, Members.
-          Who forgot a password is removed there and invited again.
+          Someone who forgot their password is removed there and invited again.
         </p>
       </form>
     </Card>

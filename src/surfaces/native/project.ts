@@ -160,7 +160,7 @@ export function closingFrame(reason: ClosingReason): NativeFrame {
   return { type: 'error', data: { code, provider: null, message } };
 }
 
-/** The frame as it goes over the wire; `done` names no session in the specification. */
+/** The frame as it goes over the wire; only `done` names no session. */
 export function frameText(frame: NativeFrame, sessionId: string): string {
   const body =
     frame.type === 'done' ? { type: frame.type, data: frame.data } : { type: frame.type, session_id: sessionId, data: frame.data };

@@ -12,7 +12,7 @@ const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_P
 
 const ofType = (type: string) => (received: Received[]) => received.some((one) => one.body.type === type);
 
-test('a delivery is the payload of 2.8 with its headers, and Stripe verifies its signature', async (t) => {
+test('a delivery is the documented payload with its headers, and Stripe verifies its signature', async (t) => {
   const org = await createOrganization(parley);
   const receiver = await startReceiver(t);
   const endpoint = await createEndpoint(parley, org, receiver);
