@@ -339,6 +339,7 @@ test('an invited member joins, sees what members may, and cannot change things',
     if (current === 'not the current one') await passwords.getByRole('alert').waitFor();
   }
   await member.page.getByText('The password was changed.').waitFor();
+  await passwords.waitFor({ state: 'detached' });
   assert.equal(await member.page.evaluate('document.activeElement.popoverTargetElement?.id'), 'account-menu');
   await member.context.clearCookies();
   await signIn(member.page, 'grace@example.com', 'yet another long one');

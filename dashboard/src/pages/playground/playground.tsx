@@ -67,7 +67,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
   };
   const pinned = head.data?.session.release;
   const { pending, items } = conversation;
-  const chosen = releases.find(({ active, version }) => (release === '' ? active : String(version) === release));
+  const chosen = releases.find(({ active, version }) => (pinned ? version === pinned : release ? String(version) === release : active));
   const canAnswer = agent.active_version !== null || release !== '' || sessionId !== '';
 
   return (
