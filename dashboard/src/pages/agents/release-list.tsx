@@ -25,7 +25,7 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
     mutationFn: (version: number) => post(`/api/agents/${agent.slug}/releases/${version}/activate`),
     onSuccess: async (_answer, version) => {
       setAsking(undefined);
-      notify(`Release ${version} is active.`);
+      notify(version === agent.active_version ? `Release ${version} is being materialized again.` : `Release ${version} is active.`);
       await forget('/api/agents');
     },
     onError: notifyError,
