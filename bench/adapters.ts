@@ -1,32 +1,24 @@
 // The two adapters beside the native surface, on the same server, in sessions that go on: what the other wire costs.
-import { compare, measure, type Row, table } from './measure.ts';
+import { compare, measure, table } from './measure.ts';
 import { call, createSessions, headers, type Parley } from './parley.ts';
 
 const text = '/words 64';
 const base = '/demo/assistant/v1';
-const rounds = 5;
 
 /** A table each for unary and streamed turns; the first row, the native surface, is what the others are compared to. */
 export async function adapterTables(parley: Parley, pids: number[], clients: number, seconds: number): Promise<string[]> {
   const tables: string[] = [];
   for (const stream of [false, true]) {
-    const rows = await measureSurfaces(parley, pids, clients, seconds, stream);
-    tables.push(table(`${stream ? 'Streamed' : 'Unary'} turn on each wire, offline model, ${clients} clients`, compare(rows)));
+    const surfaces = await prepare(parley, clients, stream);
+    const contenders = surfaces.map(({ name, paths, bodies }) => ({
+      name,
+      plan: { url: parley.url, headers, seconds, clients, paths, body: '', bodies },
+      pids,
+    }));
+    const title = `${stream ? 'Streamed' : 'Unary'} turn on each wire, offline model, ${clients} clients`;
+    tables.push(table(title, compare(await measure(contenders))));
   }
   return tables;
-}
-
-/** In turns, so that whatever else the machine does meets all of them alike; of each the median round counts. */
-async function measureSurfaces(parley: Parley, pids: number[], clients: number, seconds: number, stream: boolean): Promise<Row[]> {
-  const surfaces = await prepare(parley, clients, stream);
-  const measured: Row[][] = surfaces.map(() => []);
-  for (let round = 0; round < rounds; round += 1) {
-    for (const [index, { name, paths, bodies }] of surfaces.entries()) {
-      const plan = { url: parley.url, headers, seconds: seconds / rounds, clients, paths, body: '', bodies };
-      measured[index]?.push(await measure(name, plan, pids));
-    }
-  }
-  return measured.flatMap((rows) => rows.toSorted((left, right) => left.cpuPerTurn - right.cpuPerTurn)[rounds >> 1] ?? []);
 }
 
 /** Each client of each surface stays in a session of its own. */

@@ -1,13 +1,13 @@
 // `npm run bench`: what a turn costs, beside bare node:http, in one run. Prints tables and writes bench/results.md.
-import { writeFileSync } from 'node:fs';
-import { cpus, totalmem } from 'node:os';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { percentile } from '../test/support/flood.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
 import { measureFanOut } from './fan-out.ts';
-import { compare, measure, type Row, table } from './measure.ts';
+import { type Contender, compare, measure, rounds, table } from './measure.ts';
 import { measureOverload } from './overload.ts';
 import { activateUpstream, call, createSessions, type Engine, headers, startParley } from './parley.ts';
 import { startPortkey } from './peers.ts';
@@ -16,18 +16,20 @@ import { measureStored } from './stored.ts';
 import { measureStreams } from './streams.ts';
 import { measureWebhooks, webhookTable } from './webhooks.ts';
 
-const seconds = Number(process.env.BENCH_SECONDS ?? '5');
+const seconds = Number(process.env.BENCH_SECONDS ?? '3');
 const clients = 32;
 /** Enough that no conversation grows long: what goes to the model should be about the same for all. */
-const sessionsPerClient = 20;
+const sessionsPerClient = 40;
 const sections: string[] = [];
 
 const postgres = await startPostgres();
 const peers = process.argv.includes('--peers') ? [await startPortkey()] : [];
-// The first start of a checkout compiles; what is measured is every other.
 const secret = { PARLEY_SECRET_KEY: Buffer.alloc(32, 'bench').toString('base64') };
+const home = { PARLEY_DATA_DIR: mkdtempSync(join(tmpdir(), 'parley-bench-')) };
+// The first start compiles and makes the database; what is measured is every other.
 await (await startParley(postgres.url, secret)).stop();
-const embedded = await startParley(undefined);
+await (await startParley(undefined, home)).stop();
+const embedded = await startParley(undefined, home);
 const served = await startParley(postgres.url, secret);
 const engines: Engine[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
@@ -37,7 +39,7 @@ say(
   [
     '# What a turn costs',
     '',
-    `Measured by \`npm run bench\` (${seconds} s a row, Node ${process.version}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB).`,
+    `Measured by \`npm run bench\` (the median of ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB).`,
     'CPU is that of the server and its database, which runs without fsync. The ratio is to the first row of each table.',
     '',
     ...engines.map(({ name, parley }) => `${name}: ready after ${parley.startMs} ms, ${rssMiB(parley.pid)} MiB resident when idle.`),
@@ -60,6 +62,7 @@ await upstreamTurns('The same, one client: the first word', 0, 1, true);
 say(await measureStreams(postgres.url, 10_000));
 
 for (const { parley } of engines) await parley.stop();
+rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
 for (const peer of peers) await peer.stop();
 say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
 say(await measureStored(postgres, 1_000_000));
@@ -69,10 +72,10 @@ writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
 async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<void> {
   const bare = await startProgram('bare.ts', [mode]);
   const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
-  const rows = [await measure('bare node:http', plan(bare.url, clients, ['/'], body), [bare.pid])];
+  const contenders: Contender[] = [{ name: 'bare node:http', plan: plan(bare.url, clients, ['/'], body), pids: [bare.pid] }];
+  for (const engine of engines) contenders.push(await talkTo(engine, body, clients));
+  say(table(title, compare(await measure(contenders))));
   await bare.stop();
-  for (const engine of engines) rows.push(await measureTurns(engine, body, clients));
-  say(table(title, compare(rows)));
 }
 
 /** Turn 200 of a session against turn 20: the cost of a turn must not grow with its session. */
@@ -102,42 +105,30 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
   const upstream = await startProgram('upstream.ts', [String(pace)]);
   const bare = await startProgram('bare.ts', ['proxy', upstream.url]);
   const body = JSON.stringify({ text: 'Hello', stream });
-  const rows = [await measure('bare node:http proxy', plan(bare.url, count, ['/'], body), [bare.pid])];
+  const contenders: Contender[] = [{ name: 'bare node:http proxy', plan: plan(bare.url, count, ['/'], body), pids: [bare.pid] }];
   for (const engine of engines) {
     await activateUpstream(engine.parley, upstream.url);
-    rows.push(await measureTurns(engine, body, count));
+    contenders.push(await talkTo(engine, body, count));
   }
   const handRolled = await startProgram('hand-rolled.ts', [postgres.url, upstream.url]);
   const paths = Array.from({ length: count * sessionsPerClient }, (_, index) => `/sessions/${index}/messages`);
-  rows.push(
-    await measure('hand-rolled: Fastify, streamText, PostgreSQL', plan(handRolled.url, count, paths, body), [handRolled.pid, postgres.pid]),
-  );
-  await handRolled.stop();
-  for (const peer of peers)
-    rows.push(
-      await measure(
-        peer.name,
-        { ...plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream)), headers: peer.headers(upstream.url) },
-        [peer.pid],
-      ),
-    );
-  say(table(title, compare(rows)));
-  await bare.stop();
-  await upstream.stop();
+  contenders.push({
+    name: 'hand-rolled: Fastify, streamText, PostgreSQL',
+    plan: plan(handRolled.url, count, paths, body),
+    pids: [handRolled.pid, postgres.pid],
+  });
+  for (const peer of peers) {
+    const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));
+    contenders.push({ name: peer.name, plan: { ...asked, headers: peer.headers(upstream.url) }, pids: [peer.pid] });
+  }
+  say(table(title, compare(await measure(contenders))));
+  for (const program of [handRolled, bare, upstream]) await program.stop();
 }
 
-async function measureTurns({ name, parley, pids }: Engine, body: string, count: number): Promise<Row> {
+async function talkTo({ name, parley, pids }: Engine, body: string, count: number): Promise<Contender> {
   const sessions = await createSessions(parley, count * sessionsPerClient);
-  return measure(
-    name,
-    plan(
-      parley.url,
-      count,
-      sessions.map((id) => `/v1/sessions/${id}/messages`),
-      body,
-    ),
-    pids,
-  );
+  const paths = sessions.map((id) => `/v1/sessions/${id}/messages`);
+  return { name, plan: plan(parley.url, count, paths, body), pids };
 }
 
 function plan(url: string, count: number, paths: string[], body: string) {

@@ -12,12 +12,27 @@ export interface Row extends LoadReport {
   ratio?: number;
 }
 
+/** Something to load, and the processes whose CPU time counts as its own. */
+export interface Contender {
+  name: string;
+  plan: LoadPlan;
+  pids: number[];
+}
+
 /** Until the code is compiled and plans are kept. */
 const warmUpSeconds = 5;
+export const rounds = 3;
 
-/** Warms up, then loads and counts what the given processes used meanwhile. */
-export async function measure(name: string, plan: LoadPlan, pids: number[]): Promise<Row> {
-  await load({ ...plan, seconds: Math.max(warmUpSeconds, plan.seconds) });
+/** Warms them up, then loads them in turns, so that whatever else the machine does meets all alike. Of each the median round counts. */
+export async function measure(contenders: readonly Contender[]): Promise<Row[]> {
+  for (const { plan } of contenders) await load({ ...plan, seconds: Math.max(warmUpSeconds, plan.seconds) });
+  const measured = contenders.map((): Row[] => []);
+  for (let round = 0; round < rounds; round += 1)
+    for (const [index, contender] of contenders.entries()) measured[index]?.push(await measureOnce(contender));
+  return measured.flatMap((rows) => rows.toSorted((left, right) => left.cpuPerTurn - right.cpuPerTurn)[rounds >> 1] ?? []);
+}
+
+async function measureOnce({ name, plan, pids }: Contender): Promise<Row> {
   const before = cpuMs(pids);
   const report = await load(plan);
   return { name, ...report, cpuPerTurn: Math.round(((cpuMs(pids) - before) / report.turns) * 1000) / 1000 };
