@@ -14,16 +14,17 @@ import { nativeRoutes } from './surfaces/native/routes.ts';
 import { healthRoutes } from './surfaces/operator/health.ts';
 import { operatorRoutes } from './surfaces/operator/organizations.ts';
 import { responsesRoutes } from './surfaces/responses/routes.ts';
-import { lateCompilers, validateLate } from './surfaces/shared/compile-late.ts';
-import { handleError, sendError } from './surfaces/shared/errors.ts';
+import { sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
-import { splitHosts } from './surfaces/shared/hosts.ts';
-import { acceptJsonOnly } from './surfaces/shared/json-body.ts';
-import { observeRequests } from './surfaces/shared/observe.ts';
-import { OpenStreams } from './surfaces/shared/open-streams.ts';
-import { Refusals } from './surfaces/shared/refusals.ts';
-import { refuseNulPath, refuseNulQuery, refuseUnknownPath, requireOneHost } from './surfaces/shared/storable-url.ts';
-import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberAnswers } from './surfaces/shared/unreadable.ts';
+import { lateCompilers, validateLate } from './surfaces/shared/schemas/compile-late.ts';
+import { refuseNulPath, refuseNulQuery, refuseUnknownPath } from './surfaces/shared/server/bad-url.ts';
+import { handleError } from './surfaces/shared/server/handle-error.ts';
+import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
+import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
+import { observeRequests } from './surfaces/shared/server/observe.ts';
+import { Refusals } from './surfaces/shared/server/refusals.ts';
+import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberAnswers } from './surfaces/shared/server/unreadable.ts';
+import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
-import type { WaitingRoom } from './accounts/waiting-room.ts';
 import type { Database } from './database/database.ts';
+import type { WaitingRoom } from './load/waiting-room.ts';
 import type { Metrics } from './metrics.ts';
 import type { Courier } from './outbox/courier.ts';
 import type { Feed } from './session/feed.ts';

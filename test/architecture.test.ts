@@ -38,7 +38,7 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
   },
   {
     name: 'what lies below a turn knows neither turns nor surfaces',
-    from: folders('accounts', 'audit', 'outbox', 'instances', 'database'),
+    from: folders('accounts', 'audit', 'outbox', 'instances', 'load', 'database'),
     not: new RegExp(`${http.source}|${folders('surfaces', 'turn', 'harness').source}`),
     // The contracts of a tool and of a model are what these folders implement and check.
     except: ({ to, typeOnly }) => typeOnly && to.startsWith('harness/'),
@@ -53,7 +53,7 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
   { name: 'fastify and typebox stay at the surface', from: /^(?!surfaces\/|app\.ts$)/, not: /^(fastify|typebox|@fastify\/.*)$/ },
   {
     name: 'a start does not load what compiles schemas',
-    from: /^(?!surfaces\/shared\/compile-late\.ts$)/,
+    from: /^(?!surfaces\/shared\/schemas\/compile-late\.ts$)/,
     not: /^(typebox|@fastify\/type-provider-typebox|@fastify\/fast-json-stringify-compiler)$/,
     except: ({ typeOnly }) => typeOnly,
   },

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { PGlite, type PGliteOptions, types } from '@electric-sql/pglite';
 import { Kysely, PGliteDialect } from 'kysely';
-import { lookAtSockets } from '../arrivals.ts';
+import { lookAtSockets } from '../load/arrivals.ts';
 import { prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';

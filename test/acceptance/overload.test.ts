@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { defaultRoom } from '../../src/accounts/waiting-room.ts';
+import { defaultRoom } from '../../src/load/waiting-room.ts';
 import { startApp } from '../support/app.ts';
 import { carry, percentile, pour, type Target } from '../support/flood.ts';
 import { startServer } from '../support/server-process.ts';

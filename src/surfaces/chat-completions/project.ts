@@ -3,11 +3,11 @@ import { isStored, type SessionUpdate, type StoredEvent, type TurnEnded } from '
 import { noUsage, type Usage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import { type AdapterError, adapterError } from '../shared/adapter-errors.ts';
-import { closingError } from '../shared/closing-error.ts';
+import { type AdapterError, adapterError } from '../shared/adapters/errors.ts';
 import { toWireError } from '../shared/errors.ts';
-import type { ClosingReason } from '../shared/open-streams.ts';
-import { ShownText } from '../shared/shown-text.ts';
+import { closingError } from '../shared/streams/closing-error.ts';
+import type { ClosingReason } from '../shared/streams/open-streams.ts';
+import { ShownText } from '../shared/streams/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
 

@@ -1,7 +1,8 @@
 import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
-import { contentText, isTooLong, maxTextCharacters } from '../shared/message-text.ts';
+import { contentText } from '../shared/adapters/content-text.ts';
+import { isTooLong, maxTextCharacters } from '../shared/schemas/message-text.ts';
 import type { chatMessage } from './schemas.ts';
 
 type ChatMessage = Static<typeof chatMessage>;

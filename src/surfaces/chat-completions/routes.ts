@@ -2,13 +2,14 @@ import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookH
 import type { Agent } from '../../accounts/agents.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import { adapterErrorBody, refuseUnknown } from '../shared/adapter-errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireAgent, visibleSetting } from '../shared/authenticate.ts';
-import { registerForBrowsers } from '../shared/cors.ts';
+import { adapterErrorBody, refuseUnknown } from '../shared/adapters/errors.ts';
+import { principalOf, requireAgent } from '../shared/caller/authenticate.ts';
+import { refuseOtherIdentity } from '../shared/caller/identity.ts';
+import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
-import { refuseOtherIdentity } from '../shared/identity.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { registerForBrowsers } from '../shared/server/cors.ts';
 import { complete, sessionNamed } from './complete.ts';
 import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
 

@@ -2,9 +2,9 @@ import { estimateAuditRows, readAuditPage } from '../../audit/read.ts';
 import { verifyAuditChain } from '../../audit/verify.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, limitOf, readPage } from '../shared/list.ts';
+import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { auditQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };

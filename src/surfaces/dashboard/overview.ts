@@ -4,7 +4,7 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { countWaitingApprovals } from '../../session/waiting-approvals.ts';
 import { type RecentTurns, readRecentTurns } from '../../turn/recent-turns.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 
 const config = { family: 'management' as const };

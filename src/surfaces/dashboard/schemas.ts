@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const sessionStates = ['running', 'waiting', 'idle', 'stopped'] as const;
 

@@ -7,10 +7,10 @@ import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, 
 import { findSession } from '../../session/sessions.ts';
 import { countWaitingApprovals, listWaitingApprovals } from '../../session/waiting-approvals.ts';
 import { openSession } from '../../turn/open-session.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { badCursor, decodeCursor, encodeCursor, limitOf } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
+import { badCursor, decodeCursor, encodeCursor, limitOf } from '../shared/schemas/list.ts';
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };

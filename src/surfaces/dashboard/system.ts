@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { requireKey } from '../shared/authenticate.ts';
+import { requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 
 const { version } = createRequire(import.meta.url)('../../../package.json');

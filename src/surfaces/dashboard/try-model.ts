@@ -1,8 +1,8 @@
 import type { Context } from '../../context.ts';
 import { tryModel } from '../../turn/try-model.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const body = Type.Object(
   {

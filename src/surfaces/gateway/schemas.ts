@@ -1,6 +1,6 @@
 import { maxHops } from '../../gateway/event.ts';
-import { maxTextCharacters } from '../shared/message-text.ts';
-import { Type } from '../shared/type.ts';
+import { maxTextCharacters } from '../shared/schemas/message-text.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
 const url = Type.String({ minLength: 1, maxLength: 2_048 });

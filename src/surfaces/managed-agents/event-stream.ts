@@ -6,7 +6,7 @@ import type { Subscription } from '../../session/feed.ts';
 import { Follower } from '../../session/follow.ts';
 import type { Session } from '../../session/sessions.ts';
 import { isRest } from '../../turn/watch.ts';
-import { type PushedSource, pushEvents } from '../shared/pushed-stream.ts';
+import { type PushedSource, pushEvents } from '../shared/streams/pushed-stream.ts';
 import { closingFrame, deltaFrame, frameText } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 

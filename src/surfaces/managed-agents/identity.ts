@@ -3,7 +3,7 @@ import type { Principal } from '../../accounts/principal.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import type { SessionFilter } from '../../session/list-sessions.ts';
 import type { Session } from '../../session/sessions.ts';
-import { principalOf } from '../shared/authenticate.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
 
 /** Whose sessions a listing shows: a verified end user's own, a visitor's by its id, and to an API key any. */
 export function listFilter(principal: Principal, agentId: number, endUser: string | undefined): SessionFilter {

@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { principalOf } from '../shared/authenticate.ts';
-import { underKey } from '../shared/idempotency.ts';
-import { findRetriedTurn, startTurn } from '../shared/start-turn.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
+import { underKey } from '../shared/once/idempotency.ts';
+import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
 import { answerOnce } from './once.ts';
 import type { eventBody } from './schemas.ts';
 

@@ -2,7 +2,7 @@ import { timestamp } from '../../clock.ts';
 import type { LiveFragment, StoredEvent } from '../../session/events.ts';
 import { pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, wireUsage } from '../../session/usage.ts';
-import type { ClosingReason } from '../shared/open-streams.ts';
+import type { ClosingReason } from '../shared/streams/open-streams.ts';
 
 /** An entry of the managed log. Every stored event is exactly one, so that `seq` has no gaps here either. */
 export interface LogEntry {

@@ -1,5 +1,5 @@
-import { maxTextCharacters } from '../shared/message-text.ts';
-import { Type } from '../shared/type.ts';
+import { maxTextCharacters } from '../shared/schemas/message-text.ts';
+import { Type } from '../shared/schemas/type.ts';
 import * as examples from './examples.ts';
 
 /** The managed surface's bodies, as validated and as documented. */

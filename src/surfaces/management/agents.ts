@@ -3,13 +3,13 @@ import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { agentOf } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { requireAgentOfPath } from './path-agent.ts';
 
 const tags = ['Agents'];

@@ -2,13 +2,13 @@ import { type ApiKey, assertGrantable, createApiKey, keyManagesOwners, listApiKe
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
+import { principalOf, requireKey, scopesOf } from '../shared/caller/authenticate.ts';
 import { changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { managesOwners } from './roles.ts';
 
 const tags = ['API keys'];

@@ -7,12 +7,12 @@ import { recordAudit } from '../../audit/record.ts';
 import { verifyAuditChain } from '../../audit/verify.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, readPage } from '../shared/list.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeIntegerCursor, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Audit log'];
 /** With split hosts it is on both. */

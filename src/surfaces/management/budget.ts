@@ -1,11 +1,11 @@
 import { type Budget, changeBudget, readBudget } from '../../accounts/budgets.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Budget and usage'];
 const config = { family: 'management' as const };

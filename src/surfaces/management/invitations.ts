@@ -11,14 +11,14 @@ import {
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
-import { requestActor } from '../shared/actor.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { requestActor } from '../shared/caller/actor.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber, requireFound } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { memberObject, showMember } from './members.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 

@@ -3,13 +3,13 @@ import { changeRole, findMember, listMembers, type Member, removeMember } from '
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound } from '../../errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter, requireFound } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { assertMayGrant, roleSchema } from './roles.ts';
 
 const tags = ['Members'];

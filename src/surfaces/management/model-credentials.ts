@@ -9,13 +9,13 @@ import {
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound, ServiceError } from '../../errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Model credentials'];
 const config = { family: 'management' as const };

@@ -1,4 +1,4 @@
-import { fieldOf } from '../shared/field-of.ts';
+import { fieldOf } from '../../json.ts';
 
 interface Media {
   schema?: unknown;

@@ -1,6 +1,6 @@
 import type { FastifySchema } from 'fastify';
 import type { TSchema } from 'typebox';
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 /** Routes that an end user's session token may call too. */
 const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)/;

@@ -1,8 +1,8 @@
 import type { SwaggerOptions } from '@fastify/swagger';
 import fastify, { type RouteOptions } from 'fastify';
 import { loadOnce } from '../../load-once.ts';
-import { lateCompilers, validateLate } from '../shared/compile-late.ts';
 import type { Server } from '../shared/fastify.ts';
+import { lateCompilers, validateLate } from '../shared/schemas/compile-late.ts';
 import { nameSchemas } from './openapi-components.ts';
 import { mendContents, type Operation } from './openapi-contents.ts';
 import { documented, scopesOfHooks } from './openapi-operation.ts';

@@ -2,11 +2,11 @@ import { changeOrganization } from '../../accounts/organization-changes.ts';
 import { type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-settings.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Organization'];
 const config = { family: 'management' as const };

@@ -2,7 +2,7 @@ import type { onRequestAsyncHookHandler } from 'fastify';
 import type { Scope } from '../../accounts/scopes.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound } from '../../errors.ts';
-import { principalOf, requireKey, requireScope } from '../shared/authenticate.ts';
+import { principalOf, requireKey, requireScope } from '../shared/caller/authenticate.ts';
 import { pathParameter } from '../shared/path.ts';
 
 /** The hooks of routes below /api/agents/{slug}: who calls, then whether the agent is theirs, then what they may do. */

@@ -2,7 +2,7 @@ import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
 import { orNotFound } from '../../errors.ts';
 import { findEndpoint, type WebhookEndpoint } from '../../outbox/endpoints.ts';
-import { principalOf } from '../shared/authenticate.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
 import { pathNumber, requireFound } from '../shared/path.ts';
 
 export function requireEndpoint(context: Context): onRequestAsyncHookHandler {

@@ -1,4 +1,4 @@
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 /** The release config as documented; its errors are said by `completeReleaseConfig`, which knows more. */
 const provider = Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']);

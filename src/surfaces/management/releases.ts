@@ -4,12 +4,12 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
 import { isRecord } from '../../json.ts';
-import { answered } from '../shared/answers.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { agentOf, pathNumber } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { requireAgentOfPath } from './path-agent.ts';
 import { releaseBody, releaseObject } from './release-schemas.ts';
 

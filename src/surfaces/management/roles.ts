@@ -1,8 +1,8 @@
 import type { Principal, Role } from '../../accounts/principal.ts';
 import { scopesOfRole } from '../../accounts/scopes.ts';
 import { ServiceError } from '../../errors.ts';
-import { scopesOf } from '../shared/authenticate.ts';
-import { Type } from '../shared/type.ts';
+import { scopesOf } from '../shared/caller/authenticate.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 export const roleSchema = Type.Enum(['owner', 'admin', 'member']);
 

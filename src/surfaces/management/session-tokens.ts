@@ -4,13 +4,13 @@ import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { checkBudget, runsOnOwnKey } from '../../turn/budget.ts';
 import { assertMetadata, endUserOf } from '../../turn/open-session.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf } from '../shared/authenticate.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { agentOf } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { requireAgentOfPath } from './path-agent.ts';
 
 const mintBody = Type.Object(

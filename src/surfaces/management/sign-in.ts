@@ -1,11 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
-import { parseJson } from '../../json.ts';
-import { unauthorized } from '../shared/authenticate.ts';
-import { dashboardMember } from '../shared/dashboard-member.ts';
+import { fieldOf, parseJson } from '../../json.ts';
+import { unauthorized } from '../shared/caller/authenticate.ts';
+import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import type { Server } from '../shared/fastify.ts';
-import { fieldOf } from '../shared/field-of.ts';
 import { pathParameter } from '../shared/path.ts';
 
 const config = { family: 'management' as const };

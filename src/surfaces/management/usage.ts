@@ -2,11 +2,11 @@ import { readUsage, type UsageDimension, type UsageRow, usageDimensions } from '
 import { validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const usageRow = Type.Object(
   {

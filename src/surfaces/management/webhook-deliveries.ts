@@ -4,13 +4,13 @@ import { notFound, orNotFound, ServiceError } from '../../errors.ts';
 import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../outbox/deliveries.ts';
 import { isEventType } from '../../outbox/event-types.ts';
 import { recoverRange } from '../../outbox/recover.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey } from '../shared/authenticate.ts';
+import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
-import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/list.ts';
 import { pathNumber, pathParameter } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { endpointOf, requireEndpoint } from './path-endpoint.ts';
 import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
 

@@ -1,7 +1,7 @@
 import { timestamp } from '../../clock.ts';
 import type { Delivery } from '../../outbox/deliveries.ts';
 import type { WebhookEndpoint } from '../../outbox/endpoints.ts';
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 const time = Type.Union([Type.String(), Type.Null()]);
 const types = Type.Array(Type.String(), { maxItems: 100, description: 'Subscribed event types; an empty list means all of them.' });

@@ -13,12 +13,12 @@ import {
   type WebhookEndpoint,
 } from '../../outbox/endpoints.ts';
 import { eventTypes } from '../../outbox/event-types.ts';
-import { answered } from '../shared/answers.ts';
-import { principalOf, requireKey, scopesOf } from '../shared/authenticate.ts';
+import { principalOf, requireKey, scopesOf } from '../shared/caller/authenticate.ts';
 import { change, changeOnce, remove } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { endpointOf, requireEndpoint } from './path-endpoint.ts';
 import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-schemas.ts';
 

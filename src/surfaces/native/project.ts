@@ -2,9 +2,9 @@ import { isStored, type SessionUpdate, type StoredEvent } from '../../session/ev
 import { pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
-import { closingError } from '../shared/closing-error.ts';
-import type { ClosingReason } from '../shared/open-streams.ts';
-import { type Fresh, ShownText } from '../shared/shown-text.ts';
+import { closingError } from '../shared/streams/closing-error.ts';
+import type { ClosingReason } from '../shared/streams/open-streams.ts';
+import { type Fresh, ShownText } from '../shared/streams/shown-text.ts';
 import { ShownReasoning } from './shown-reasoning.ts';
 
 /** A frame of the native stream. */

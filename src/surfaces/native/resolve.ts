@@ -3,10 +3,11 @@ import type { Context } from '../../context.ts';
 import { type ApprovalDecision, isStored } from '../../session/events.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { watchTurn } from '../../turn/watch.ts';
-import { principalOf, visibleSession } from '../shared/authenticate.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
+import { visibleSession } from '../shared/caller/visible-session.ts';
 import { errorBody } from '../shared/errors.ts';
-import { sendLongJson } from '../shared/long-json.ts';
 import { pathParameter } from '../shared/path.ts';
+import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sessionBodyOf } from './answer.ts';
 import { type NativeFrame, NativeProjector } from './project.ts';
 

@@ -4,22 +4,15 @@ import type { Context } from '../../context.ts';
 import { countSessions, listSessions } from '../../session/list-sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertMetadata, assertSessionId, instanceOf, openSession, resumeSession } from '../../turn/open-session.ts';
-import { answered } from '../shared/answers.ts';
-import {
-  hideFromOtherAgents,
-  principalOf,
-  requireAgent,
-  requireKey,
-  requireScope,
-  visibleSession,
-  visibleSetting,
-} from '../shared/authenticate.ts';
-import { createSessionOnce } from '../shared/create-session-once.ts';
-import { defaultAgent } from '../shared/default-agent.ts';
+import { hideFromOtherAgents, principalOf, requireAgent, requireKey, requireScope } from '../shared/caller/authenticate.ts';
+import { defaultAgent } from '../shared/caller/default-agent.ts';
+import { assertTranscriptsOpen } from '../shared/caller/support-access.ts';
+import { visibleSession, visibleSetting } from '../shared/caller/visible-session.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
+import { createSessionOnce } from '../shared/once/create-session.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
-import { assertTranscriptsOpen } from '../shared/support-access.ts';
-import { Type } from '../shared/type.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
 import * as schemas from './schemas.ts';

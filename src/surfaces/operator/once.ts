@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { keyReused } from '../../errors.ts';
-import { answerAgain, idempotencyKey, makeUnderKey, operatorFingerprintOf, readKey } from '../shared/idempotency.ts';
+import { answerAgain, idempotencyKey, makeUnderKey, operatorFingerprintOf, readKey } from '../shared/once/idempotency.ts';
 
 /** What the operator makes for an org is made once under an Idempotency-Key. */
 export async function makeOnce<Body>(

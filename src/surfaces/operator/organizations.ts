@@ -14,12 +14,12 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { orNotFound } from '../../errors.ts';
-import { requestActor } from '../shared/actor.ts';
-import { bearerOf, unauthorized } from '../shared/authenticate.ts';
+import { requestActor } from '../shared/caller/actor.ts';
+import { bearerOf, unauthorized } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
-import { decodeIntegerCursor, pageQuery, readPage } from '../shared/list.ts';
 import { pathParameter, requireFound } from '../shared/path.ts';
-import { Type } from '../shared/type.ts';
+import { decodeIntegerCursor, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { Type } from '../shared/schemas/type.ts';
 import { findAnswer, makeOnce } from './once.ts';
 
 const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);

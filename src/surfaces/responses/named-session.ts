@@ -2,11 +2,12 @@ import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
+import { fieldOf } from '../../json.ts';
 import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
 import type { SessionSetting } from '../../turn/settings.ts';
-import type { TurnSession } from '../shared/adapter-session.ts';
-import { isVisible, principalOf, visible, visibleSetting } from '../shared/authenticate.ts';
-import { fieldOf } from '../shared/field-of.ts';
+import type { TurnSession } from '../shared/adapters/session.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
+import { isVisible, visible, visibleSetting } from '../shared/caller/visible-session.ts';
 import { isAnswer } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 

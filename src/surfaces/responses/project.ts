@@ -1,10 +1,10 @@
 import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import { type AdapterError, adapterError } from '../shared/adapter-errors.ts';
-import { closingError } from '../shared/closing-error.ts';
+import { type AdapterError, adapterError } from '../shared/adapters/errors.ts';
 import { toWireError } from '../shared/errors.ts';
-import type { ClosingReason } from '../shared/open-streams.ts';
-import { ShownText } from '../shared/shown-text.ts';
+import { closingError } from '../shared/streams/closing-error.ts';
+import type { ClosingReason } from '../shared/streams/open-streams.ts';
+import { ShownText } from '../shared/streams/shown-text.ts';
 import type { MessageItem, ResponseAnswer } from './answer.ts';
 import { itemId } from './response-ids.ts';
 import { TextSplitter } from './split-text.ts';

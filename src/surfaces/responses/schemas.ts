@@ -1,4 +1,4 @@
-import { Type } from '../shared/type.ts';
+import { Type } from '../shared/schemas/type.ts';
 
 /** The responses adapter's bodies. What client libraries send besides is ignored. */
 const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });

@@ -3,8 +3,8 @@ import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
-import { actorOf } from './actor.ts';
-import { idempotencyKey, keyFingerprintOf, makeUnderKey } from './idempotency.ts';
+import { actorOf } from './caller/actor.ts';
+import { idempotencyKey, keyFingerprintOf, makeUnderKey } from './once/idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 

@@ -4,11 +4,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Principal } from '../../accounts/principal.ts';
-import type { Place } from '../../accounts/waiting-room.ts';
+import type { Place } from '../../load/waiting-room.ts';
 import type { Session } from '../../session/sessions.ts';
 import type { WireError } from './errors.ts';
-import type { OpenStreams } from './open-streams.ts';
-import type { Refusals } from './refusals.ts';
+import type { Refusals } from './server/refusals.ts';
+import type { OpenStreams } from './streams/open-streams.ts';
 
 /** The server as routes see it: schemas give handlers their types. */
 export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;

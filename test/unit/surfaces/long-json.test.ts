@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import fastify from 'fastify';
 import { ServiceError } from '../../../src/errors.ts';
 import { errorBody } from '../../../src/surfaces/shared/errors.ts';
-import { sendLongJson } from '../../../src/surfaces/shared/long-json.ts';
+import { sendLongJson } from '../../../src/surfaces/shared/streams/long-json.ts';
 
 /** A route that answers when told to, with the clock in the test's hand. */
 async function serveLate(context: TestContext) {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fastify from 'fastify';
-import { RateLimit } from '../../../src/accounts/rate-limit.ts';
-import { defaultRoom, WaitingRoom } from '../../../src/accounts/waiting-room.ts';
+import { RateLimit } from '../../../src/load/rate-limit.ts';
+import { defaultRoom, WaitingRoom } from '../../../src/load/waiting-room.ts';
 import { createLogger } from '../../../src/logger.ts';
-import { handleError } from '../../../src/surfaces/shared/errors.ts';
-import { Refusals } from '../../../src/surfaces/shared/refusals.ts';
+import { handleError } from '../../../src/surfaces/shared/server/handle-error.ts';
+import { Refusals } from '../../../src/surfaces/shared/server/refusals.ts';
 
 test('one that is over its rate limit while there is no room is told 429, and counts as none that was shed', async () => {
   const waitingRoom = new WaitingRoom({ ...defaultRoom, places: 1, maxLine: 1, patienceMs: 60_000, placeLastsMs: 60_000 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type as TypeBox } from 'typebox';
-import { convertQuery } from '../../../src/surfaces/shared/convert-query.ts';
-import { Type } from '../../../src/surfaces/shared/type.ts';
+import { convertQuery } from '../../../src/surfaces/shared/schemas/convert-query.ts';
+import { Type } from '../../../src/surfaces/shared/schemas/type.ts';
 
 test('schemas are built as TypeBox builds them, to the order of their keywords', () => {
   for (const build of [

@@ -1,0 +1,45 @@
+import type { Context } from '../../../context.ts';
+import type { SessionUpdate } from '../../../session/events.ts';
+import { type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
+
+/** What turns the updates of a turn into the text of its stream. */
+export interface TurnProjector {
+  /** Whether the last frame was given. */
+  readonly ended: boolean;
+  project(update: SessionUpdate): string;
+}
+
+/** Drops a session that its caller did not want kept; undefined for one that is. */
+export type DropSession = (() => Promise<void>) | undefined;
+
+/**
+ * The stream of a turn as text, `opening` first. A client that leaves only stops the watching; a session that is not to be
+ * kept is gone before the client is told of its end.
+ */
+export async function* projectedTurn(
+  context: Context,
+  turn: WatchableTurn,
+  projector: TurnProjector,
+  signal: AbortSignal,
+  drop: DropSession,
+  opening = '',
+): AsyncGenerator<string> {
+  let isDropped = drop === undefined;
+  try {
+    yield opening;
+    for await (const updates of watchTurn(context.log, turn, signal)) {
+      let text = '';
+      for (const update of updates) text += projector.project(update);
+      if (projector.ended && !isDropped) {
+        await drop?.();
+        isDropped = true;
+      }
+      yield text;
+    }
+  } finally {
+    // The client left; the turn goes on, and what was not to be kept goes with its end.
+    if (!isDropped)
+      void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'could not delete an unstored session yet'));
+    turn.subscription.close();
+  }
+}

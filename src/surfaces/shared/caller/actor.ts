@@ -1,0 +1,18 @@
+import type { FastifyRequest } from 'fastify';
+import type { Actor } from '../../../audit/record.ts';
+import type { Context } from '../../../context.ts';
+import { principalOf } from './authenticate.ts';
+
+/** Who the audit log says acted: a key by its prefix, a member by their e-mail. */
+export function actorOf(context: Context, request: FastifyRequest): Actor {
+  const principal = principalOf(request);
+  const actor = { ...requestActor(context, request), orgId: principal.organization.id };
+  if (principal.type === 'key') return { ...actor, apiKeyPrefix: principal.prefix };
+  if (principal.type === 'member') return { ...actor, email: principal.email, userId: principal.userId };
+  return actor;
+}
+
+/** What is known of any request, whoever sends it. */
+export function requestActor(context: Context, request: FastifyRequest): Omit<Actor, 'orgId'> {
+  return { at: context.clock.now(), ipAddress: request.ip, userAgent: request.headers['user-agent'] };
+}

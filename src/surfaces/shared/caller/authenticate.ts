@@ -1,0 +1,112 @@
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { Principal } from '../../../accounts/principal.ts';
+import type { Scope } from '../../../accounts/scopes.ts';
+import type { Context } from '../../../context.ts';
+import { notFound, ServiceError } from '../../../errors.ts';
+import { pathParameter } from '../path.ts';
+import { dashboardMember } from './dashboard-member.ts';
+
+/** Lets an API key through, or a signed-in member; a session token is nobody here. */
+export function requireKey(context: Context, ...scopes: Scope[]): ScopedHook {
+  return withScopes(scopes, async (request) => {
+    const principal = await authenticate(context, request);
+    if (principal === undefined || principal.type === 'token') throw unauthorized();
+    await enter(context, request, principal);
+    requireScopes(principal, scopes);
+  });
+}
+
+/** For routes below /{org}/{agent}: also finds the agent, before the body is looked at. */
+export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', ...scopes: Scope[]): ScopedHook {
+  return withScopes(scopes, async (request) => {
+    const principal = await authenticate(context, request);
+    if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
+    await enter(context, request, principal);
+    const { id: orgId, slug } = principal.organization;
+    const isOwn = pathParameter(request, 'org') === slug;
+    const agent = isOwn ? await context.directory.agentBySlug(orgId, pathParameter(request, 'agent')) : undefined;
+    if (agent === undefined || (principal.type === 'token' && principal.agentId !== agent.id)) throw notFound();
+    request.agent = agent;
+    if (principal.type !== 'token') requireScopes(principal, scopes);
+  });
+}
+
+/** Spec 4.3: to a session token of another agent the session is not there. One of this agent is nobody, as wherever only keys are let in. */
+export function hideFromOtherAgents(context: Context): onRequestAsyncHookHandler {
+  return async (request) => {
+    const secret = bearerOf(request);
+    const token = secret === undefined || secret.startsWith('svc_') ? undefined : await context.tokens.verify(secret);
+    if (token === undefined) return;
+    if (pathParameter(request, 'org') !== token.organization.slug || pathParameter(request, 'agent') !== token.agentSlug) throw notFound();
+  };
+}
+
+/** For routes whose scope is checked after something else was found. */
+export function requireScope(scope: Scope): ScopedHook {
+  return withScopes([scope], async (request) => {
+    const principal = principalOf(request);
+    if (principal.type === 'token') throw unauthorized();
+    requireScopes(principal, [scope]);
+  });
+}
+
+/** A hook that says which scopes it asks for, so that the OpenAPI document can. */
+export type ScopedHook = onRequestAsyncHookHandler & { scopes: readonly Scope[] };
+
+function withScopes(scopes: readonly Scope[], hook: onRequestAsyncHookHandler): ScopedHook {
+  return Object.assign(hook, { scopes });
+}
+
+export function principalOf(request: FastifyRequest): Principal {
+  if (request.principal === undefined) throw unauthorized();
+  return request.principal;
+}
+
+/** What the caller may do, and so may let others do. */
+export function scopesOf(principal: Principal): ReadonlySet<string> {
+  return principal.type === 'token' ? new Set() : principal.scopes;
+}
+
+export function unauthorized(): ServiceError {
+  return new ServiceError('unauthorized', 'Unauthorized');
+}
+
+/** The credential of the Authorization header. */
+export function bearerOf(request: FastifyRequest): string | undefined {
+  const header = request.headers.authorization;
+  return header === undefined ? undefined : /^Bearer +(\S+)$/i.exec(header)?.[1];
+}
+
+/** A key, a session token, or, without an Authorization header, the cookie of a signed-in member. */
+async function authenticate(context: Context, request: FastifyRequest): Promise<Principal | undefined> {
+  if (request.headers.authorization === undefined) return (await dashboardMember(context, request))?.principal;
+  const secret = bearerOf(request);
+  if (secret === undefined) return undefined;
+  return principalOfSecret(context, secret);
+}
+
+/** Who a key or a session token stands for now. */
+export async function principalOfSecret(context: Context, secret: string): Promise<Principal | undefined> {
+  return secret.startsWith('svc_') ? context.directory.keyBySecret(secret) : context.tokens.verify(secret);
+}
+
+async function enter(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {
+  request.principal = principal;
+  if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
+  context.rateLimit.take(principal.organization.id);
+  const { id } = principal.organization;
+  const refusal = context.waitingRoom.refusalOf(id);
+  if (refusal !== undefined) {
+    request.server.refusals.remember(request, id, refusal);
+    throw refusal;
+  }
+  const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
+  request.place = 'leave' in place ? place : await place;
+  // One that was cut off meanwhile gets no answer with which it would leave.
+  if (request.raw.socket.destroyed) request.place.leave();
+}
+
+function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {
+  const missing = scopes.find((scope) => !principal.scopes.has(scope));
+  if (missing !== undefined) throw new ServiceError('forbidden', `Missing scope: ${missing}`);
+}

@@ -1,0 +1,40 @@
+import type { preValidationAsyncHookHandler } from 'fastify';
+import type { Principal } from '../../../accounts/principal.ts';
+import { ServiceError } from '../../../errors.ts';
+import { fieldOf } from '../../../json.ts';
+import { endUserOf, instanceOf, type SessionRequest } from '../../../turn/open-session.ts';
+import { principalOf } from './authenticate.ts';
+
+/** A verified end user cannot act for another: checked before the rest of the body is (403 comes before 400). */
+export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request) => {
+  const principal = principalOf(request);
+  if (principal.type !== 'token' || principal.endUserId === undefined) return;
+  const claimed = claimedEndUsers(request.body);
+  if (claimed.some((endUserId) => endUserId !== principal.endUserId))
+    throw new ServiceError('forbidden', 'The metadata names a different end user than the session token.', { code: 'identity_mismatch' });
+};
+
+/** Who a new session belongs to. What a browser says of itself is taken for what it is; what its token says is not its word. */
+export function identityOf(
+  principal: Principal,
+  metadata: Record<string, unknown>,
+): Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'> {
+  if (principal.type !== 'token') return { metadata, agentInstanceId: instanceOf(metadata) };
+  const { agent_instance_id: _untrusted, ...rest } = metadata;
+  return {
+    metadata: { ...rest, ...principal.metadata },
+    endUserId: principal.endUserId,
+    isVisitor: principal.endUserId === undefined,
+    agentInstanceId: principal.agentInstanceId ?? instanceOf(principal.metadata),
+  };
+}
+
+/** Whom a turn is attributed to: the verified end user, or the one that a customer's backend names. */
+export function actingUserOf(principal: Principal, metadata: Record<string, unknown>): string | undefined {
+  return principal.type === 'token' ? principal.endUserId : endUserOf(metadata);
+}
+
+function claimedEndUsers(body: unknown): string[] {
+  const metadata = fieldOf(body, 'metadata');
+  return [fieldOf(metadata, 'end_user_id'), fieldOf(metadata, 'user_id')].filter((claimed) => typeof claimed === 'string');
+}

@@ -1,0 +1,30 @@
+import { fieldOf } from '../../../json.ts';
+
+/**
+ * A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it, and an empty
+ * one, as an empty field of a form is sent, counts as not given. The rest is left for the check to refuse.
+ */
+export function convertQuery(schema: object, query: unknown): unknown {
+  const properties = fieldOf(schema, 'properties');
+  if (typeof query !== 'object' || query === null || typeof properties !== 'object' || properties === null) return query;
+  for (const [name, value] of Object.entries(query)) {
+    const type = fieldOf(fieldOf(properties, name), 'type');
+    if (value === '' && (type === 'integer' || type === 'boolean')) Reflect.deleteProperty(query, name);
+    else Reflect.set(query, name, convert(type, value));
+  }
+  return query;
+}
+
+function convert(type: unknown, value: unknown): unknown {
+  if (typeof value !== 'string') return value;
+  if (type === 'integer') return Number.isFinite(Number(value)) ? Math.trunc(Number(value)) : value;
+  if (type === 'boolean') return truthValues.get(value.toLowerCase()) ?? value;
+  return value;
+}
+
+const truthValues = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+]);

@@ -1,0 +1,61 @@
+import type { TSchema } from 'typebox';
+import { ServiceError } from '../../../errors.ts';
+import { parseJson } from '../../../json.ts';
+import { Type } from './type.ts';
+
+/** Lists are `{data, next_cursor}`; the cursor says where the page ended and means nothing to the client. */
+export const pageQuery = {
+  limit: Type.Optional(Type.Integer({ default: 50, description: 'Page size, clamped to 1..200.' })),
+  cursor: Type.Optional(Type.String({ description: 'The `next_cursor` of the previous page.' })),
+};
+
+export function listOf<Item extends TSchema>(item: Item) {
+  return Type.Object({ data: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) });
+}
+
+export function limitOf(query: { limit?: number }): number {
+  return Math.min(200, Math.max(1, query.limit ?? 50));
+}
+
+/** Reads one entry more than the page holds, so that the last page has no cursor. */
+export async function readPage<Item, Shown>(
+  limit: number,
+  read: (limit: number) => Promise<Item[]>,
+  positionOf: (item: Item) => string | number | (string | number)[],
+  show: (item: Item) => Shown,
+): Promise<{ data: Shown[]; next_cursor: string | null }> {
+  const items = await read(limit + 1);
+  const page = items.slice(0, limit);
+  const last = page.at(-1);
+  const more = items.length > limit && last !== undefined;
+  return { data: page.map(show), next_cursor: more ? encodeCursor([positionOf(last)].flat()) : null };
+}
+
+export function encodeCursor(position: (string | number)[]): string {
+  return Buffer.from(JSON.stringify(position)).toString('base64url');
+}
+
+/** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make. */
+export function decodeCursor(cursor: string | undefined, shape: readonly ('string' | 'integer')[]): (string | number)[] | undefined {
+  if (cursor === undefined || cursor === '') return undefined;
+  const position = parseJson(Buffer.from(cursor, 'base64url').toString('utf8'));
+  const fits =
+    Array.isArray(position) &&
+    position.length === shape.length &&
+    position.every((part, index) => (shape[index] === 'string' ? isText(part) : Number.isSafeInteger(part) && Math.abs(part) < 2 ** 31));
+  if (!fits) throw badCursor();
+  return position;
+}
+
+export function badCursor(): ServiceError {
+  return new ServiceError('invalid', 'cursor: is not a cursor of this list');
+}
+
+export function decodeIntegerCursor(cursor: string | undefined): number | undefined {
+  const position = decodeCursor(cursor, ['integer'])?.[0];
+  return position === undefined ? undefined : Number(position);
+}
+
+function isText(part: unknown): boolean {
+  return typeof part === 'string' && !part.includes('\0') && part.isWellFormed();
+}

@@ -1,0 +1,17 @@
+import type { AdapterError } from '../adapters/errors.ts';
+import type { ClosingReason } from './open-streams.ts';
+
+const reasons: Record<ClosingReason, { type: string; message: string }> = {
+  token_expired: { type: 'authentication_error', message: 'The session token has expired. The turn continues without this stream.' },
+  credential_revoked: { type: 'authentication_error', message: 'The credential of this stream is no longer valid.' },
+  server_shutdown: { type: 'server_error', message: 'The server is restarting. The turn continues without this stream.' },
+  database_unavailable: {
+    type: 'server_error',
+    message: 'The database is not available at the moment. The turn continues without this stream.',
+  },
+};
+
+/** Why a stream of a turn ends before the turn does. Without it a client would take what it has for the whole answer. */
+export function closingError(reason: ClosingReason): AdapterError {
+  return { ...reasons[reason], code: reason, param: null };
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
+import { RateLimit } from '../../../src/load/rate-limit.ts';
+
+function taken(limit: RateLimit, times: number, now: number): number {
+  let count = 0;
+  for (let index = 0; index < times; index += 1) {
+    try {
+      limit.take(1, now);
+      count += 1;
+    } catch (error) {
+      assert.ok(error instanceof ServiceError && error.kind === 'rate-limited');
+    }
+  }
+  return count;
+}
+
+test('an org may send its burst at once and its rate from then on', () => {
+  const limit = new RateLimit(10, 20);
+  assert.equal(taken(limit, 50, 0), 20);
+  assert.equal(taken(limit, 50, 500), 5);
+});
+
+test('processes that share the limit keep it together', () => {
+  const limits = [new RateLimit(12, 24), new RateLimit(12, 24), new RateLimit(12, 24)];
+  for (const limit of limits) limit.shareWith(3);
+  assert.equal(
+    limits.reduce((sum, limit) => sum + taken(limit, 50, 0), 0),
+    24,
+  );
+  assert.equal(
+    limits.reduce((sum, limit) => sum + taken(limit, 50, 1_000), 0),
+    12,
+  );
+});
+
+test('a rate or a burst of 0 turns the limit off', () => {
+  assert.equal(taken(new RateLimit(0, 5), 100, 0), 100);
+  assert.equal(taken(new RateLimit(5, 0), 100, 0), 100);
+});
