@@ -36,14 +36,18 @@ export class Feed {
 
   publish(sessionId: string, updates: readonly SessionUpdate[]): void {
     for (const update of updates) this.drafts.note(sessionId, update);
-    this.show(sessionId, updates);
-  }
-
-  /** Only to those who watch now: what is written elsewhere has its draft there. */
-  show(sessionId: string, updates: readonly SessionUpdate[]): void {
     const set = this.subscriptions.get(sessionId);
     if (set === undefined) return;
     for (const subscription of set) for (const update of updates) subscription.push(update);
+  }
+
+  /** Text of another process, which follows what is stored up to `after`. Only to those who watch now: its draft is there. */
+  show(sessionId: string, fragments: readonly LiveFragment[], after: number): void {
+    for (const subscription of this.subscriptions.get(sessionId) ?? []) {
+      if (!subscription.live) continue;
+      subscription.lookAgain(after);
+      for (const fragment of fragments) subscription.push(fragment);
+    }
   }
 
   /** Another process wrote up to `lastSeq`, or may have written anything when it is unknown. */

@@ -83,27 +83,40 @@ export class Follower {
     const taken = this.subscription.take(this.cursor);
     if (taken === undefined) return undefined;
     this.promises = taken.promises;
-    if (taken.knownSeq > this.cursor && !taken.updates.some(isStored)) {
-      // What another process has stored comes before what it has begun to say since.
-      this.subscription.putBack(taken.updates);
-      this.isBehind = true;
-      return [];
-    }
+    const { updates, knownSeq } = taken;
+    const gapless = knownSeq > this.cursor ? updates.slice(0, gaplessLength(updates, this.cursor, knownSeq)) : updates;
     const fresh: SessionUpdate[] = [];
-    for (const update of taken.updates) {
+    for (const update of gapless) {
       if (!isStored(update)) {
         const fragment = this.preview?.continuation(update);
         if (fragment !== undefined) fresh.push(fragment);
-      } else if (update.seq === this.cursor + 1) {
+      } else if (update.seq > this.cursor) {
         this.cursor = update.seq;
         fresh.push(...(this.preview?.close(update) ?? []), update);
-      } else if (update.seq > this.cursor) {
-        this.isBehind = true;
-        break;
       }
+    }
+    if (knownSeq > this.cursor) {
+      this.subscription.putBack(updates.slice(gapless.length));
+      this.isBehind = true;
     }
     return fresh;
   }
+}
+
+/**
+ * How many of these updates may be shown: what comes behind a stored event that is known of and not among them waits until the
+ * log was read. Live text above all, since it does not say what it follows.
+ */
+function gaplessLength(updates: readonly SessionUpdate[], cursor: number, knownSeq: number): number {
+  let seq = cursor;
+  let length = 0;
+  for (const [index, update] of updates.entries()) {
+    if (!isStored(update)) continue;
+    if (update.seq > seq + 1) return length;
+    seq = Math.max(seq, update.seq);
+    length = index + 1;
+  }
+  return seq < knownSeq ? length : updates.length;
 }
 
 /** Messages whose live text is remembered: far more than can be under way in one session. */

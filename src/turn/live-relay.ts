@@ -16,16 +16,18 @@ export class LiveRelay {
   private readonly bus: Bus;
   private readonly processId: string;
   private readonly draftsOf: (sessionId: string) => LiveFragment[];
+  private readonly seqOf: (sessionId: string) => number;
   /** Sessions that are watched elsewhere, and until when that holds. */
   private readonly watched = new Map<string, number>();
   /** Those in which somebody has just begun to. */
   private readonly joined = new Set<string>();
   private readonly gathered = new Map<string, Gathered>();
 
-  constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[]) {
+  constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[], seqOf: (sessionId: string) => number) {
     this.bus = bus;
     this.processId = processId;
     this.draftsOf = draftsOf;
+    this.seqOf = seqOf;
   }
 
   /** Somebody elsewhere watches. */
@@ -83,7 +85,7 @@ export class LiveRelay {
   /** Undefined where there is nothing to send, or too much for a notice. */
   private send(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
     if (fragments.length === 0) return undefined;
-    const text = JSON.stringify({ session, fragments });
+    const text = JSON.stringify({ session, after: this.seqOf(session), fragments });
     return Buffer.byteLength(text) <= maxNoticeBytes ? this.bus.send(`${this.processId} live ${text}`) : undefined;
   }
 }
@@ -102,8 +104,11 @@ function halvesOf(fragments: LiveFragment[]): [LiveFragment[], LiveFragment[]] {
   return [[{ ...only, text: text.slice(0, middle) }], [{ ...only, offset: offset + middle, text: text.slice(middle) }]];
 }
 
-/** What another process's relay sent: its notices are written by this program only. */
-export function parseLive(text: string): { session: string; fragments: LiveFragment[] } {
+/**
+ * What another process's relay sent: its notices are written by this program only. `after` is how far the log goes that the
+ * text follows: the notice of that may be lost, with a process that died for one. The version before did not say it.
+ */
+export function parseLive(text: string): { session: string; after?: number; fragments: LiveFragment[] } {
   return JSON.parse(text);
 }
 

@@ -46,7 +46,12 @@ export async function joinPeers(
   },
 ): Promise<Peers> {
   const { db, feed, runner, directory, settings, courier, rateLimit } = parts;
-  const relay = new LiveRelay(bus, processId, (sessionId) => feed.draftsOf(sessionId));
+  const relay = new LiveRelay(
+    bus,
+    processId,
+    (sessionId) => feed.draftsOf(sessionId),
+    (sessionId) => runner.seqOf(sessionId),
+  );
   /** Other processes, and until when they count as alive. */
   const others = new Map<string, number>();
 
@@ -124,8 +129,8 @@ export async function joinPeers(
   }
 
   function receiveLive(text: string): void {
-    const { session, fragments } = parseLive(text);
-    feed.show(session, fragments);
+    const { session, after = 0, fragments } = parseLive(text);
+    feed.show(session, fragments, after);
   }
 
   return {

@@ -99,6 +99,11 @@ export class Runner {
     return this.sessions.get(sessionId);
   }
 
+  /** How far the log goes that the turn of this session has read or written; 0 when that is not known. */
+  seqOf(sessionId: string): number {
+    return this.states.get(sessionId)?.seq ?? 0;
+  }
+
   /** Ends the turn at its next breath, whatever it is doing. */
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);
@@ -165,6 +170,8 @@ export class Runner {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     const state = await this.stateOf(turn.session, run.events);
+    // A process that died may not have told what it wrote.
+    if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);

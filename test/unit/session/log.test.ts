@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
 import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { isStored } from '../../../src/session/events.ts';
-import { Feed } from '../../../src/session/feed.ts';
+import { Feed, type Subscription } from '../../../src/session/feed.ts';
 import { follow } from '../../../src/session/follow.ts';
 import { numberEvents, SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
@@ -224,19 +224,36 @@ test('live text is shown from its first word and without a gap, or not at all', 
   assert.deepEqual(await texts(broken), ['on', 'e two three'], 'whoever missed a later one gets the rest with it');
 });
 
-test('what another process has stored comes before what it has begun to say since', async () => {
+test('what another process has stored comes before what it has begun to say since, also where something was stored here', async () => {
   const log = openLog();
-  const session = await newSession();
-  const subscription = new Feed().subscribe(session, true);
-  await write(log, new Feed(), session, [said('stored')]);
-  subscription.lookAgain(1);
-  subscription.push({ type: 'text-delta', turnId: 'turn_1', messageId: 'msg_a', step: 1, agent: 'main', offset: 0, text: 'begun' });
-  const seen: string[] = [];
-  for await (const updates of follow(log, subscription, session, 0, false)) {
-    for (const update of updates) seen.push(update.type);
-    if (seen.length === 2) subscription.close();
+  const elsewhere = new Feed();
+  const begun = { type: 'text-delta', turnId: 'turn_1', messageId: 'msg_a', step: 1, agent: 'main', offset: 0, text: 'begun' } as const;
+  const seenBy = async (session: string, feed: Feed, subscription: Subscription, count: number) => {
+    const seen: (number | string)[] = [];
+    for await (const updates of follow(log, subscription, session, 0, false)) {
+      for (const update of updates) seen.push(isStored(update) ? update.seq : update.text);
+      if (seen.length === count) feed.close();
+    }
+    return seen;
+  };
+  const only = await newSession();
+  const feed = new Feed();
+  const watching = feed.subscribe(only, true);
+  await write(log, elsewhere, only, [said('there')]);
+  feed.show(only, [begun], 1);
+  assert.deepEqual(await seenBy(only, feed, watching, 2), [1, 'begun'], 'where no other notice came');
+
+  for (const isStoredLast of [false, true]) {
+    const session = await newSession();
+    const feed = new Feed();
+    const subscription = feed.subscribe(session, true);
+    if (!isStoredLast) await write(log, feed, session, [said('here')]);
+    await write(log, elsewhere, session, [said('there')]);
+    feed.lookAgain(session, isStoredLast ? 1 : 2);
+    feed.show(session, [begun], 0);
+    if (isStoredLast) await write(log, feed, session, [said('here')]);
+    assert.deepEqual(await seenBy(session, feed, subscription, 3), [1, 2, 'begun']);
   }
-  assert.deepEqual(seen, ['message-received', 'text-delta']);
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
