@@ -41,6 +41,20 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
   });
 }
 
+/**
+ * For a change of several things: an audit event holds the org's chain until the commit, and whoever waits for that may hold
+ * a row that is still to come. So the rows are taken first.
+ */
+export async function lockOrganization(transaction: Db, orgId: number): Promise<void> {
+  await transaction
+    .selectFrom('organizations')
+    .innerJoin('budgets', 'budgets.org_id', 'organizations.id')
+    .select('organizations.id')
+    .where('organizations.id', '=', orgId)
+    .forUpdate()
+    .execute();
+}
+
 /** Suspends or resumes the org. Setting the status it already has changes nothing. */
 export async function changeStatus(transaction: Db, actor: Actor, status: 'active' | 'suspended'): Promise<void> {
   const changed = await transaction

@@ -4,7 +4,7 @@ import { changeBudget } from '../../accounts/budgets.ts';
 import { invite } from '../../accounts/invitations.ts';
 import { addInvoice } from '../../accounts/invoices.ts';
 import { isOperatorKey } from '../../accounts/operator-key.ts';
-import { changeStatus, changeSubscription } from '../../accounts/organization-changes.ts';
+import { changeStatus, changeSubscription, lockOrganization } from '../../accounts/organization-changes.ts';
 import { listOrganizationSettings, type OrganizationSettings, readOrganizationSettings } from '../../accounts/organization-settings.ts';
 import { createOrganization } from '../../accounts/organizations.ts';
 import type { Organization } from '../../accounts/principal.ts';
@@ -103,6 +103,7 @@ export function operatorRoutes(server: Server, context: Context): void {
       const { status, credits_micros: creditsMicros, total_tokens_cap: totalTokensCap, subscription } = request.body;
       const organization = await organizationOfPath(request);
       return changeAs(request, organization, async (transaction, actor) => {
+        await lockOrganization(transaction, organization.id);
         if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
         if (creditsMicros !== undefined || totalTokensCap !== undefined)
           await changeBudget(transaction, actor, { creditsMicros, totalTokensCap });

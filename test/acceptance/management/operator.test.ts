@@ -128,6 +128,24 @@ test('what the operator sends again under its Idempotency-Key is made once, and 
   assert.equal(own.status, 201, own.text);
 });
 
+test('the operator and the org change the same things at once: everyone is answered, and every change is on record', async () => {
+  const { slug, key } = await createOrganization(parley, 'contested');
+  const rounds = 8;
+  for (let round = 1; round <= rounds; round += 1) {
+    const subscription = { plan: 'pro', status: 'active' };
+    const answers = await Promise.all([
+      operator('PATCH', `/operator/organizations/${slug}`, { subscription, credits_micros: round, status: 'active' }),
+      operator('PATCH', `/operator/organizations/${slug}`, { total_tokens_cap: round, status: 'active', subscription }),
+      parley.call('PUT', '/api/budget', { key, body: { total_tokens_cap: 10 * round } }),
+      parley.call('PATCH', '/api/organization', { key, body: { name: `Round ${round}` } }),
+    ]);
+    for (const answer of answers) assert.equal(answer.status, 200, answer.text);
+  }
+  const actions = await auditActions(parley, key);
+  const count = (wanted: string) => actions.filter((action) => action === wanted).length;
+  assert.deepEqual(['budget.updated', 'subscription.updated', 'organization.updated'].map(count), [3 * rounds, 2 * rounds, rounds]);
+});
+
 test('keys report themselves to webhooks without their secret', async () => {
   const { id, key } = await withEndpoint('keyed');
   const { body } = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Short-lived', scopes: [] } });
