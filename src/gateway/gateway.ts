@@ -4,7 +4,7 @@ import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import { keyReused, notFound, ServiceError } from '../errors.ts';
+import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../logger.ts';
 import type { Destination } from '../outbox/destinations.ts';
@@ -56,14 +56,14 @@ export class Gateway {
     this.replies = new ReplyWorker(parts);
   }
 
-  /** Takes an event for a session, or for a new one of `agent`. The id of the session it went to. */
+  /** Takes an event for a session, or for a new one of `agent`. The id of the session it went to; undefined if it was here before. */
   async submit(orgId: number, event: GatewayEvent, agent: () => Promise<Agent>): Promise<string | undefined> {
     const { database, turns, clock, identity } = this.parts;
     const { db } = database;
-    if (event.hops.includes(identity.name)) return event.session_id;
+    if (event.hops.includes(identity.name)) return undefined;
     await this.checkSender(event);
     const target = 'submit';
-    if (event.session_id !== undefined && (await findSession(db, orgId, event.session_id)) === undefined) throw notFound();
+    if (event.session_id !== undefined) await this.sessionOf(orgId, event.session_id);
     const seen = await recordEvent(db, orgId, event, target, event.session_id ?? newId('ses_'));
     if (!seen.isNew && isKeyed(event) && JSON.stringify(seen.event) !== JSON.stringify(event)) throw keyReused();
     const sessionId = seen.sessionId ?? '';
@@ -112,9 +112,9 @@ export class Gateway {
     const elsewhere = recipientGatewayUrl === undefined ? undefined : gatewayUrl(recipientGatewayUrl);
     if (elsewhere !== undefined && elsewhere !== identity.url) return this.forward(orgId, recipientId, event, sessionId, elsewhere);
     const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId));
-    const session = targetId === undefined ? undefined : await findSession(db, orgId, targetId);
+    const session = await this.sessionOf(orgId, orNotFound(targetId));
     const isKnown = sessionId === undefined || (await isKnownParticipant(db, directory, orgId, recipientId));
-    if (session === undefined || !isKnown) throw notFound();
+    if (!isKnown) throw notFound();
     await this.note(orgId, session, event);
   }
 
@@ -162,6 +162,13 @@ export class Gateway {
       ]);
     }
     await finishEvent(db, orgId, event.id, target);
+  }
+
+  /** The session of the org, or the one 404. A deleted agent takes its sessions with it. */
+  private async sessionOf(orgId: number, sessionId: string): Promise<Session> {
+    const session = orNotFound(await findSession(this.parts.database.db, orgId, sessionId));
+    orNotFound(await this.parts.directory.agentById(orgId, session.agentId));
+    return session;
   }
 
   private async open(agent: Agent, event: GatewayEvent, sessionId: string): Promise<Session> {

@@ -41,8 +41,8 @@ export async function newestSessionWith(db: Db, directory: Directory, orgId: num
   const agent = await directory.agentBySlug(orgId, participantId);
   const { rows } = await sql<{ id: string }>`
     select id from (
-      (select id, created_at from sessions
-       where json_array_length(participants) > 0 and participants::jsonb @> ${named}::jsonb and org_id = ${orgId})
+      (select s.id, s.created_at from sessions s join agents a on a.id = s.agent_id and a.deleted_at is null
+       where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${named}::jsonb and s.org_id = ${orgId})
       union all
       (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} order by updated_at desc, id desc limit 1)
     ) found order by created_at desc, id desc limit 1`.execute(db);

@@ -42,10 +42,10 @@ export async function markAdmitted(
     );
     if (rows.length === 0) return;
     await joinSession(transaction, sessionId, senderOf(event, own.url));
-    // A session belongs to the gateway that its sender is reached at: ours goes along only with those who are here.
+    // A session belongs to the gateway that its sender is reached at: ours goes along, with our URL, only with those who are here.
     const { session_id: _named, ...rest } = event;
     const isHere = event.sender_gateway_url === undefined || gatewayUrl(event.sender_gateway_url) === own.url;
-    const forwarded = { ...rest, ...(isHere ? { session_id: sessionId } : {}), hops: [...event.hops, own.name] };
+    const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, own) : {}), hops: [...event.hops, own.name] };
     await tellOthers(transaction, orgId, await participantsOf(transaction, sessionId), forwarded, own.url, now);
   });
 }
@@ -92,10 +92,14 @@ async function replyOf(transaction: Db, row: OpenEvent, own: GatewayIdentity): P
     sender_type: 'ai',
     event_type: 'message',
     message: said.text,
-    session_id: row.session_id,
-    ...(own.url === undefined ? {} : { sender_gateway_url: own.url }),
+    ...reachedHere(row.session_id, own),
     hops: [own.name],
   };
+}
+
+/** How another gateway answers someone who is here. */
+function reachedHere(sessionId: string, own: GatewayIdentity): Pick<GatewayEvent, 'session_id' | 'sender_gateway_url'> {
+  return { session_id: sessionId, ...(own.url === undefined ? {} : { sender_gateway_url: own.url }) };
 }
 
 async function participantsOf(db: Db, sessionId: string): Promise<Participant[]> {

@@ -194,7 +194,7 @@ test('a delivery is an entry in the log of the recipient’s newest session that
   assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
 });
 
-test('an unknown recipient or session is 404, also when it is another org’s, and before a bad body is 422', async () => {
+test('an unknown recipient or session is 404, also when it is another org’s or a deleted agent’s, and before a bad body is 422', async () => {
   const org = await newOrganization();
   const other = await newOrganization();
   const theirs = (await parley.call('POST', '/v1/sessions', { key: other.key })).body.id;
@@ -211,6 +211,17 @@ test('an unknown recipient or session is 404, also when it is another org’s, a
     await submit(org, { session_id: theirs }),
     await deliver(org, { session_id: theirs }),
   ];
+  await createAgent(parley, org.key, 'former');
+  const former = (await parley.call('POST', `/${org.slug}/former/v1/sessions`, { key: org.key })).body.id;
+  const joined = { sender_id: 'zoe', sender_type: 'ai', event_type: 'joined', session_id: former };
+  assert.equal((await submit(org, joined)).status, 200);
+  await parley.call('DELETE', '/api/agents/former', { key: org.key });
+  const hops = ['https://there.example.com'];
+  answers.push(
+    await submit(org, { ...joined, hops }),
+    await deliver(org, { recipient_id: 'zoe', event }),
+    await deliver(org, { recipient_id: 'helper', session_id: former, event: { ...event, hops } }),
+  );
   for (const answer of answers) assert.deepEqual([answer.status, answer.text], [404, notFound]);
   await logOf(other, theirs, 1);
 });
@@ -277,6 +288,14 @@ test('the message and the reply go to every participant at another gateway, but 
   assert.equal(reply?.path, '/v1/gateway/deliveries');
   assert.deepEqual(reply?.body.event.hops, [ownUrl]);
   assert.deepEqual([reply?.body.event.sender_gateway_url, reply?.body.event.session_id], [ownUrl, id]);
+
+  // Whoever is here is answered here, also when the agent has nothing to say; others where they are.
+  await submit(org, message('/fail overloaded', { session_id: id }));
+  await east.until((received) => received.length === 2);
+  const reachedAt = (event: Record<string, unknown>) => [event.sender_id, event.sender_gateway_url, event.session_id];
+  assert.deepEqual(reachedAt(east.received[1]?.body.event), ['ada', ownUrl, id]);
+  assert.deepEqual(reachedAt(west.received[1]?.body.event), ['eve', new URL(east.url).origin, undefined]);
+  await logOf(org, id, 2);
 });
 
 test('another gateway hears one thing at a time, and a message before its reply', async (t) => {
@@ -327,7 +346,8 @@ test('what already passed here, or passed eight gateways, goes no further', asyn
   const other = await startReceiver(t);
   const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
   const looped = message('again', { hops: ['https://there.example.com', ownUrl], session_id: id });
-  assert.equal((await submit(org, looped)).text, '{"status":"ok"}');
+  for (const sessionId of [id, 'of another\ngateway'])
+    assert.equal((await submit(org, { ...looped, session_id: sessionId })).text, '{"status":"ok"}');
   assert.equal((await deliver(org, { recipient_id: 'helper', session_id: id, event: looped })).text, '{"status":"ok"}');
   const tired = message('far', { hops: Array.from({ length: 8 }, (_, index) => `https://g${index}.example.com`) });
   const forward = { recipient_id: 'bob', recipient_gateway_url: new URL(other.url).origin, event: tired };

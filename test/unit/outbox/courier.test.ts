@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { loadConfig } from '../../../src/config.ts';
 import { openDatabase } from '../../../src/database/open.ts';
@@ -260,11 +261,16 @@ test('two couriers on one queue send each delivery once', async (t) => {
   assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 100);
 });
 
-test('deliveries older than the retention are dropped', async () => {
+test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {
   const clock = stillClock();
   const endpointId = await newEndpoint('http://127.0.0.1:1/');
   await queue(endpointId, 2, new Date(clock.now().getTime() - 31 * 24 * 60 * minute));
   await queue(endpointId, 1, new Date(clock.now().getTime() - 29 * 24 * 60 * minute));
+  await sql`insert into gateway_events (org_id, event_id, target, state, event, created_at)
+    select ${organization.id}, state, 'submit', state, '{}', ${new Date(clock.now().getTime() - 31 * 24 * 60 * minute)}
+    from unnest(array['received', 'admitted', 'done']) state`.execute(db);
   await dropOldDeliveries(db, clock.now(), 30);
+  const { rows } = await sql<{ state: string }>`select state from gateway_events`.execute(db);
+  assert.deepEqual(rows, [{ state: 'admitted' }]);
   assert.equal((await listDeliveries(db, organization.id, endpointId, noPage)).length, 1);
 });
