@@ -20,3 +20,9 @@ export const maxHops = 8;
 export function gatewayUrl(url: string): string {
   return URL.canParse(url) ? new URL(url).href.replace(/[?#].*$/, '').replace(/\/+$/, '') : url;
 }
+
+/** Where the sender is reached, if that is not here. */
+export function senderGateway(event: GatewayEvent, ownUrl: string | undefined): string | undefined {
+  const url = event.sender_gateway_url === undefined ? undefined : gatewayUrl(event.sender_gateway_url);
+  return url === ownUrl ? undefined : url;
+}

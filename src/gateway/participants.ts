@@ -2,8 +2,10 @@ import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
-import { type GatewayEvent, gatewayUrl } from './event.ts';
+import { orNotFound, ServiceError } from '../errors.ts';
+import type { Destination } from '../outbox/destinations.ts';
+import { findSession, type Session } from '../session/sessions.ts';
+import { type GatewayEvent, senderGateway } from './event.ts';
 
 /** Enough for any conversation, and a bound on what a session's row can grow to. */
 const maxParticipants = 100;
@@ -16,13 +18,16 @@ export function assertRoomFor(known: readonly Participant[], senderId: string): 
 
 /** The sender of an event, as a session knows it. `theirSession`: where it is answered at its own gateway. */
 export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {
-  const url = event.sender_gateway_url === undefined ? undefined : gatewayUrl(event.sender_gateway_url);
-  const isElsewhere = url !== undefined && url !== ownUrl;
-  return {
-    name: event.sender_id,
-    type: event.sender_type,
-    ...(isElsewhere ? { gateway_url: url, ...(theirSession === undefined ? {} : { gateway_session_id: theirSession }) } : {}),
-  };
+  const { sender_id: name, sender_type: type } = event;
+  const elsewhere = senderGateway(event, ownUrl);
+  if (elsewhere === undefined) return { name, type };
+  return { name, type, gateway_url: elsewhere, ...(theirSession === undefined ? {} : { gateway_session_id: theirSession }) };
+}
+
+/** Refuses a sender that could not be answered where it says it is. */
+export async function checkSender(event: GatewayEvent, ownUrl: string | undefined, destination: Destination): Promise<void> {
+  const elsewhere = senderGateway(event, ownUrl);
+  if (elsewhere !== undefined) await destination.check(elsewhere);
 }
 
 export async function joinSession(db: Db, sessionId: string, participant: Participant): Promise<void> {
@@ -47,4 +52,11 @@ export async function newestSessionWith(db: Db, directory: Directory, orgId: num
       (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} order by updated_at desc, id desc limit 1)
     ) found order by created_at desc, id desc limit 1`.execute(db);
   return rows[0]?.id;
+}
+
+/** The session of the org, or the one 404. A deleted agent takes its sessions with it. */
+export async function sessionOf(db: Db, directory: Directory, orgId: number, sessionId: string): Promise<Session> {
+  const session = orNotFound(await findSession(db, orgId, sessionId));
+  orNotFound(await directory.agentById(orgId, session.agentId));
+  return session;
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
-import { type GatewayEvent, gatewayUrl } from './event.ts';
+import { type GatewayEvent, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
 import { tellOthers } from './tell-others.ts';
 
@@ -44,7 +44,7 @@ export async function markAdmitted(
     await joinSession(transaction, sessionId, senderOf(event, own.url));
     // A session belongs to the gateway that its sender is reached at: ours goes along, with our URL, only with those who are here.
     const { session_id: _named, ...rest } = event;
-    const isHere = event.sender_gateway_url === undefined || gatewayUrl(event.sender_gateway_url) === own.url;
+    const isHere = senderGateway(event, own.url) === undefined;
     const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, own) : {}), hops: [...event.hops, own.name] };
     await tellOthers(transaction, orgId, await participantsOf(transaction, sessionId), forwarded, own.url, now);
   });

@@ -20,8 +20,9 @@ export interface TurnWorld {
  * `live` is shown and forgotten. Every other one is a commit point: by the time the generator is resumed, its events
  * are stored and folded into the state that it was given. After `pause` or `end` it is not resumed.
  */
-export type TurnYield =
-  | { type: 'live'; fragment: LiveFragment }
+export type TurnYield = { type: 'live'; fragment: LiveFragment } | CommitPoint;
+
+export type CommitPoint =
   | { type: 'commit'; events: NewEvent[]; changes?: FileChange[] }
   | { type: 'pause'; events: NewEvent[]; request: ApprovalRequested }
   | { type: 'end'; events: NewEvent[] };

@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache';
 import { refusesWrites } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
-import { InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
+import { type CommitPoint, InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
-import type { LiveFragment, NewEvent, StoredEvent } from '../session/events.ts';
+import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
-import { numberEvents, type SessionLog } from '../session/log.ts';
-import type { OperationResult, StartedTurn, TurnIds } from '../session/operations.ts';
+import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
+import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { nextStep } from './next-step.ts';
 import { RecentStates } from './recent-states.ts';
@@ -151,12 +151,10 @@ export class Runner {
   private async runAndTakeNext(run: Run): Promise<Run | undefined> {
     const { turn } = run;
     try {
-      const ended = await this.runOne(run);
-      if (ended?.next === undefined) return undefined;
-      const started = startedEvents(ended.next, ended.at);
-      const next: Run = { turn: ended.next, events: started, recovered: false, controller: new AbortController(), whole: false };
+      const next = await this.runOne(run);
+      if (next === undefined) return undefined;
       this.hold(next.turn, next.controller, this.running.get(turn.turn)?.done ?? Promise.resolve());
-      this.parts.feed.publish(next.turn.session, started);
+      this.parts.feed.publish(next.turn.session, next.events);
       return next;
     } finally {
       this.running.delete(turn.turn);
@@ -164,8 +162,8 @@ export class Runner {
     }
   }
 
-  /** Runs one turn to its end or pause. Undefined when nothing follows: it paused, or it is no longer ours. */
-  private async runOne(run: Run): Promise<{ next: StartedTurn | undefined; at: Date } | undefined> {
+  /** Runs one turn to its end or pause. Returns the one that waited behind it; none follows a pause, or a turn that is no longer ours. */
+  private async runOne(run: Run): Promise<Run | undefined> {
     const { turn, controller } = run;
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
@@ -182,32 +180,24 @@ export class Runner {
         const step = await nextStep(steps, state, controller.signal, this.parts.logger, turn);
         if (step === undefined) return undefined;
         if (step.type === 'live') {
-          this.parts.feed.publish(turn.session, [step.fragment]);
-          this.onLive(turn.session, step.fragment);
+          this.show(turn.session, step.fragment);
           continue;
         }
         if (step.events.length === 0) continue;
         await this.onStoring(turn.session);
-        const { result, at, late } = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
-        if (result.status === 'lost' || (step.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
-          this.states.drop(turn.session);
-          return undefined;
-        }
-        const isRefused = result.status === 'interrupted';
-        if (!(await this.take(turn, state, isRefused ? [] : step.events, result, at))) return undefined;
-        if (isRefused) {
+        const applied = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
+        if (!(await this.take(turn, state, step, applied))) return undefined;
+        if (applied.result.status === 'interrupted') {
           // The state knows of the interrupt now: the turn, run again over it, ends.
           steps = runTurn(state, world, controller.signal, false);
-          continue;
-        }
-        if (step.type !== 'commit') this.states.keepStill(turn.session, state);
-        if (step.type === 'pause') return undefined;
-        if (step.type === 'end') {
+        } else if (step.type === 'commit') {
+          if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
+        } else {
+          this.states.keepStill(turn.session, state);
+          if (step.type === 'pause') return undefined;
           this.parts.onTurnEnded(setting, state, performance.now() - begun);
-          if (result.next && 'endedThrough' in result.next) this.parts.feed.lookAgain(turn.session, result.next.endedThrough);
-          return { next: result.next && 'turn' in result.next ? result.next : undefined, at };
+          return this.following(turn, applied);
         }
-        if (result.interrupted) controller.abort(new InterruptReason('interrupted'));
       }
     } finally {
       clearTimeout(timeout);
@@ -221,17 +211,31 @@ export class Runner {
     return this.parts.feed.isLive(sessionId) || this.isWatchedElsewhere(sessionId);
   }
 
-  /** Publishes what was written and folds it in; what another process wrote in between is read first. */
-  private async take(turn: TurnIds, state: SessionState, events: NewEvent[], result: OperationResult, at: Date): Promise<boolean> {
-    if (result.seq === undefined) return false;
-    const stored = numberEvents(events, turn.turn, result.seq, at);
-    if (result.seq > state.seq + 1) {
-      const missed = await this.parts.log.read(turn.session, state.seq, result.seq - 1 - state.seq);
-      foldSession(missed, state);
+  private show(sessionId: string, fragment: LiveFragment): void {
+    this.parts.feed.publish(sessionId, [fragment]);
+    this.onLive(sessionId, fragment);
+  }
+
+  /** Publishes what was written and folds it in; what another process wrote in between is read first. False: the turn is not ours any more. */
+  private async take(turn: TurnIds, state: SessionState, step: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
+    const { seq } = result;
+    if (seq === undefined || (step.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {
+      this.states.drop(turn.session);
+      return false;
     }
+    if (seq > state.seq + 1) foldSession(await this.parts.log.read(turn.session, state.seq, seq - 1 - state.seq), state);
+    const stored = numberEvents(result.status === 'interrupted' ? [] : step.events, turn.turn, seq, at);
     foldSession(stored, state);
     this.parts.feed.publish(turn.session, stored);
     return true;
+  }
+
+  private following({ session }: TurnIds, { result: { next }, at }: Applied): Run | undefined {
+    if (!next) return undefined;
+    if ('turn' in next)
+      return { turn: next, events: startedEvents(next, at), recovered: false, controller: new AbortController(), whole: false };
+    this.parts.feed.lookAgain(session, next.endedThrough);
+    return undefined;
   }
 
   private async stateOf(sessionId: string, events: StoredEvent[]): Promise<SessionState> {

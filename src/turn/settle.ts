@@ -1,4 +1,4 @@
-import type { TurnYield } from '../harness/turn-world.ts';
+import type { CommitPoint } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { AdvanceOperation, TurnIds } from '../session/operations.ts';
 import { pendingInputOf } from '../session/pending-input.ts';
@@ -13,12 +13,7 @@ export interface Accounting {
 }
 
 /** The write that a commit point of the loop stands for: what must be true together is in one operation. */
-export function advanceOperation(
-  step: Exclude<TurnYield, { type: 'live' }>,
-  turn: TurnIds,
-  state: SessionState,
-  accounting: Accounting,
-): AdvanceOperation {
+export function advanceOperation(step: CommitPoint, turn: TurnIds, state: SessionState, accounting: Accounting): AdvanceOperation {
   const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events, messages: messagesIn(step.events, state) };
   switch (step.type) {
     case 'commit': {

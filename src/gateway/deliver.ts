@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Directory } from '../accounts/directory.ts';
+import type { Clock } from '../clock.ts';
+import type { Database, Db } from '../database/database.ts';
+import { notFound, orNotFound, ServiceError } from '../errors.ts';
+import type { Destination } from '../outbox/destinations.ts';
+import { queueForGateways } from '../outbox/gateway-deliveries.ts';
+import type { Session } from '../session/sessions.ts';
+import type { Turns } from '../turn/turns.ts';
+import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
+import { assertRoomFor, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
+import type { GatewayIdentity } from './replies.ts';
+import { finishEvent, recordEvent } from './seen.ts';
+
+interface DeliveryParts {
+  database: Database;
+  directory: Directory;
+  turns: Turns;
+  destination: Destination;
+  clock: Clock;
+  identity: GatewayIdentity;
+}
+
+export interface Delivery {
+  recipientId: string;
+  event: GatewayEvent;
+  sessionId: string | undefined;
+  recipientGatewayUrl: string | undefined;
+}
+
+export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery: Delivery): Promise<void> {
+  const { directory, identity } = parts;
+  const { db } = parts.database;
+  const { recipientId, event, sessionId, recipientGatewayUrl } = delivery;
+  const elsewhere = recipientGatewayUrl === undefined ? undefined : gatewayUrl(recipientGatewayUrl);
+  if (elsewhere !== undefined && elsewhere !== identity.url) return forward(parts, orgId, delivery, elsewhere);
+  const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId));
+  const session = await sessionOf(db, directory, orgId, orNotFound(targetId));
+  const isKnown = sessionId === undefined || (await isKnownParticipant(db, directory, orgId, recipientId));
+  if (!isKnown) throw notFound();
+  await note(parts, orgId, session, event);
+}
+
+async function forward(parts: DeliveryParts, orgId: number, { recipientId, event, sessionId }: Delivery, url: string): Promise<void> {
+  const { database, destination, clock, identity } = parts;
+  if (event.hops.length >= maxHops) return;
+  await destination.check(url);
+  const target = `gateway ${url} ${recipientId}`;
+  await database.db.transaction().execute(async (transaction) => {
+    const seen = await recordEvent(transaction, orgId, event, target, undefined);
+    if (!seen.isNew) return;
+    const body = {
+      recipient_id: recipientId,
+      event: { ...event, hops: [...event.hops, identity.name] },
+      ...(sessionId === undefined ? {} : { session_id: sessionId }),
+    };
+    await queueForGateways(transaction, orgId, [{ gatewayUrl: url, type: event.event_type, body }], clock.now());
+    await finishEvent(transaction, orgId, event.id, target);
+  });
+}
+
+/** Once for each session, whoever of it the event is for. */
+async function note({ database, turns, identity }: DeliveryParts, orgId: number, session: Session, event: GatewayEvent): Promise<void> {
+  const { db } = database;
+  const target = `session ${session.id}`;
+  assertRoomFor(session.participants, event.sender_id);
+  const seen = await recordEvent(db, orgId, event, target, session.id);
+  if (seen.state === 'done') return;
+  // Another request is at it, or died at it: only time tells.
+  if (!seen.isNew && !seen.isStale)
+    throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
+  await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
+  const messageId = `msg_${createHash('sha256').update(`${orgId} ${event.id}`).digest('hex').slice(0, 26)}`;
+  if (event.message !== undefined && (seen.isNew || !(await isInLog(db, session.id, messageId)))) {
+    const { message: text, sender_id: participantName, sender_type: participantType } = event;
+    await turns.note(orgId, session.id, [
+      { type: 'message-received', data: { messageId, text, participantName, participantType, silent: true } },
+    ]);
+  }
+  await finishEvent(db, orgId, event.id, target);
+}
+
+async function isInLog(db: Db, sessionId: string, messageId: string): Promise<boolean> {
+  const { rows } = await sql`select 1 from events
+    where session_id = ${sessionId} and type = 'message-received' and data ->> 'messageId' = ${messageId}`.execute(db);
+  return rows.length > 0;
+}
