@@ -50,12 +50,18 @@ export interface MessageReceived {
   files?: string[];
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
-  /** What the request said that its answer repeats, for when the answer is read again. */
-  echo?: { model?: string; previousResponseId?: string; metadata?: Record<string, unknown> };
+  echo?: RequestEcho;
   /** Nobody can be asked on this wire: what would prompt is denied. */
   unattended?: boolean;
   /** True for an entry that only informs (a gateway delivery): no turn answers it. */
   silent?: boolean;
+}
+
+/** What a request said that its answer repeats, for when the answer is read again. */
+export interface RequestEcho {
+  model?: string;
+  previousResponseId?: string;
+  metadata?: Record<string, unknown>;
 }
 
 export interface ReasoningProduced {
@@ -121,6 +127,7 @@ export interface ApprovalResolved {
   requestId: string;
   callId: string;
   decision: ApprovalDecision;
+  echo?: RequestEcho;
 }
 
 export interface ContextCondensed {

@@ -1,5 +1,5 @@
 import type { PendingInput } from '../database/schema.ts';
-import type { ApprovalDecision, ApprovalRequested, MessageReceived, NewEvent } from './events.ts';
+import type { ApprovalDecision, ApprovalRequested, MessageReceived, NewEvent, RequestEcho } from './events.ts';
 
 /**
  * What can be written to a conversation. The SQL function `apply_turn_operations` carries each out, in its session's order:
@@ -69,6 +69,7 @@ interface ResolveOperation extends Reservation {
   session: string;
   requestId: string;
   decision: ApprovalDecision;
+  input?: { echo: RequestEcho };
 }
 
 /** Which turn, and whose it is. */

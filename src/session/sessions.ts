@@ -3,6 +3,7 @@ import type { Db } from '../database/database.ts';
 import type { Participant, PendingInput, Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import type { PermissionMode } from '../release-config.ts';
+import type { RequestEcho } from './events.ts';
 
 /** The head of a conversation. What it says is kept in its log. */
 export interface Session {
@@ -55,18 +56,24 @@ export async function findSession(db: Db, orgId: number, sessionId: string): Pro
   return row === undefined ? undefined : sessionFrom(row);
 }
 
-/** The session of a turn, unless the response that stands for that part of it was deleted. */
-export async function findSessionOfResponse(db: Db, orgId: number, turnId: string, responseId: string): Promise<Session | undefined> {
+/** The session of a turn and what of its request is repeated, unless the response that stands for that part of it was deleted. */
+export async function findTurnOfResponse(
+  db: Db,
+  orgId: number,
+  turnId: string,
+  responseId: string,
+): Promise<{ session: Session; echo: RequestEcho } | undefined> {
   const row = await db
     .selectFrom('sessions')
     .innerJoin('turns', 'turns.session_id', 'sessions.id')
     .leftJoin('deleted_responses', (join) => join.on('deleted_responses.id', '=', responseId))
     .selectAll('sessions')
+    .select(sql<RequestEcho | null>`turns.input -> 'echo'`.as('echo'))
     .where('turns.id', '=', turnId)
     .where('sessions.org_id', '=', orgId)
     .where('deleted_responses.id', 'is', null)
     .executeTakeFirst();
-  return row === undefined ? undefined : sessionFrom(row);
+  return row === undefined ? undefined : { session: sessionFrom(row), echo: row.echo ?? {} };
 }
 
 /** The session in which an approval was asked for. */

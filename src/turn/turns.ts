@@ -4,7 +4,7 @@ import type { Database } from '../database/database.ts';
 import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
-import type { ApprovalDecision, MessageReceived, NewEvent } from '../session/events.ts';
+import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, Reservation } from '../session/operations.ts';
@@ -108,6 +108,7 @@ export class Turns {
     requestId: string,
     decision: ApprovalDecision,
     live: boolean,
+    echo?: RequestEcho,
   ): Promise<WatchableTurn & { resolvedSeq: number }> {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     const { result, at, late } = await this.parts.log.apply({
@@ -116,6 +117,7 @@ export class Turns {
       session: sessionId,
       requestId,
       decision,
+      ...(echo === undefined ? {} : { input: { echo } }),
       ...this.reservation(setting, ''),
     });
     if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
@@ -123,7 +125,7 @@ export class Turns {
     const turn = await this.watchTurn(result.turn, live);
     if (mayBegin) {
       const events: NewEvent[] = [
-        { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision } },
+        { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision, ...(echo === undefined ? {} : { echo }) } },
         { type: 'turn-resumed', data: { agent: result.agent ?? '' } },
       ];
       this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at));

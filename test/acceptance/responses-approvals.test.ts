@@ -46,7 +46,8 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask, model: 'm' });
   const [request] = paused.body.output;
-  const body = { input: [answerTo(request, true)], previous_response_id: paused.body.id };
+  const metadata = { colour: 'red', again: null, amount: 1 };
+  const body = { input: [answerTo(request, true)], previous_response_id: paused.body.id, model: 'n', metadata };
   const done = await tenant.post(pathOf(tenant), body);
   assert.equal(done.status, 200, done.text);
   assert.equal(done.body.output_text, 'bash answered: hi');
@@ -54,7 +55,7 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   assert.notEqual(done.body.id, paused.body.id);
   assert.equal(done.headers.get('x-svc-session'), paused.headers.get('x-svc-session'));
   const fetched = await tenant.get(`${pathOf(tenant)}/${done.body.id}`);
-  assert.deepEqual([fetched.body.output, fetched.body.usage, fetched.body.model], [done.body.output, done.body.usage, 'm']);
+  assert.equal(fetched.text, done.text, 'with what its own request said');
   assert.deepEqual((await tenant.get(`${pathOf(tenant)}/${paused.body.id}`)).body, paused.body, 'the first one stays what it was');
   const native = await tenant.get('/api/usage');
   assert.equal(native.status, 200);
@@ -110,10 +111,7 @@ test('a denial is seen by the agent, which goes on without the tool', async () =
   });
   assert.ok(denied.text.includes('"output_text":"bash failed: The user denied this action. Continue without it."'), denied.text);
   const id = /resp_\w+/.exec(denied.text)?.[0];
-  assert.equal(
-    (await tenant.get(`${pathOf(tenant)}/${id}?stream=true`)).text,
-    denied.text.replaceAll(/,"previous_response_id":"\w+"/g, ''),
-  );
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${id}?stream=true`)).text, denied.text);
 });
 
 test('the answer finds its session by the request alone, also when the whole conversation is sent again', async () => {

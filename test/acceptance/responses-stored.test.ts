@@ -58,6 +58,10 @@ test('a broken stream is resumed while the turn runs, without a gap and without 
   const id = seen[0]?.data.response.id;
   const running = await tenant.get(`${pathOf(tenant)}/${id}`);
   assert.deepEqual([running.body.status, running.body.usage], ['in_progress', null]);
+  const waiting = await tenant.stream(pathOf(tenant), { stream: true, input: 'next', model: 'm', previous_response_id: id });
+  const { response } = (await waiting.next())?.data ?? {};
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${response.id}`)).text, JSON.stringify(response), 'one that waits, too');
+  await waiting.rest();
   const cursor = seen.at(-1)?.data.sequence_number;
   const resumed = await fetch(`${url}${pathOf(tenant)}/${id}?stream=true&starting_after=${cursor}`, {
     headers: { authorization: `Bearer ${tenant.key}` },

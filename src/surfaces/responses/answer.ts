@@ -1,12 +1,5 @@
 import { timeOfId } from '../../ids.ts';
-import {
-  type ApprovalRequested,
-  isStored,
-  type MessageReceived,
-  type SessionUpdate,
-  type StoredEvent,
-  usageIn,
-} from '../../session/events.ts';
+import { type ApprovalRequested, isStored, type RequestEcho, type SessionUpdate, type StoredEvent, usageIn } from '../../session/events.ts';
 import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
@@ -35,14 +28,14 @@ export class ResponseAnswer {
   readonly items: OutputItem[] = [];
   status: ResponseStatus = 'in_progress';
   failure: { code: string; message: string } | undefined;
-  private readonly echo: NonNullable<MessageReceived['echo']>;
+  private readonly echo: RequestEcho;
   private readonly model: string;
   private usage: Usage = noUsage;
   /** Of the stretches of the turn before this one. */
   private usageBefore: Usage = noUsage;
   private incompleteReason: string | undefined;
 
-  constructor(place: ResponsePlace, model: string, echo: NonNullable<MessageReceived['echo']>) {
+  constructor(place: ResponsePlace, model: string, echo: RequestEcho) {
     this.place = place;
     this.model = model;
     this.echo = echo;

@@ -3,7 +3,8 @@ import { LRUCache } from 'lru-cache';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
 import { fieldOf } from '../../json.ts';
-import { findSessionOfApproval, findSessionOfResponse, type Session } from '../../session/sessions.ts';
+import type { RequestEcho } from '../../session/events.ts';
+import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../session/sessions.ts';
 import type { SessionSetting } from '../../turn/settings.ts';
 import type { TurnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
@@ -66,18 +67,20 @@ function turnSession({ sessionId, orgId, stored }: SessionSetting): TurnSession 
 export interface FoundResponse {
   place: ResponsePlace;
   session: Session;
+  /** Of the request that it answered. */
+  echo: RequestEcho;
 }
 
 /** A response and its session, or the one 404: unknown, deleted, dropped and another's look alike. */
 export async function findResponse(context: Context, request: FastifyRequest, responseId: string): Promise<FoundResponse> {
   const place = orNotFound(placeOfResponse(responseId));
   const orgId = principalOf(request).organization.id;
-  const session = visible(request, await findSessionOfResponse(context.database.db, orgId, place.turnId, responseId));
-  if (place.after > 0) {
-    const [start] = await context.log.read(session.id, place.after - 1, 1);
-    if (start?.type !== 'approval-resolved' || start.turnId !== place.turnId) throw notFound();
-  }
-  return { place, session };
+  const turn = orNotFound(await findTurnOfResponse(context.database.db, orgId, place.turnId, responseId));
+  const session = visible(request, turn.session);
+  if (place.after === 0) return { place, session, echo: turn.echo };
+  const [start] = await context.log.read(session.id, place.after - 1, 1);
+  if (start?.type !== 'approval-resolved' || start.turnId !== place.turnId) throw notFound();
+  return { place, session, echo: start.data.echo ?? {} };
 }
 
 async function findEchoed(context: Context, request: FastifyRequest, input: unknown): Promise<Session | undefined> {
@@ -101,7 +104,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
     const session =
       place === undefined
         ? await findSessionOfApproval(db, orgId, key)
-        : await findSessionOfResponse(db, orgId, place.turnId, place.responseId);
+        : (await findTurnOfResponse(db, orgId, place.turnId, place.responseId))?.session;
     if (session !== undefined && isVisible(request, session)) return session;
   }
   // What was only named, not said again, cannot be gone on without.

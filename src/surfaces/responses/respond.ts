@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import type { MessageReceived } from '../../session/events.ts';
+import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
 import { type DropSession, projectedTurn } from '../shared/adapters/projected-turn.ts';
@@ -34,7 +34,7 @@ export async function respond(
   const input = readInput(body.input, named === undefined);
   const { turn, after, session, drop } =
     input.type === 'approval'
-      ? await goOn(context, request, reply, named, input, live)
+      ? await goOn(context, request, reply, named, body, input, live)
       : await begin(context, request, reply, named, body, input, live);
   const place = responsePlace(turn.turnId, after);
   if (session !== undefined) known.note(place.responseId, session);
@@ -94,6 +94,7 @@ async function goOn(
   request: FastifyRequest,
   reply: FastifyReply,
   session: TurnSession | undefined,
+  body: Body,
   input: Extract<ResponseInput, { type: 'approval' }>,
   live: boolean,
 ): Promise<Running> {
@@ -101,7 +102,7 @@ async function goOn(
   reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
-    context.turns.resolve(session.orgId, session.id, input.requestId, decision, live),
+    context.turns.resolve(session.orgId, session.id, input.requestId, decision, live, echoOf(body)),
   );
   return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
 }
@@ -125,7 +126,7 @@ function dropOf(context: Context, request: FastifyRequest, session: TurnSession,
   return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId, after);
 }
 
-function echoOf(body: Body): NonNullable<MessageReceived['echo']> {
+function echoOf(body: Body): RequestEcho {
   const { model, previous_response_id: previousResponseId, metadata } = body;
   return {
     ...(typeof model === 'string' ? { model } : {}),

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { deleteResponse } from '../../session/deleted-responses.ts';
-import type { MessageReceived } from '../../session/events.ts';
 import { readTurn, type WatchableTurn } from '../../turn/watch.ts';
 import { projectedTurn } from '../shared/adapters/projected-turn.ts';
 import { forget } from '../shared/adapters/session.ts';
@@ -16,13 +15,13 @@ export async function fetchResponse(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  { place, session }: FoundResponse,
+  { place, session, echo }: FoundResponse,
   stream: { startingAfter: number } | undefined,
 ): Promise<FastifyReply> {
   reply.header('x-svc-session', session.id);
   const turn: WatchableTurn = { ...(await context.turns.watchTurn(place.turnId, stream !== undefined)), restAfter: place.after };
   try {
-    const answer = new ResponseAnswer(place, agentOf(request).slug, await readEcho(context, turn, place.after));
+    const answer = new ResponseAnswer(place, agentOf(request).slug, echo);
     if (stream === undefined) {
       for await (const events of readTurn(context.log, turn)) for (const event of events) answer.apply(event);
       return reply.send(answer.body());
@@ -44,12 +43,4 @@ export async function removeResponse(context: Context, request: FastifyRequest, 
   const isLast = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
   if (isLast) await forget(context, session);
   return { id: responseId, object: 'response' as const, deleted: true as const };
-}
-
-/** What the request that began the turn said; one that answered an approval left no words of its own. */
-async function readEcho(context: Context, turn: WatchableTurn, after: number): Promise<NonNullable<MessageReceived['echo']>> {
-  const [first] = await context.log.read(turn.sessionId, turn.after, 1);
-  if (first?.type !== 'message-received' || first.turnId !== turn.turnId) return {};
-  const { model, ...rest } = first.data.echo ?? {};
-  return { ...(model === undefined ? {} : { model }), ...(after === 0 ? rest : {}) };
 }
