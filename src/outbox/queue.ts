@@ -90,9 +90,13 @@ export async function claimDeliveries(
   return rows;
 }
 
-/** While an attempt runs its delivery stays ours; a process that falls silent loses it when the lease ends. */
+/**
+ * While an attempt runs its delivery stays ours; a process that falls silent loses it when the lease ends. One that is just
+ * being written is skipped: to wait for it while holding others would be a deadlock with the results of several.
+ */
 export async function renewClaims(db: Db, processId: string, leaseUntil: Date, ids: readonly string[]): Promise<void> {
-  await sql`update deliveries set due_at = ${leaseUntil} where claimed_by = ${processId} and id in ${uuidList(ids)}`.execute(db);
+  await sql`update deliveries set due_at = ${leaseUntil} where id in (
+    select id from deliveries where claimed_by = ${processId} and id in ${uuidList(ids)} for update skip locked)`.execute(db);
 }
 
 /**
