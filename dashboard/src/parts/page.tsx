@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from 'react';
+import { Link } from 'wouter';
 import { RequestError } from '../server/request.ts';
 import { CodeBlock } from './copy.tsx';
 
@@ -33,6 +34,20 @@ export function Page({ title, tab = title, aside, actions, children, full = fals
 /** A page whose content is on its way, or was refused. */
 export function UnreadPage({ title, error }: { title: string; error: Error | null }) {
   return <Page title={title}>{error === null ? <Waiting /> : <Failure error={error} />}</Page>;
+}
+
+/** A page about something that is not there, with the way to the list of those that are. */
+export function MissingPage({ title, text, to, all }: { title: string; text: string; to: string; all: string }) {
+  const list = (
+    <Link to={to} className="text-accent underline">
+      {all}
+    </Link>
+  );
+  return (
+    <Page title={title}>
+      <Empty title={text} text={list} />
+    </Page>
+  );
 }
 
 export function Section({ title, hint, actions, children }: { title: string; hint?: ReactNode; actions?: ReactNode; children: ReactNode }) {

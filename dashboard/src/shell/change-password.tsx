@@ -1,9 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
 import { Dialog } from '../parts/dialog.tsx';
 import { DialogForm } from '../parts/dialog-form.tsx';
-import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { notify } from '../parts/notice.tsx';
+import { NewPasswordField, PasswordField } from '../parts/password-field.tsx';
 import { post } from '../server/request.ts';
 
 export function ChangePassword({ onClose }: { onClose(): void }) {
@@ -22,23 +22,8 @@ export function ChangePassword({ onClose }: { onClose(): void }) {
   return (
     <Dialog title="Change password" onClose={onClose}>
       <DialogForm action="Change password" work={change} onSubmit={(form) => change.mutate(form)} onClose={onClose}>
-        <Field label="Current password">
-          {(props) => <input {...props} name="current" type="password" autoComplete="current-password" required className="input" />}
-        </Field>
-        <Field label="New password" hint="At least 10 characters. Every other browser is signed out.">
-          {(props) => (
-            <input
-              {...props}
-              name="new"
-              type="password"
-              autoComplete="new-password"
-              required
-              minLength={10}
-              maxLength={256}
-              className="input"
-            />
-          )}
-        </Field>
+        <PasswordField label="Current password" name="current" />
+        <NewPasswordField label="New password" name="new" hint="Every other browser is signed out." />
       </DialogForm>
     </Dialog>
   );

@@ -5,6 +5,7 @@ import { Button } from '../parts/button.tsx';
 import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
+import { NewPasswordField } from '../parts/password-field.tsx';
 import { queryClient, useGo } from '../server/queries.ts';
 import { post, RequestError } from '../server/request.ts';
 import type { Member } from '../server/types.ts';
@@ -41,20 +42,7 @@ export function Join() {
         <Field label="E-mail" hint="If the invitation names an address, use the same one.">
           {(props) => <input {...props} name="email" type="email" autoComplete="username" className="input" />}
         </Field>
-        <Field label="Password" hint="At least 10 characters. If you already have an account, enter its password.">
-          {(props) => (
-            <input
-              {...props}
-              name="password"
-              type="password"
-              autoComplete="new-password"
-              required
-              minLength={10}
-              maxLength={256}
-              className="input"
-            />
-          )}
-        </Field>
+        <NewPasswordField hint="If you already have an account, enter its password." />
         {join.error !== null && (
           <Failure error={used ? new Error('This invitation is unknown, has expired or was already used.') : join.error} />
         )}

@@ -1,8 +1,8 @@
 import { useMutation } from '@tanstack/react-query';
 import { Dialog } from '../parts/dialog.tsx';
 import { DialogForm } from '../parts/dialog-form.tsx';
-import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
+import { PasswordField } from '../parts/password-field.tsx';
 import { queryClient } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 
@@ -16,9 +16,7 @@ export function SignInAgain({ email, onLeave }: { email: string; onLeave(): void
     <Dialog title="Sign in again" onClose={onLeave}>
       <DialogForm action="Sign in" leave="Leave this page" work={signIn} onSubmit={(form) => signIn.mutate(form)} onClose={onLeave}>
         <p className="text-dim [overflow-wrap:anywhere]">The login of {email} has ended. What you wrote on this page is kept.</p>
-        <Field label="Password">
-          {(props) => <input {...props} name="password" type="password" autoComplete="current-password" required className="input" />}
-        </Field>
+        <PasswordField />
       </DialogForm>
     </Dialog>
   );

@@ -5,6 +5,7 @@ import { Button } from '../parts/button.tsx';
 import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
+import { PasswordField } from '../parts/password-field.tsx';
 import { queryClient, useGo } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 import { Card } from './card.tsx';
@@ -30,9 +31,7 @@ export function SignIn() {
         <Field label="E-mail">
           {(props) => <input {...props} name="email" type="email" autoComplete="username" required className="input" />}
         </Field>
-        <Field label="Password">
-          {(props) => <input {...props} name="password" type="password" autoComplete="current-password" required className="input" />}
-        </Field>
+        <PasswordField />
         {signIn.error !== null && <Failure error={signIn.error} />}
         <Button type="submit" kind="primary" disabled={signIn.isPending}>
           Sign in

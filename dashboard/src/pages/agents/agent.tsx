@@ -1,9 +1,9 @@
 import { TerminalSquare } from 'lucide-react';
-import { Link, useParams } from 'wouter';
+import { useParams } from 'wouter';
 import { LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { More, usePages } from '../../parts/more.tsx';
-import { Empty, Failure, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { useMay, useRead, useSignedIn } from '../../server/queries.ts';
@@ -19,18 +19,7 @@ export default function AgentPage() {
   const { slug = '' } = useParams<{ slug: string }>();
   const { data, error } = useRead<{ agent: Agent }>(`/api/agents/${encodeURIComponent(slug)}`);
   if (error instanceof RequestError && error.status === 404)
-    return (
-      <Page title="Agent">
-        <Empty
-          title="There is no agent with this name."
-          text={
-            <Link to="/agents" className="text-accent underline">
-              All agents
-            </Link>
-          }
-        />
-      </Page>
-    );
+    return <MissingPage title="Agent" text="There is no agent with this name." to="/agents" all="All agents" />;
   if (data === undefined) return <UnreadPage title="Agent" error={error} />;
   return <AgentReleases key={data.agent.id} agent={data.agent} />;
 }

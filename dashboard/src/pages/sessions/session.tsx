@@ -12,7 +12,7 @@ import { Button, LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Page, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { forget, useRead, useSignedIn } from '../../server/queries.ts';
@@ -26,18 +26,7 @@ export default function SessionPage() {
     refetchInterval: 5_000,
   });
   if (error instanceof RequestError && error.status === 404)
-    return (
-      <Page title="Session">
-        <Empty
-          title="There is no session with this id."
-          text={
-            <Link to="/sessions" className="text-accent underline">
-              All sessions
-            </Link>
-          }
-        />
-      </Page>
-    );
+    return <MissingPage title="Session" text="There is no session with this id." to="/sessions" all="All sessions" />;
   if (data === undefined) return <UnreadPage title="Session" error={error} />;
   return <Session key={id} session={data.session} />;
 }

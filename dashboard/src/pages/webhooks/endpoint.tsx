@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { Link, useParams } from 'wouter';
+import { useParams } from 'wouter';
 import { State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
@@ -8,7 +8,7 @@ import { Confirm } from '../../parts/dialog.tsx';
 import { Select } from '../../parts/field.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, Page, Section, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, Section, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
@@ -31,18 +31,7 @@ export default function EndpointPage() {
     refetchInterval: 5_000,
   });
   if (error instanceof RequestError && error.status === 404)
-    return (
-      <Page title="Webhook endpoint">
-        <Empty
-          title="There is no endpoint with this id."
-          text={
-            <Link to="/webhooks" className="text-accent underline">
-              All endpoints
-            </Link>
-          }
-        />
-      </Page>
-    );
+    return <MissingPage title="Webhook endpoint" text="There is no endpoint with this id." to="/webhooks" all="All endpoints" />;
   if (data === undefined) return <UnreadPage title="Webhook endpoint" error={error} />;
   return <Endpoint endpoint={data.webhook_endpoint} />;
 }
