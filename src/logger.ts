@@ -1,10 +1,13 @@
+import { LRUCache } from 'lru-cache';
 import pino from 'pino';
+import { errorMessage } from './errors.ts';
 
 export type Logger = pino.Logger;
 
 /** JSON lines on standard output; whatever could hold a secret is left out before it is written. */
-export function createLogger(level: string): Logger {
-  return pino({
+export function createLogger(level: string, destination?: pino.DestinationStream, quietMs = 60_000): Logger {
+  const isNews = createRepetitions(quietMs);
+  const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
@@ -12,5 +15,31 @@ export function createLogger(level: string): Logger {
       paths: ['req.headers.authorization', 'headers.authorization', 'authorization', '*.api_key', '*.secret', '*.token'],
       censor: '[redacted]',
     },
-  });
+    hooks: {
+      logMethod(args, method, levelNumber) {
+        if (levelNumber !== pino.levels.values.warn || isNews(args)) method.apply(this, args);
+      },
+    },
+  };
+  return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/**
+ * A database that is down fails several loops a second, and every request: each kind of warning has a line at once, and then
+ * one a minute that says how often it was `repeated`.
+ */
+function createRepetitions(quietMs: number): (line: unknown[]) => boolean {
+  const recent = new LRUCache<string, { at: number; repeated: number }>({ max: 100 });
+  return ([fields, message]) => {
+    if (typeof fields !== 'object' || fields === null || !('err' in fields)) return true;
+    const kind = `${message}: ${errorMessage(fields.err)}`;
+    const last = recent.get(kind);
+    if (last !== undefined && performance.now() - last.at < quietMs) {
+      last.repeated += 1;
+      return false;
+    }
+    if (last !== undefined && last.repeated > 0) Object.assign(fields, { repeated: last.repeated });
+    recent.set(kind, { at: performance.now(), repeated: 0 });
+    return true;
+  };
 }

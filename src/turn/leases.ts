@@ -32,6 +32,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
   let beating = false;
   let answeredAt = performance.now();
+  let hasFailed = false;
   let isReleased = false;
   return {
     async release() {
@@ -56,9 +57,12 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
         for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
       await claim(database, runner, await holderName(), leaseMs, false);
+      if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');
+      hasFailed = false;
       answeredAt = performance.now();
       onBeat();
     } catch (error) {
+      hasFailed = true;
       if (refusesWrites(error) || performance.now() - answeredAt > patienceMs) onStranded(error);
       if (!isReleased) logger.warn({ err: error }, 'could not renew leases');
     } finally {

@@ -10,6 +10,7 @@ import { SessionLog } from '../../../src/session/log.ts';
 import { holdLeases } from '../../../src/turn/leases.ts';
 import { Runner } from '../../../src/turn/runner.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
 
 /** Why no write is taken at the moment, and how many were not. */
 let refusal: Error | undefined;
@@ -42,10 +43,11 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     onTurnEnded: nothing,
   });
   const onStranded = (reason: unknown) => feed.strandAll(reason, (sessionId) => sessionId === 'running');
+  const written: string[] = [];
   const leases = await holdLeases(database, runner, {
     holderName: () => log.holderName(),
     leaseMs: 500,
-    logger: createLogger('silent'),
+    logger: createLogger('warn', { write: (line) => written.push(JSON.parse(line).msg) }),
     onBeat: nothing,
     onStranded,
     patienceMs: 1_000,
@@ -75,4 +77,6 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
   assert.ok((await patienceWith('53100')).refused < 4);
   assert.ok((await patienceWith('25006')).refused < 4);
   assert.ok((await patienceWith('ECONNREFUSED')).milliseconds > 500);
+  await until(async () => written.at(-1) === 'the database takes writes again');
+  assert.equal(written.filter((line) => line === 'could not renew leases').length, 3, 'one line for each cause');
 });

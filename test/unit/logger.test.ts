@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLogger } from '../../src/logger.ts';
+
+test('a warning that repeats is written once, then again after a while with how often it was; other lines are never left out', async () => {
+  const lines: Record<string, unknown>[] = [];
+  const logger = createLogger('info', { write: (line) => lines.push(JSON.parse(line)) }, 100);
+  const lost = new Error('connect ECONNREFUSED');
+  for (let count = 0; count < 50; count += 1) {
+    logger.warn({ err: lost, request_id: `rid_${count}` }, 'database error');
+    logger.warn({ err: lost }, 'could not renew leases');
+    logger.info({ status: 503 }, 'request');
+    logger.error({ err: lost }, 'request failed');
+  }
+  logger.warn({ err: new Error('the database system is starting up') }, 'database error');
+  const count = (message: string) => lines.filter(({ msg }) => msg === message).length;
+  assert.deepEqual(['database error', 'could not renew leases', 'request', 'request failed'].map(count), [2, 1, 50, 50]);
+  await sleep(110);
+  logger.warn({ err: lost }, 'database error');
+  assert.deepEqual([lines.at(-1)?.msg, lines.at(-1)?.repeated], ['database error', 49]);
+});
