@@ -24,8 +24,9 @@ export function createRunner(
     onTurnLeft: tracing.turnEnded,
     onTurnEnded({ orgId, sessionId }, state, milliseconds) {
       metrics.turnEnded(state, milliseconds);
-      const { id, ended } = state.turn ?? {};
-      logger.info({ org_id: orgId, session_id: sessionId, turn_id: id, outcome: ended, ms: Math.round(milliseconds) }, 'turn ended');
+      const { id, ended, failure } = state.turn ?? {};
+      const line = { org_id: orgId, session_id: sessionId, turn_id: id, outcome: ended, ...failure, ms: Math.round(milliseconds) };
+      logger.info(line, 'turn ended');
     },
   });
 }

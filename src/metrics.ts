@@ -29,6 +29,12 @@ export function createMetrics(): Metrics {
   for (const name of countedOneByOne) registry.removeSingleMetric(name);
   const registers = [registry];
   const turns = new Counter({ name: 'parley_turns_total', help: 'Ended turns, by outcome', labelNames: ['outcome'], registers });
+  const failures = new Counter({
+    name: 'parley_turn_failures_total',
+    help: 'Failed turns, by error code and model provider',
+    labelNames: ['code', 'provider'],
+    registers,
+  });
   const turnSeconds = new Histogram({
     name: 'parley_turn_seconds',
     help: 'Time from the start of a turn to its end or pause',
@@ -51,6 +57,8 @@ export function createMetrics(): Metrics {
     registry,
     turnEnded(state, milliseconds) {
       turns.inc({ outcome: state.turn?.ended ?? 'unknown' });
+      const { failure } = state.turn ?? {};
+      if (failure !== undefined) failures.inc({ code: failure.code, provider: failure.provider ?? '' });
       turnSeconds.observe(milliseconds / 1000);
       inputTokens.inc(state.turn?.usage.input ?? 0);
       outputTokens.inc(state.turn?.usage.output ?? 0);

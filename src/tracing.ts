@@ -47,7 +47,8 @@ function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: 
       if (turn === undefined) return;
       turns.delete(turnId);
       if (sessions.get(turn.sessionId) === turn.span) sessions.delete(turn.sessionId);
-      if (state?.turn?.ended === 'failed') turn.span.setStatus({ code: api.SpanStatusCode.ERROR });
+      const failure = state?.turn?.failure;
+      if (failure !== undefined) turn.span.setStatus({ code: api.SpanStatusCode.ERROR }).setAttribute('error.type', failure.code);
       turn.span.end();
     },
     traced(model, sessionId) {

@@ -37,6 +37,7 @@ export interface TurnState {
   interrupted: boolean;
   deniedRequestId: string | undefined;
   ended: StopReason | 'failed' | undefined;
+  failure: { code: string; provider: string | undefined } | undefined;
 }
 
 export interface CallState {
@@ -135,6 +136,7 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
     case 'turn-failed':
       turn.usage = event.data.usage;
       turn.ended = 'failed';
+      turn.failure = { code: event.data.code, provider: event.data.provider };
       return;
   }
 }
@@ -152,6 +154,7 @@ function newTurn(id: string, message: MessageReceived): TurnState {
     interrupted: false,
     deniedRequestId: undefined,
     ended: undefined,
+    failure: undefined,
   };
 }
 

@@ -60,6 +60,15 @@ test('a turn is a line for its request and one for itself, with the same ids', a
   );
 });
 
+test('a turn that failed says why, in its line and in a number', async () => {
+  const session = await wire.post('/v1/sessions', {});
+  await wire.post(`/v1/sessions/${session.body.id}/messages`, { text: '/fail unauthorized' });
+  const { level, outcome, code, provider } = await lineWhere((line) => line.msg === 'turn ended' && line.session_id === session.body.id);
+  assert.deepEqual([level, outcome, code, provider], [30, 'failed', 'byok_key_rejected', 'offline']);
+  const { text } = await wire.get('/metrics');
+  assert.match(text, /^parley_turn_failures_total\{code="byok_key_rejected",provider="offline"\} 1$/m);
+});
+
 test('the other wires too, a refusal, and a client that left', async () => {
   const chat = await wire.post('/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: '/say a-private-sentence' }] });
   const line = await lineWhere((candidate) => candidate.request_id === chat.headers.get('x-request-id'));

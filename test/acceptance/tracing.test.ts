@@ -20,6 +20,7 @@ test('a turn is a span with its model calls below it, and holds nothing that was
   await app.request('POST', '/v1/sessions', { session_id: 'traced' });
   const answer = await app.request('POST', '/v1/sessions/traced/messages', { text: '/say a-very-private-word' });
   assert.equal(answer.status, 200);
+  await app.request('POST', '/v1/sessions/traced/messages', { text: '/fail unauthorized' });
   await app.close();
 
   const text = received.join('');
@@ -31,4 +32,6 @@ test('a turn is a span with its model calls below it, and holds nothing that was
   assert.deepEqual(attributes.get('gen_ai.provider.name'), { stringValue: 'offline' });
   assert.ok(attributes.has('gen_ai.usage.output_tokens'));
   assert.ok(!text.includes('a-very-private-word'));
+  const failed = spans.filter((span) => span.name === 'invoke_agent assistant').at(-1);
+  assert.deepEqual(failed.attributes.at(-1), { key: 'error.type', value: { stringValue: 'byok_key_rejected' } });
 });
