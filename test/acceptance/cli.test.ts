@@ -10,6 +10,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase } from '../support/engine.ts';
+import { serveLocally } from '../support/local-server.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
 /** What the installed command gives it, too. */
@@ -160,6 +161,16 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['doctor']);
   assert.match(doctor.stdout, /FAIL {2}server: no server at/);
   assert.equal(doctor.code, 1);
+  const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));
+  t.after(() => ailing.close());
+  const lost = 'postgres://parley@127.0.0.1:1/parley';
+  const { stdout } = await run({ PARLEY_URL: ailing.origin, PARLEY_API_KEY: app.apiKey, DATABASE_URL: lost, PARLEY_DATA_DIR: '/none' }, [
+    'doctor',
+  ]);
+  assert.match(stdout, /^ok {4}data directory: \/none does not exist; a start creates it when it needs it$/m);
+  assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
+  assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
+  assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
 });
 
 test('what was mistyped is said in a line, and nothing is changed by it', async (t) => {

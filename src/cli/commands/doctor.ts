@@ -21,6 +21,7 @@ export function doctorCommand(program: Command): void {
         await check('Node', nodeVersion),
         await check('settings', settings),
         await check('data directory', dataDirectory),
+        await check('database', database),
         ...(await server()),
       ];
       print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'FAIL'}  ${name}: ${says}`).join('\n'));
@@ -43,23 +44,30 @@ function nodeVersion(): string {
 }
 
 function settings(): string {
-  const config = loadConfig();
-  const database = config.DATABASE_URL === undefined ? 'the embedded database' : 'PostgreSQL';
-  return config.PARLEY_SECRET_KEY === undefined
-    ? `valid; ${database}; PARLEY_SECRET_KEY is not set, so back up secret.key`
-    : `valid; ${database}`;
+  return loadConfig().PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
 }
 
 async function dataDirectory(): Promise<string> {
   const { PARLEY_DATA_DIR: directory } = loadConfig();
-  await access(directory, constants.R_OK | constants.W_OK).catch((error: unknown) => {
-    const problem = errorCode(error) === 'ENOENT' ? 'does not exist yet; the first start creates it' : 'is not writable';
-    throw new Error(`${directory} ${problem} (PARLEY_DATA_DIR)`, { cause: error });
-  });
+  try {
+    await access(directory, constants.R_OK | constants.W_OK);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return `${directory} does not exist; a start creates it when it needs it`;
+    throw new Error(`${directory} is not writable (PARLEY_DATA_DIR)`, { cause: error });
+  }
   const { bavail, bsize } = await statfs(directory);
   const freeMiB = Math.round((bavail * bsize) / 2 ** 20);
   if (freeMiB < 512) throw new Error(`only ${freeMiB} MiB are free in ${directory}`);
   return `${directory}, ${freeMiB} MiB free`;
+}
+
+async function database(): Promise<string> {
+  const config = loadConfig();
+  // It may be open in the server, which says below how it is.
+  if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
+  const { openDatabase } = await import('../../database/open.ts');
+  await (await openDatabase(config)).close();
+  return 'PostgreSQL, reachable';
 }
 
 /** The server as a client sees it. */
@@ -79,9 +87,11 @@ async function server(): Promise<Finding[]> {
     }),
     await check('API key', async () => {
       if (apiKey === undefined) throw new Error('PARLEY_API_KEY is not set');
-      const { status } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
+      const { status, text } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
       if (status === 401) throw new Error('the server does not accept this PARLEY_API_KEY');
-      return status === 403 ? 'accepted, without the scope organization:read' : 'accepted';
+      if (status === 403 && !text.includes('suspended')) return 'accepted, without the scope organization:read';
+      if (status !== 200) throw new Error(`the server answered ${status} ${text}`);
+      return 'accepted';
     }),
   ];
 }

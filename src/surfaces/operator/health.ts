@@ -1,6 +1,6 @@
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { sendError } from '../shared/errors.ts';
+import { outage, sendError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
 
 /** `/metrics`: for Prometheus. `/healthz`: the process is up. `/readyz`: it can take requests; a load balancer asks this one. */
@@ -10,8 +10,8 @@ export function healthRoutes(server: Server, context: Context): void {
     if (context.turns.draining) return sendError(reply, new ServiceError('unavailable', 'draining', { retryAfterSeconds: 5 }));
     try {
       await context.database.ping();
-    } catch {
-      return sendError(reply, new ServiceError('unavailable', 'database not reachable', { retryAfterSeconds: 1 }));
+    } catch (error) {
+      return sendError(reply, outage(error));
     }
     return { status: 'ready' };
   });

@@ -59,7 +59,8 @@ test('a full disk is a 503 that says so; reads go on, and with room again everyt
     const last = (await streamed.rest()).at(-1);
     assert.deepEqual([last?.event, last?.data.data.code], ['error', 'database_unavailable']);
     assert.equal((await wire.get('/v1/sessions/full')).status, 200, 'what is there can be read');
-    assert.equal((await wire.get('/readyz')).status, 503);
+    const { status, body } = await wire.get('/readyz');
+    assert.deepEqual([status, body.detail], [503, 'The database has no space left.']);
   }
   for (const [method, path, body] of [
     ['post', '/v1/sessions', {}],
