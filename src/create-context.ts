@@ -37,18 +37,23 @@ import { createWarming } from './turn/warming.ts';
 /** Puts together what lives as long as the process does. */
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
-  const { box: secrets, warning } = await loadSecretKey(config);
+  const { box: secrets, origin, warning } = await loadSecretKey(config);
   const database = await openDatabase(config);
   try {
-    await migrate(database);
-    await checkSecretKey(database, secrets);
+    const foreign = await migrate(database);
+    await checkSecretKey(database, secrets, origin);
     const seeded = await seedInstallation(database, config, clock);
-    const warnings = [warning, seeded.warning].filter((text) => text !== undefined);
+    const warnings = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
     return await assemble(config, clock, logger, database, secrets, seeded, warnings);
   } catch (error) {
     await database.close();
     throw error;
   }
+}
+
+function newerDatabase(foreign: string[]): string | undefined {
+  if (foreign.length === 0) return undefined;
+  return `A newer version of Parley has changed this database (${foreign.join(', ')}). Run that version, or restore a backup from before it.`;
 }
 
 async function assemble(

@@ -52,18 +52,20 @@ export function createSecretBox(key: Buffer): SecretBox {
 }
 
 /** The key of `PARLEY_SECRET_KEY`, or one kept in the data directory: then `warning` says what a person should do about it. */
-export async function loadSecretKey(config: Config): Promise<{ box: SecretBox; warning: string | undefined }> {
-  if (config.PARLEY_SECRET_KEY !== undefined) return { box: createSecretBox(config.PARLEY_SECRET_KEY), warning: undefined };
+export async function loadSecretKey(config: Config): Promise<{ box: SecretBox; origin: string; warning: string | undefined }> {
+  if (config.PARLEY_SECRET_KEY !== undefined)
+    return { box: createSecretBox(config.PARLEY_SECRET_KEY), origin: 'the key given', warning: undefined };
   const file = join(config.PARLEY_DATA_DIR, 'secret.key');
   const key = (await readKey(file)) ?? (await generateKey(config.PARLEY_DATA_DIR, file));
   return {
     box: createSecretBox(key),
+    origin: `the key in ${file}`,
     warning: `PARLEY_SECRET_KEY is not set: stored credentials are encrypted with the key in ${file}. Back it up; they cannot be read without it.`,
   };
 }
 
 /** Refuses a start with a key that cannot open what is stored, before anything fails on it. */
-export async function checkSecretKey(database: Database, box: SecretBox): Promise<void> {
+export async function checkSecretKey(database: Database, box: SecretBox, origin = 'the key given'): Promise<void> {
   await database.db
     .insertInto('installation')
     .values({ key: 'secret_key', value: JSON.stringify({ id: box.keyId }) })
@@ -73,7 +75,7 @@ export async function checkSecretKey(database: Database, box: SecretBox): Promis
   const id = rows[0]?.id;
   if (id === box.keyId) return;
   throw new ConfigError(
-    `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but the key given is ${box.keyId}. Set the one it was started with`,
+    `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but ${origin} is ${box.keyId}. Set the one it was started with`,
   );
 }
 

@@ -1,22 +1,48 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
+import { ConfigError } from '../config.ts';
+import { causesOf, errorCode, errorMessage } from '../errors.ts';
 import type { Database, Db } from './database.ts';
 
 const directory = new URL('../../migrations/', import.meta.url);
 
-/** Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the other. */
-export async function migrate(database: Database): Promise<void> {
+/** What is wrong with the database that was named, by SQLSTATE. */
+const advices: Record<string, string> = {
+  '42501': 'Its role must own the database',
+  '25006': 'Name a server that takes writes, not a standby',
+};
+
+/**
+ * Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the
+ * other. Gives the names of those that a newer version has applied.
+ */
+export async function migrate(database: Database): Promise<string[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
-  await database.exclusively((db, runScript) => applyMissing(db, files, runScript));
+  let foreign: string[] = [];
+  await database
+    .exclusively(async (db, runScript) => {
+      const applied = await appliedMigrations(db);
+      foreign = applied.filter((name) => !files.includes(name)).sort();
+      for (const file of files) if (!applied.includes(file)) await apply(file, runScript);
+    })
+    .catch((error: unknown) => {
+      const advice = causesOf(error)
+        .map((cause) => advices[errorCode(cause) ?? ''])
+        .find((text) => text !== undefined);
+      throw advice === undefined ? error : new ConfigError(`DATABASE_URL: ${errorMessage(error)}. ${advice}`, { cause: error });
+    });
+  return foreign;
 }
 
-async function applyMissing(db: Db, files: string[], runScript: (text: string) => Promise<void>): Promise<void> {
+async function appliedMigrations(db: Db): Promise<string[]> {
   await sql`create table if not exists migrations (name text primary key, applied_at timestamptz not null default now())`.execute(db);
   const { rows } = await sql<{ name: string }>`select name from migrations`.execute(db);
-  const applied = new Set(rows.map((row) => row.name));
-  for (const file of files) {
-    if (applied.has(file)) continue;
-    const text = await readFile(new URL(file, directory), 'utf8');
-    await runScript(`begin;\n${text}\ninsert into migrations (name) values ('${file}');\ncommit;`);
-  }
+  return rows.map((row) => row.name);
+}
+
+async function apply(file: string, runScript: (text: string) => Promise<void>): Promise<void> {
+  const text = await readFile(new URL(file, directory), 'utf8');
+  await runScript(`begin;\n${text}\ninsert into migrations (name) values ('${file}');\ncommit;`).catch((error: unknown) => {
+    throw new Error(`migrations/${file}: ${errorMessage(error)}`, { cause: error });
+  });
 }

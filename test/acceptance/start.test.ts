@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import pg from 'pg';
 import { createDatabase, engine } from '../support/engine.ts';
 import { main, spawnServer, startServer } from '../support/server-process.ts';
 
@@ -151,6 +152,17 @@ test('after a kill -9 the same data is opened again', async (t) => {
   assert.equal((await fetch(`${server.url}/v1/sessions/kept`, { headers })).status, 200);
 });
 
+test('a key that is not the one of the database stops the start with a line that says where it comes from', async (t) => {
+  const server = await startServer(t);
+  await server.kill();
+  const { PARLEY_DATA_DIR } = server.database.settings;
+  rmSync(join(PARLEY_DATA_DIR, 'secret.key'));
+  const { code, output } = await runToEnd(server.database.settings);
+  assert.equal(code, 2);
+  const keyIds = /encrypted with the key \w{8}, but the key in (.*) is \w{8}\. Set the one it was started with\n$/.exec(output);
+  assert.equal(keyIds?.[1], join(PARLEY_DATA_DIR, 'secret.key'), output);
+});
+
 if (engine === 'pglite') {
   test('a second process on the same data directory is refused, and the first goes on', async (t) => {
     const server = await startServer(t);
@@ -169,6 +181,25 @@ if (engine === 'pglite') {
     const second = await startServer(t, { database: first.database });
     const headers = { authorization: `Bearer ${first.apiKey}` };
     assert.equal((await fetch(`${second.url}/api/organization`, { headers })).status, 200);
+  });
+
+  test('a role that may create nothing in the database is told in one line', async (t) => {
+    const database = await createDatabase();
+    const url = new URL(database.settings.DATABASE_URL ?? '');
+    const client = new pg.Client({ connectionString: url.href });
+    await client.connect();
+    url.username = `weak_${process.pid}`;
+    url.password = 'weak';
+    await client.query(`create role ${url.username} login password 'weak'`);
+    await client.query('drop table migrations');
+    t.after(async () => {
+      await client.query(`drop role ${url.username}`);
+      await client.end();
+      await database.remove();
+    });
+    const { code, output } = await runToEnd({ DATABASE_URL: url.href });
+    assert.equal(output, 'parley: DATABASE_URL: permission denied for schema public. Its role must own the database\n');
+    assert.equal(code, 2);
   });
 
   test('an unreachable database is one clear line', async () => {
