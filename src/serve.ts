@@ -4,6 +4,7 @@ import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
+import { watchDescriptors } from './descriptors.ts';
 import { errorCode, errorMessage } from './errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
@@ -20,6 +21,8 @@ export async function serve(config: Config): Promise<void> {
     await context.close();
     throw error;
   });
+
+  watchDescriptors(context.logger);
 
   let stopping = false;
   const stop = async (signal: NodeJS.Signals) => {
