@@ -1,5 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import { isRecord } from '../json.ts';
+import { readModelSettings } from '../model-settings.ts';
 import type { BuiltInTool, McpServerConfig, ModelConfig, PermissionRule, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import { FieldReader } from './field-reader.ts';
 
@@ -51,6 +52,8 @@ function readModel(value: unknown, path: string): ModelConfig {
   if (baseUrl !== undefined && provider === 'offline') throw fields.refuse('base_url', 'has no meaning for the offline model');
   const settings = fields.raw('settings') ?? {};
   if (!isRecord(settings)) throw fields.refuse('settings', 'must be an object');
+  // Or the release would be materialized, and every turn on it fail.
+  readModelSettings(settings, (setting, reason) => fields.refuse(`settings.${setting}`, reason));
   return { provider, name, base_url: baseUrl === undefined ? null : readUrl(fields, 'base_url'), settings: { ...settings } };
 }
 

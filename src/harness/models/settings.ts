@@ -1,43 +1,10 @@
+import { type ModelSettings, readModelSettings } from '../../model-settings.ts';
 import { ModelError } from '../model.ts';
-import { isJsonObject, type JsonObject } from './json.ts';
 
-/** A release's `model.settings`, read. What is absent is left to the provider. */
-export interface ModelSettings {
-  temperature?: number;
-  topP?: number;
-  maxOutputTokens?: number;
-  stop?: string[];
-  providerOptions: JsonObject;
-}
-
-/** Throws `ModelError` when a setting has the wrong type. */
+/** Those of a call. Throws `ModelError` when a setting has the wrong type. */
 export function readSettings(provider: string, settings: Record<string, unknown>): ModelSettings {
-  const read: ModelSettings = { providerOptions: {} };
-  for (const [name, value] of Object.entries(settings)) {
-    if (value === undefined || value === null) continue;
-    if (name === 'temperature' && isNumber(value)) read.temperature = value;
-    else if (name === 'top_p' && isNumber(value)) read.topP = value;
-    else if (name === 'max_output_tokens' && isNumber(value)) read.maxOutputTokens = value;
-    else if (name === 'stop' && typeof value === 'string') read.stop = [value];
-    else if (name === 'stop' && isStrings(value)) read.stop = value;
-    else if (name === 'provider_options' && isJsonObject(value)) read.providerOptions = value;
-    else throw new ModelError('invalid_model_request', provider, `The model setting "${name}" ${expected[name] ?? 'is not known'}`);
-  }
-  return read;
-}
-
-const expected: Record<string, string> = {
-  temperature: 'must be a number',
-  top_p: 'must be a number',
-  max_output_tokens: 'must be a number',
-  stop: 'must be a string or a list of strings',
-  provider_options: 'must be an object',
-};
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value);
-}
-
-function isStrings(value: unknown): value is string[] {
-  return Array.isArray(value) && value.every((entry) => typeof entry === 'string');
+  return readModelSettings(
+    settings,
+    (name, reason) => new ModelError('invalid_model_request', provider, `The model setting "${name}" ${reason}`),
+  );
 }

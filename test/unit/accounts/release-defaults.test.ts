@@ -59,6 +59,16 @@ const refused: [what: string, config: unknown, message: RegExp][] = [
     { mcp_servers: [{ name: 'a__b', url: 'https://x.example' }] },
     /^mcp_servers\[0\]\.name: must not contain/,
   ],
+  [
+    'a model setting of the wrong type',
+    { model: { provider: 'offline', settings: { temperature: 'hot' } } },
+    /^model\.settings\.temperature: must be a number$/,
+  ],
+  [
+    'an unknown setting of a sub-agent',
+    { agents: [{ name: 'a', model: { provider: 'offline', settings: { constructor: 1 } } }] },
+    /^agents\[0\]\.model\.settings\.constructor: is not known$/,
+  ],
   ['instructions that are no text', { instructions: 7 }, /^instructions: must be a string$/],
 ];
 
