@@ -9,7 +9,8 @@ export interface UsageQuery {
   groupBy: readonly UsageDimension[];
   from: string | undefined;
   to: string | undefined;
-  agentId: number | undefined;
+  /** A slug: of the agent that has it, and of those that had it and were deleted. */
+  agent: string | undefined;
   model: string | undefined;
   endUserId: string | undefined;
   limit: number;
@@ -50,7 +51,7 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
     sql`u.org_id = ${orgId}`,
     ...(query.from === undefined ? [] : [sql`u.day >= ${query.from}::date`]),
     ...(query.to === undefined ? [] : [sql`u.day <= ${query.to}::date`]),
-    ...(query.agentId === undefined ? [] : [sql`u.agent_id = ${query.agentId}`]),
+    ...(query.agent === undefined ? [] : [sql`u.agent_id in (select id from agents where org_id = ${orgId} and slug = ${query.agent})`]),
     ...(query.model === undefined ? [] : [sql`u.model = ${query.model}`]),
     ...(query.endUserId === undefined ? [] : [sql`u.end_user_id = ${query.endUserId}`]),
     ...(query.after === undefined || keys.length === 0

@@ -31,7 +31,7 @@ const query = Type.Object({
   ),
   from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD, in UTC.' })),
   to: Type.Optional(Type.String({ description: 'Last day, likewise.' })),
-  agent: Type.Optional(Type.String({ description: 'Slug of an agent.' })),
+  agent: Type.Optional(Type.String({ description: 'Slug of an agent, which may be deleted.' })),
   model: Type.Optional(Type.String()),
   end_user_id: Type.Optional(Type.String()),
 });
@@ -60,9 +60,6 @@ export function usageRoutes(server: Server, context: Context): void {
         groupBy.map((dimension) => cursorShape[dimension]),
       );
       if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined) throw badCursor();
-      const slug = request.query.agent || undefined;
-      const agent = slug === undefined ? undefined : await context.directory.agentBySlug(orgId, slug);
-      if (slug !== undefined && agent === undefined) return { data: [], next_cursor: null };
       return readPage(
         limitOf(request.query),
         (limit) =>
@@ -70,7 +67,7 @@ export function usageRoutes(server: Server, context: Context): void {
             groupBy,
             from: day(request.query.from, 'from'),
             to: day(request.query.to, 'to'),
-            agentId: agent?.id,
+            agent: request.query.agent || undefined,
             model: request.query.model || undefined,
             endUserId: request.query.end_user_id,
             limit,
