@@ -23,12 +23,13 @@ export async function call<Answer = Body>(
   }
 }
 
-/** A whole list, page after page. */
-export async function callList<Item = Body>(path: string): Promise<{ data: Item[]; next_cursor: null }> {
+/** A whole list, page after page. The operator's has a name of its own. */
+export async function callList<Item = Body>(path: string, caller?: Caller): Promise<{ data: Item[]; next_cursor: null }> {
+  type Page = { data?: Item[]; organizations?: Item[]; next_cursor: string | null };
   const data: Item[] = [];
   for (let cursor = ''; ; ) {
-    const page = await call<{ data: Item[]; next_cursor: string | null }>('GET', `${path}?cursor=${cursor}`);
-    data.push(...page.data);
+    const page = await call<Page>('GET', `${path}?cursor=${cursor}`, undefined, caller);
+    data.push(...(page.data ?? page.organizations ?? []));
     if (page.next_cursor === null) return { data, next_cursor: null };
     cursor = page.next_cursor;
   }

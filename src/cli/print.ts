@@ -6,14 +6,14 @@ export type Row = Record<string, unknown>;
 /** Prints data as JSON with `--json`, else as the given words. */
 export function print(command: Command, data: unknown, words: () => string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();
-  process.stdout.write(`${json ? JSON.stringify(data, null, 2) : words()}\n`);
+  process.stdout.write(`${json ? JSON.stringify(data, null, 2) : harmless(words())}\n`);
 }
 
 /** Columns as wide as their widest cell; an empty list says what would fill it. */
 export function table(rows: readonly Row[], columns: string[], empty: string): string {
   if (rows.length === 0) return empty;
   const cells = [columns.map((name) => name.toUpperCase()), ...rows.map((row) => columns.map((name) => cell(row[name])))];
-  const widths = columns.map((_name, index) => Math.max(...cells.map((line) => line[index]?.length ?? 0)));
+  const widths = columns.map((_name, index) => cells.reduce((most, line) => Math.max(most, line[index]?.length ?? 0), 0));
   return cells
     .map((line) =>
       line
@@ -24,8 +24,13 @@ export function table(rows: readonly Row[], columns: string[], empty: string): s
     .join('\n');
 }
 
+/** What others wrote, for a terminal: it may move no cursor and hide nothing that stands before it. */
+export function harmless(text: string): string {
+  return text.replaceAll(/[^\P{Cc}\n\t]/gu, '\uFFFD');
+}
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '-';
   if (Array.isArray(value)) return value.join(',') || '-';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'object' ? JSON.stringify(value) : String(value).replaceAll(/[\n\t]/g, ' ');
 }

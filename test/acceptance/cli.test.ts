@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { sql } from 'kysely';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
@@ -135,8 +136,12 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.match(listed, /^assistant +Assistant +1 /m);
   assert.match(listed, /^agent-50 /m, 'a list is shown beyond its first page');
   assert.equal((await cli(['releases', 'activate', 'assistant', '3'])).code, 1);
+  assert.match((await cli(['agents', 'list'])).stdout, /^assistant +Assistant +3 +failed +true$/m);
   const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
-  assert.match(JSON.parse(made.stdout).secret, /^svc_live_/);
+  const { api_key: reader, secret } = JSON.parse(made.stdout);
+  assert.match(secret, /^svc_live_/);
+  await cli(['keys', 'revoke', String(reader.id)]);
+  assert.match((await cli(['keys', 'list'])).stdout, /^\d+ +reader +svc_live_\S+ +- +\d{4}-\S+ +agents:read$/m, 'with when it was revoked');
   assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /API key \(shown once\): svc_live_/);
   assert.match((await cli(['orgs', 'invite', 'acme'])).stdout, /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=inv_[\w-]{32}\n$/);
   assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
@@ -145,6 +150,21 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
   assert.equal(exported.code, 0);
   assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
+});
+
+test('a list of organizations is shown to its end, and nothing in it moves the cursor; nor does a command that waits for approval', async (t) => {
+  const app = await startApp(t);
+  const cli = await parley(app);
+  await app.request('PATCH', '/api/organization', { name: 'Demo\nsuspended\u001b[2J\u009b1A' });
+  await sql`with more as (insert into organizations (slug, name) select 'org-' || n, n from generate_series(1, 1000) n returning id)
+    insert into budgets (org_id) select id from more`.execute(app.context.database.db);
+  const { stdout } = await cli(['orgs', 'list']);
+  assert.match(stdout, /^demo +Demo suspended\uFFFD\[2J\uFFFD1A +active$/m);
+  assert.match(stdout, /^org-1000 /m);
+  const { organizations } = JSON.parse((await cli(['orgs', 'list', '--json'])).stdout);
+  assert.deepEqual([organizations.length, organizations[0].name], [1_001, 'Demo\nsuspended\u001b[2J\u009b1A']);
+  const hidden = `/tool bash ${JSON.stringify({ command: 'rm -rf .\u001b[2K\rls' })}\n`;
+  assert.match((await cli(['chat', '--session', 'hidden'], hidden)).stderr, /Run this command\?\nrm -rf \.\uFFFD\[2K\uFFFDls\n/);
 });
 
 test('what is wrong is said in a line, and the exit code tells', async (t) => {

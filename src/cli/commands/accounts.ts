@@ -19,9 +19,9 @@ function organizations(orgs: Command): void {
     .command('list')
     .description('list organizations with their status')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ organizations: Row[] }>('GET', '/operator/organizations', undefined, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () =>
-        table(answer.organizations, ['slug', 'name', 'status'], 'No organizations yet. Create one with: parley orgs create <slug>'),
+      const { data: organizations, next_cursor } = await callList('/operator/organizations', 'PARLEY_OPERATOR_KEY');
+      print(command, { organizations, next_cursor }, () =>
+        table(organizations, ['slug', 'name', 'status'], 'No organizations yet. Create one with: parley orgs create <slug>'),
       );
     });
   orgs
@@ -62,7 +62,7 @@ function keys(group: Command): void {
     .description('list keys, without their secrets')
     .action(async (_options, command: Command) => {
       const answer = await callList('/api/api_keys');
-      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'last_used_at', 'scopes'], 'No keys yet.'));
+      print(command, answer, () => table(answer.data, ['id', 'name', 'prefix', 'last_used_at', 'revoked_at', 'scopes'], 'No keys yet.'));
     });
   group
     .command('create <name>')
@@ -91,7 +91,11 @@ function agents(group: Command): void {
     .action(async (_options, command: Command) => {
       const answer = await callList('/api/agents');
       print(command, answer, () =>
-        table(answer.data, ['slug', 'name', 'active_version', 'default'], 'No agents yet. Create one with: parley agents create <slug>'),
+        table(
+          answer.data,
+          ['slug', 'name', 'active_version', 'active_state', 'default'],
+          'No agents yet. Create one with: parley agents create <slug>',
+        ),
       );
     });
   group

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { agentRoutes, call, stream } from '../api.ts';
+import { harmless } from '../print.ts';
 
 interface Frame {
   type: string;
@@ -41,7 +42,11 @@ export function chatCommand(program: Command): void {
 
 /** Standard output is what the agent says and nothing else, for a script to keep. */
 function note(text: string): void {
-  process.stderr.write(text);
+  process.stderr.write(harmless(text));
+}
+
+function say(text: string): void {
+  process.stdout.write(process.stdout.isTTY ? harmless(text) : text);
 }
 
 /** A person goes on after a failure; a script is told of it by the exit code. */
@@ -121,11 +126,11 @@ async function resolve(lines: AsyncIterator<string>, session: Session, requestId
 
 /** Writes a frame; returns the request that it asks about. */
 function show({ type, data }: Frame): string | undefined {
-  if (type === 'text') process.stdout.write(data.part?.text ?? '');
+  if (type === 'text') say(data.part?.text ?? '');
   if (type === 'reasoning') note(data.part?.text ?? '');
   if (type === 'tool_use' && data.part?.state !== 'running') note(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
   if (type === 'error') fail(`${data.code}: ${data.message}`);
-  if (type === 'done') process.stdout.write('\n');
+  if (type === 'done') say('\n');
   if (type !== 'input_required') return undefined;
   note(`\n${data.message}\n`);
   return data.request_id;
