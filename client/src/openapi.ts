@@ -19,6 +19,8 @@ export interface Schemas {
     default: boolean;
     /** The release that new sessions use. */
     active_version: number | null;
+    /** State of that release; until it is `materialized`, new sessions and turns get 409. */
+    active_state: 'pending' | 'materializing' | 'materialized' | 'failed' | null;
     created_at: string;
     updated_at: string;
   };
@@ -914,7 +916,7 @@ export interface Routes {
       from?: string;
       /** Last day, likewise. */
       to?: string;
-      /** Slug of an agent. */
+      /** Slug of an agent, which may be deleted. */
       agent?: string;
       model?: string;
       end_user_id?: string;

@@ -1,7 +1,7 @@
-import type { Selectable } from 'kysely';
+import type { InferResult } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { ReleaseState } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { assertSlug } from './slugs.ts';
 
@@ -12,6 +12,8 @@ export interface Agent {
   name: string;
   description: string;
   activeVersion: number | undefined;
+  /** Of the active release: turns run only while it is materialized. */
+  activeState: ReleaseState | undefined;
   createdAt: Date;
   updatedAt: Date;
 }
@@ -43,32 +45,32 @@ export async function createAgent(
     subjectId: row.id,
     metadata: { slug: row.slug, name: row.name, default: input.isDefault },
   });
-  return agentFrom(row);
+  return agentFrom({ ...row, active_state: null });
 }
 
 /** In the order of their making. `after`: the id that the page before ended with. */
 export async function listAgents(db: Db, orgId: number, page: { limit: number; after: number | undefined }): Promise<Agent[]> {
-  let query = db.selectFrom('agents').selectAll().where('org_id', '=', orgId).where('deleted_at', 'is', null);
-  if (page.after !== undefined) query = query.where('id', '>', page.after);
-  return (await query.orderBy('id').limit(page.limit).execute()).map(agentFrom);
+  let query = selectAgents(db, orgId);
+  if (page.after !== undefined) query = query.where('agents.id', '>', page.after);
+  return (await query.orderBy('agents.id').limit(page.limit).execute()).map(agentFrom);
 }
 
-/** What is undefined stays as it is. */
+/** What is undefined stays as it is. False when the org has no such agent. */
 export async function updateAgent(
   transaction: Db,
   actor: Actor,
   agentId: number,
   changes: { name: string | undefined; description: string | undefined; isDefault: boolean | undefined },
-): Promise<Agent | undefined> {
+): Promise<boolean> {
   const row = await transaction
     .updateTable('agents')
     .set({ name: changes.name, description: changes.description, updated_at: actor.at })
     .where('org_id', '=', actor.orgId)
     .where('id', '=', agentId)
     .where('deleted_at', 'is', null)
-    .returningAll()
+    .returning(['id', 'slug'])
     .executeTakeFirst();
-  if (row === undefined) return undefined;
+  if (row === undefined) return false;
   if (changes.isDefault === true) await makeDefault(transaction, actor, row.id);
   if (changes.isDefault === false) await forgetDefault(transaction, actor, row.id);
   await recordAudit(transaction, actor, {
@@ -77,7 +79,7 @@ export async function updateAgent(
     subjectId: row.id,
     metadata: { slug: row.slug, changes: { name: changes.name, description: changes.description, default: changes.isDefault } },
   });
-  return agentFrom(row);
+  return true;
 }
 
 /** Takes the agent away from every route; its sessions stay on record. False when the org has no such agent. */
@@ -101,7 +103,20 @@ export async function deleteAgent(transaction: Db, actor: Actor, agentId: number
   return true;
 }
 
-export function agentFrom(row: Selectable<Schema['agents']>): Agent {
+/** The agents of an org, each with the state of its active release. */
+export function selectAgents(db: Db, orgId: number) {
+  return db
+    .selectFrom('agents')
+    .leftJoin('releases', (join) =>
+      join.onRef('releases.agent_id', '=', 'agents.id').onRef('releases.version', '=', 'agents.active_version'),
+    )
+    .selectAll('agents')
+    .select('releases.state as active_state')
+    .where('agents.org_id', '=', orgId)
+    .where('agents.deleted_at', 'is', null);
+}
+
+export function agentFrom(row: InferResult<ReturnType<typeof selectAgents>>[number]): Agent {
   return {
     id: row.id,
     orgId: row.org_id,
@@ -109,6 +124,7 @@ export function agentFrom(row: Selectable<Schema['agents']>): Agent {
     name: row.name,
     description: row.description,
     activeVersion: row.active_version ?? undefined,
+    activeState: row.active_state ?? undefined,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   };

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
 import { keyShapes } from '../key-shapes.ts';
-import { type Agent, agentFrom } from './agents.ts';
+import { type Agent, agentFrom, selectAgents } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';
 import { readSealedCredentials } from './model-credentials.ts';
@@ -156,13 +156,7 @@ export class Directory {
     column: 'slug' | 'id',
     value: string | number,
   ): Promise<{ orgId: number; value: Agent } | undefined> {
-    const row = await this.database.db
-      .selectFrom('agents')
-      .selectAll()
-      .where('org_id', '=', orgId)
-      .where(column, '=', value)
-      .where('deleted_at', 'is', null)
-      .executeTakeFirst();
+    const row = await selectAgents(this.database.db, orgId).where(`agents.${column}`, '=', value).executeTakeFirst();
     return row && { orgId, value: agentFrom(row) };
   }
 }

@@ -88,6 +88,9 @@ export async function activateRelease(
   version: number,
   options: { retry: boolean },
 ): Promise<Release | undefined> {
+  // Ahead of the release: of two who try a failed one again, the second sees what the first has begun.
+  const agent = await lockAgent(transaction, actor.orgId, agentId);
+  if (agent === undefined) return undefined;
   const row = await transaction
     .selectFrom('releases')
     .selectAll()
@@ -96,8 +99,6 @@ export async function activateRelease(
     .where('version', '=', version)
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  const agent = await lockAgent(transaction, actor.orgId, agentId);
-  if (agent === undefined) return undefined;
   if (row.state === 'failed' && options.retry) {
     const again = { state: 'pending', error: null } as const;
     await transaction.updateTable('releases').set(again).where('agent_id', '=', agentId).where('version', '=', version).execute();

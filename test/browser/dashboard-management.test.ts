@@ -127,6 +127,11 @@ test('a release that fails is not activated, and one that is active and failed c
   const keyless = { provider: 'anthropic', name: 'claude-sonnet-4-5' };
   await app.request('POST', '/api/agents', { slug: 'keyless' });
   await app.request('POST', '/api/agents/keyless/releases', { model: keyless, activate: true });
+  await page.goto('/dashboard/agents');
+  await page
+    .getByRole('row', { name: /keyless/ })
+    .getByText('failed')
+    .waitFor();
   await page.goto('/dashboard/playground/keyless');
   await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
   await page.getByRole('link', { name: 'All releases' }).click();

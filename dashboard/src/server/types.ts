@@ -21,6 +21,7 @@ export interface Agent {
   description: string;
   default: boolean;
   active_version: number | null;
+  active_state: Release['state'] | null;
   created_at: string;
   updated_at: string;
 }

@@ -2,7 +2,7 @@ import { type Agent, createAgent, deleteAgent, listAgents, updateAgent } from '.
 import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound } from '../../errors.ts';
+import { notFound, orNotFound } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -11,6 +11,7 @@ import { answered } from '../shared/schemas/answers.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { requireAgentOfPath } from './path-agent.ts';
+import { releaseState } from './release-schemas.ts';
 
 const tags = ['Agents'];
 const config = { family: 'management' as const };
@@ -23,6 +24,9 @@ const agentObject = Type.Object(
     description: Type.String(),
     default: Type.Boolean({ description: "Whether it is the organization's default agent, which the flat routes use." }),
     active_version: Type.Union([Type.Integer(), Type.Null()], { description: 'The release that new sessions use.' }),
+    active_state: Type.Union([releaseState, Type.Null()], {
+      description: 'State of that release; until it is `materialized`, new sessions and turns get 409.',
+    }),
     created_at: Type.String(),
     updated_at: Type.String(),
   },
@@ -36,6 +40,7 @@ const agentObject = Type.Object(
         description: 'Answers questions',
         default: true,
         active_version: 1,
+        active_state: 'materialized',
         created_at: '2026-01-31T12:00:00.000+00:00',
         updated_at: '2026-01-31T12:00:00.000+00:00',
       },
@@ -117,13 +122,11 @@ export function agentRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, description, default: isDefault } = request.body;
-      const { id } = agentOf(request);
-      const agent = await change(context, request, (transaction, actor) =>
-        updateAgent(transaction, actor, id, { name, description, isDefault }),
-      );
-      const organization = await context.directory.organizationById(principalOf(request).organization.id);
-      if (agent === undefined || organization === undefined) throw notFound();
-      return { agent: showAgent(agent, organization) };
+      const { id, orgId } = agentOf(request);
+      const changes = { name, description, isDefault };
+      if (!(await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes)))) throw notFound();
+      const agent = orNotFound(await context.directory.agentById(orgId, id));
+      return { agent: showAgent(agent, orNotFound(await context.directory.organizationById(orgId))) };
     },
   );
 
@@ -157,6 +160,7 @@ function showAgent(agent: Agent, organization: Organization) {
     description: agent.description,
     default: organization.defaultAgentId === agent.id,
     active_version: agent.activeVersion ?? null,
+    active_state: agent.activeState ?? null,
     created_at: timestamp(agent.createdAt),
     updated_at: timestamp(agent.updatedAt),
   };

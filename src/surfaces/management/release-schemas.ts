@@ -98,10 +98,12 @@ export const releaseBody = Type.Object(
   { title: 'CreateRelease', additionalProperties: false, examples: [example] },
 );
 
+export const releaseState = Type.Enum(['pending', 'materializing', 'materialized', 'failed']);
+
 export const releaseObject = Type.Object(
   {
     version: Type.Integer(),
-    state: Type.Enum(['pending', 'materializing', 'materialized', 'failed']),
+    state: releaseState,
     active: Type.Boolean(),
     error: Type.Union([Type.String(), Type.Null()], { description: 'Which step of materializing failed, and why.' }),
     created_at: Type.String(),

@@ -16,7 +16,10 @@ test('an agent is made, changed and taken away', async () => {
   assert.equal(created.status, 201);
   assert.deepEqual(
     { ...created.body.agent, id: 0, created_at: '', updated_at: '' },
-    { id: 0, slug: 'desk', name: 'Desk', description: 'Answers', default: true, active_version: null, created_at: '', updated_at: '' },
+    {
+      ...{ id: 0, slug: 'desk', name: 'Desk', description: 'Answers', default: true },
+      ...{ active_version: null, active_state: null, created_at: '', updated_at: '' },
+    },
   );
   assert.equal(Number.isInteger(created.body.agent.id), true);
   const changed = await parley.call('PATCH', '/api/agents/desk', { key: acme.key, body: { name: 'Help desk', default: false } });
@@ -81,10 +84,15 @@ test('a release that cannot be materialized says which step failed and why; sess
   assert.deepEqual([failed.status, failed.body.release.state], [201, 'failed']);
   assert.match(failed.body.release.error, /^credentials: no key for openai/);
   assert.equal((await openSession('byok')).status, 409);
+  const activeState = async () => (await parley.call('GET', '/api/agents/byok', { key: acme.key })).body.agent.active_state;
+  const listed = (await parley.call('GET', '/api/agents', { key: acme.key })).body.data;
+  assert.equal(listed.find(({ slug }: { slug: string }) => slug === 'byok').active_state, 'failed');
+  assert.equal(await activeState(), 'failed');
   await parley.call('PUT', '/api/model_credentials/openai', { key: acme.key, body: { api_key: 'sk-1234567890abcd' } });
   assert.equal((await parley.call('POST', '/api/agents/byok/releases/1/activate', { key: acme.key })).status, 200);
   await parley.context.materializer.idle();
   assert.equal((await parley.call('GET', '/api/agents/byok/releases/1', { key: acme.key })).body.release.state, 'materialized');
+  assert.equal(await activeState(), 'materialized');
   assert.equal((await openSession('byok')).status, 200);
 });
 

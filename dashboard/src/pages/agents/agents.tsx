@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { Badge } from '../../parts/badge.tsx';
+import { Badge, State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
@@ -69,7 +69,10 @@ export default function AgentsPage() {
                       {agent.description}
                     </p>
                   </td>
-                  <td>{agent.active_version === null ? <span className="text-warn">none</span> : `Release ${agent.active_version}`}</td>
+                  <td>
+                    {agent.active_version === null ? <span className="text-warn">none</span> : `Release ${agent.active_version} `}
+                    {agent.active_state !== null && agent.active_state !== 'materialized' && <State name={agent.active_state} />}
+                  </td>
                   <td className="number text-dim max-sm:hidden">
                     <Time at={agent.updated_at} />
                   </td>
