@@ -88,6 +88,31 @@ test('turns and sessions are reported with the data of their type', async (t) =>
   await parley.call('DELETE', `${base}/${id}`, { key: org.key });
 });
 
+test('a message that waits when its session is stopped is reported as the others are: it ends, interrupted', async (t) => {
+  const org = await createOrganization(parley);
+  await createAgent(parley, org.key, 'helper');
+  const receiver = await startReceiver(t);
+  await createEndpoint(parley, org, receiver, ['turn.completed', 'turn.failed']);
+  const base = `/${org.slug}/helper/v1`;
+  const { id } = (await parley.call('POST', `${base}/sessions`, { key: org.key })).body;
+  const managed = `${base}/managed-agents/sessions/${id}`;
+  for (const text of ['/delay 60000\n/say held up', '/say never said', '/say nor this'])
+    await parley.call('POST', `${managed}/events`, { key: org.key, body: { type: 'user.message', text } });
+  await parley.call('DELETE', `${base}/sessions/${id}`, { key: org.key });
+  const received = await receiver.until((all) => all.length === 3);
+  const { events } = (await parley.call('GET', managed, { key: org.key })).body;
+  const ends = events.filter((event: { type: string }) => event.type === 'session.status_idle');
+  assert.deepEqual(
+    Object.fromEntries(received.map(({ body }) => [body.data.turn_id, body.data])),
+    Object.fromEntries(
+      ends.map(({ turn_id, usage }: { turn_id: string; usage: unknown }) => [
+        turn_id,
+        { session_id: id, turn_id, agent: 'helper', usage, stop_reason: 'interrupted' },
+      ]),
+    ),
+  );
+});
+
 test('what the operator changes is reported', async (t) => {
   const org = await createOrganization(parley);
   const receiver = await startReceiver(t);
