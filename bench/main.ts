@@ -23,6 +23,8 @@ const sessionsPerClient = 40;
 const sections: string[] = [];
 
 const postgres = await startPostgres();
+// Of its own, so that neither pays for the other's vacuum.
+const handRolledPostgres = await startPostgres();
 const peers = process.argv.includes('--peers') ? [await startPortkey()] : [];
 const secret = { PARLEY_SECRET_KEY: Buffer.alloc(32, 'bench').toString('base64') };
 const home = { PARLEY_DATA_DIR: mkdtempSync(join(tmpdir(), 'parley-bench-')) };
@@ -63,7 +65,7 @@ say(await measureStreams(postgres.url, 10_000));
 
 for (const { parley } of engines) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
-for (const peer of peers) await peer.stop();
+for (const peer of [...peers, handRolledPostgres]) await peer.stop();
 say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
 say(await measureStored(postgres, 1_000_000));
 await postgres.stop();
@@ -110,12 +112,12 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     await activateUpstream(engine.parley, upstream.url);
     contenders.push(await talkTo(engine, body, count));
   }
-  const handRolled = await startProgram('hand-rolled.ts', [postgres.url, upstream.url]);
+  const handRolled = await startProgram('hand-rolled.ts', [handRolledPostgres.url, upstream.url]);
   const paths = Array.from({ length: count * sessionsPerClient }, (_, index) => `/sessions/${index}/messages`);
   contenders.push({
     name: 'hand-rolled: Fastify, streamText, PostgreSQL',
     plan: plan(handRolled.url, count, paths, body),
-    pids: [handRolled.pid, postgres.pid],
+    pids: [handRolled.pid, handRolledPostgres.pid],
   });
   for (const peer of peers) {
     const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));

@@ -34,6 +34,8 @@ export async function createApp(context: Context): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
+    // Nothing is logged for a request but its one line: it needs no logger of its own.
+    childLoggerFactory: (logger) => logger,
     bodyLimit: 1024 * 1024,
     requestTimeout,
     keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
