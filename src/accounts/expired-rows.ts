@@ -4,7 +4,7 @@ import { dropLeftovers } from '../session/sessions.ts';
 
 const everyMs = 10 * 60_000;
 
-/** Clears up, now and then: kept answers after a day, ended sign-ins, unstored and abandoned sessions. Gives the way to stop. */
+/** Clears up, now and then: kept answers after a day, those to retries after ten minutes, ended sign-ins, unstored and abandoned sessions. Gives the way to stop. */
 export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
@@ -26,6 +26,8 @@ export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { 
 export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
   const statements = [
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${batch})`,
+    sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys
+      where key like E'retry\n%' and created_at < now() - interval '10 minutes' limit ${batch})`,
     sql`delete from user_sessions where ctid in (select ctid from user_sessions where expires_at < now() limit ${batch})`,
   ];
   for (const statement of statements) {

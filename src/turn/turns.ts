@@ -15,7 +15,7 @@ import type { SessionSetting, Settings } from './settings.ts';
 import { type WatchableTurn, watchAgain } from './watch.ts';
 
 /** How long after a turn began a client library's own retry still belongs to it. */
-const retryWindowMs = 10 * 60_000;
+export const retryWindowMs = 10 * 60_000;
 
 interface TurnsParts {
   database: Database;

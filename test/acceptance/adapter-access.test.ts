@@ -267,6 +267,13 @@ for (const { name, body, malformed } of adapters) {
     assert.equal((await transcript(tenant, retried.headers.get('x-svc-session') ?? '')).length, 2);
     const plain = await tenant.post(pathOf(tenant), slow, { 'x-stainless-retry-count': '0' });
     assert.notEqual(plain.headers.get('x-svc-session'), retried.headers.get('x-svc-session'));
+
+    const unstored = (count: string) =>
+      tenant.post(pathOf(tenant), body('/say once', { store: false }), { 'x-stainless-retry-count': count });
+    const [first, again, another] = [await unstored('0'), await unstored('1'), await unstored('0')];
+    assert.deepEqual([again.status, again.text], [200, first.text], 'also when its session is gone');
+    assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+    assert.notEqual(another.text, first.text);
   });
 
   test(`${name}: browsers of other origins may call it and read the session's id`, async () => {

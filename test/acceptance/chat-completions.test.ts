@@ -230,6 +230,22 @@ test('store: false under an Idempotency-Key runs once, also when the first clien
   const unary = () => tenant.post(pathOf(tenant), { ...body, stream: false }, { 'idempotency-key': 'unary' });
   const [first, second] = [await unary(), await unary()];
   assert.deepEqual([second.status, second.text], [200, first.text]);
+
+  for (const named of ['header', 'metadata']) {
+    const running = await tenant.stream(pathOf(tenant), body);
+    const session = running.response.headers.get('x-svc-session') ?? '';
+    const messages = [user('/say I waited')];
+    const goOn = () =>
+      named === 'header'
+        ? tenant.post(pathOf(tenant), { messages }, { 'x-svc-session': session, 'idempotency-key': named })
+        : tenant.post(pathOf(tenant), { messages, metadata: { session_id: session } }, { 'idempotency-key': named });
+    const waited = await goOn();
+    assert.equal(contentOf(waited), 'I waited');
+    await running.rest();
+    await until(async () => (await sessionCount(tenant)) === 0);
+    const told = await goOn();
+    assert.deepEqual([told.status, told.text], [200, waited.text], `in the session of another, named by ${named}`);
+  }
 });
 
 test('nobody can be asked on this wire: a guarded tool is denied and the turn goes on', async () => {

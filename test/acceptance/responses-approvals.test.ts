@@ -196,6 +196,13 @@ test('an unstored session that is gone leaves the answers given under an Idempot
     const other = await send(`answer ${stream}`, stream ? byId : toldAgain);
     assert.equal(other.status, 404, 'another request under the key: what it names is gone');
   }
+
+  const attempt = (count: string, body: unknown) => tenant.post(pathOf(tenant), body, { 'x-stainless-retry-count': count });
+  const paused = await attempt('0', { input: ask, store: false });
+  const answered = { input: [answerTo(paused.body.output[0], true)] };
+  const done = await attempt('0', answered);
+  assert.deepEqual((await attempt('1', answered)).body, done.body, "and to a client library's own retry");
+  assert.equal((await attempt('0', answered)).status, 404);
 });
 
 test('an approval that was gone on from is history, also in a conversation that is not kept here', async () => {

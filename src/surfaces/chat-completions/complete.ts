@@ -35,10 +35,12 @@ export async function complete(
   const said = readMessages(body.messages ?? [], sessionId === undefined);
   const { orgId } = agentOf(request);
   const setting = sessionId === undefined ? undefined : await context.settings.of(orgId, sessionId);
-  if (sessionId !== undefined && setting === undefined) throw notFound();
   const goesOn = setting && { id: setting.sessionId, orgId, stored: setting.stored };
   const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
-  const open = (newSessionId?: string) => openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
+  const open = async (newSessionId?: string) => {
+    if (sessionId !== undefined && goesOn === undefined) throw notFound();
+    return openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
+  };
   if (said === undefined) return answerNothing(context, request, reply, open, model, live);
   const earlier = await (goesOn === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
   if (earlier !== undefined) {

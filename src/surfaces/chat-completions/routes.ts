@@ -7,6 +7,7 @@ import { principalOf, requireAgent } from '../shared/caller/authenticate.ts';
 import { refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
+import { findUnlessAnswered, isRepetition } from '../shared/once/kept-turn.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
@@ -31,12 +32,13 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 function completionRoute(server: Server, context: Context): void {
   const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
     const named = request.headers['x-svc-session'];
-    if (typeof named === 'string') await visibleSetting(context, request, named);
+    // Whether a repetition is one, its body says.
+    if (typeof named === 'string' && !isRepetition(request)) await visibleSetting(context, request, named);
   };
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
     const named = sessionNamed(request, request.body);
-    if (named !== undefined) await visibleSetting(context, request, named);
+    if (named !== undefined) await findUnlessAnswered(context, request, () => visibleSetting(context, request, named));
   };
 
   server.post(

@@ -7,7 +7,7 @@ import { requireAgent } from '../shared/caller/authenticate.ts';
 import { refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { assertOpenToMember } from '../shared/caller/support-access.ts';
 import type { Server } from '../shared/fastify.ts';
-import { isAnswerKept } from '../shared/once/idempotency.ts';
+import { findUnlessAnswered } from '../shared/once/kept-turn.ts';
 import { pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
@@ -35,11 +35,7 @@ function addRoutes(server: Server, context: Context): void {
 
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
-    const session = await findNamedSession(context, request, known, request.body).catch(async (error: unknown) => {
-      // What is not stored goes with the turn that this very request ended; the answer is kept under its key.
-      if (!(await isAnswerKept(context, request))) throw error;
-      return undefined;
-    });
+    const session = await findUnlessAnswered(context, request, () => findNamedSession(context, request, known, request.body));
     if (session !== undefined) named.set(request, session);
   };
 

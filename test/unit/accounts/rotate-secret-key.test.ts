@@ -39,7 +39,11 @@ test('what has expired is swept away, in batches, and nothing else', async () =>
   const rows = Array.from({ length: 7 }, (_, index) => ({ org_id: 1, key: `old ${index}`, fingerprint: 'x', created_at: old }));
   await database.db
     .insertInto('idempotency_keys')
-    .values([...rows, { org_id: 1, key: 'new', fingerprint: 'x', created_at: at }])
+    .values([
+      ...rows,
+      { org_id: 1, key: 'new', fingerprint: 'x', created_at: at },
+      { org_id: 1, key: 'retry\nold', fingerprint: 'x', created_at: new Date(Date.now() - 11 * 60_000) },
+    ])
     .execute();
   await deleteExpiredRows(database.db, 3);
   assert.deepEqual(await database.db.selectFrom('idempotency_keys').select('key').execute(), [{ key: 'new' }]);

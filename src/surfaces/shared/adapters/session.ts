@@ -9,7 +9,6 @@ import type { Admission } from '../../../turn/turns.ts';
 import { isRest, type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { actingUserOf, identityOf } from '../caller/identity.ts';
-import { idempotencyKey } from '../once/idempotency.ts';
 import { keepTurn } from '../once/kept-turn.ts';
 import { startTurn } from '../once/start-turn.ts';
 import { agentOf } from '../path.ts';
@@ -73,7 +72,7 @@ export async function startTurnIn(
 
 /**
  * Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its
- * answer. Under an Idempotency-Key what the turn answered is kept before, so that a repetition need not run it again.
+ * answer. What the turn answered is kept before where the same request may come again, so that a repetition need not run it.
  */
 export async function dropWhenEnded(
   context: Context,
@@ -82,16 +81,15 @@ export async function dropWhenEnded(
   turnId: string,
   after = 0,
 ): Promise<void> {
-  const key = idempotencyKey(request);
   const events: StoredEvent[] = [];
   let last: string | undefined;
   const turn = { ...(await context.turns.watchTurn(turnId, false)), restAfter: after };
   for await (const updates of watchTurn(context.log, turn)) {
     last = updates.at(-1)?.type;
-    if (key !== undefined) events.push(...updates.filter(isStored));
+    events.push(...updates.filter(isStored));
   }
   if (last === undefined || !isRest(last)) return;
-  if (key !== undefined) await keepTurn(context, session.orgId, key, turn, events);
+  await keepTurn(context, request, turn, events);
   if (last === 'approval-requested' || !(await forget(context, session, turnId))) return;
   // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
   context.feed.strand(

@@ -72,8 +72,14 @@ export async function takeKey(
 }
 
 /** What is kept under the key, whoever asks. */
-export async function readKey(db: Db, orgId: number, key: string): Promise<KeptKey | undefined> {
-  return db.selectFrom('idempotency_keys').select(keptColumns).where('org_id', '=', orgId).where('key', '=', key).executeTakeFirst();
+export async function readKey(db: Db, orgId: number, key: string, since = new Date(0)): Promise<KeptKey | undefined> {
+  return db
+    .selectFrom('idempotency_keys')
+    .select(keptColumns)
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .where('created_at', '>', since)
+    .executeTakeFirst();
 }
 
 /** Keeps the answer of the request that took the key. */
@@ -89,14 +95,6 @@ export function sealAnswer({ secrets }: Context, orgId: number, key: string, ans
 
 export function openAnswer<Answer>({ secrets }: Context, orgId: number, key: string, response: string): Answer {
   return JSON.parse(secrets.open(response, `org ${orgId} idempotency ${key}`));
-}
-
-/** Whether this very request was answered before, and its answer is kept. */
-export async function isAnswerKept(context: Context, request: FastifyRequest): Promise<boolean> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return false;
-  const kept = await readKey(context.database.db, principalOf(request).organization.id, key);
-  return kept?.fingerprint === keyFingerprintOf(request) && kept.response !== null;
 }
 
 /** The answer under this key is not kept: the same request may run again. */

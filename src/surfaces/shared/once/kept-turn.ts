@@ -1,30 +1,42 @@
+import type { FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
 import type { StoredEvent } from '../../../session/events.ts';
+import { retryWindowMs } from '../../../turn/turns.ts';
 import { type WatchableTurn, watchAgain } from '../../../turn/watch.ts';
-import { openAnswer, sealAnswer } from './idempotency.ts';
+import { principalOf } from '../caller/authenticate.ts';
+import { idempotencyKey, keyFingerprintOf, openAnswer, readKey, retryFingerprintOf, sealAnswer } from './idempotency.ts';
 
-/** What is kept under an Idempotency-Key of a turn whose session is to be dropped: the same request gets its answer from it. */
+/** What is kept of a turn whose session is to be dropped: the same request, sent again, gets its answer from it. */
 interface KeptTurn {
   sessionId: string;
   events: StoredEvent[];
 }
 
-/** Keeps what the answer is made of. What was asked, and what tools gave, is no part of it. */
+/** Keeps what the answer is made of, if it may be asked for again. What was asked, and what tools gave, is no part of it. */
 export async function keepTurn(
   context: Context,
-  orgId: number,
-  key: string,
+  request: FastifyRequest,
   { sessionId, turnId }: WatchableTurn,
   events: StoredEvent[],
 ): Promise<void> {
+  const place = placeOf(request);
+  if (place === undefined) return;
+  const { id: orgId } = principalOf(request).organization;
   const said = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
   const kept: KeptTurn = { sessionId, events: said };
+  const answer = { turn_id: turnId, response: sealAnswer(context, orgId, place.key, kept), created_at: context.clock.now() };
   await context.database.db
-    .updateTable('idempotency_keys')
-    .set({ turn_id: turnId, response: sealAnswer(context, orgId, key, kept) })
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
+    .insertInto('idempotency_keys')
+    .values({ org_id: orgId, ...place, ...answer })
+    .onConflict((conflict) => conflict.columns(['org_id', 'key']).doUpdateSet(answer))
     .execute();
+}
+
+/** The turn of a request that was answered before, when its session is gone. */
+export async function findKeptTurn(context: Context, request: FastifyRequest): Promise<WatchableTurn | undefined> {
+  const kept = await findKept(context, request);
+  if (kept === undefined || kept.turn_id === null) return undefined;
+  return openKeptTurn(context, principalOf(request).organization.id, kept.key, kept.turn_id, kept.response);
 }
 
 /** The turn as it was, to be watched like any other. */
@@ -32,4 +44,43 @@ export function openKeptTurn(context: Context, orgId: number, key: string, turnI
   const { sessionId, events } = openAnswer<KeptTurn>(context, orgId, key, sealed);
   const kept = events.map((event) => ({ ...event, createdAt: new Date(event.createdAt) }));
   return { ...watchAgain(context.feed, sessionId, turnId, 0, false), kept };
+}
+
+/**
+ * What a request names; undefined when that is gone, as a session that is not stored goes with its turn, and this very
+ * request was answered before.
+ */
+export async function findUnlessAnswered<Found>(
+  context: Context,
+  request: FastifyRequest,
+  find: () => Promise<Found>,
+): Promise<Found | undefined> {
+  return find().catch(async (error: unknown) => {
+    if ((await findKept(context, request)) === undefined) throw error;
+    return undefined;
+  });
+}
+
+async function findKept(context: Context, request: FastifyRequest) {
+  const place = isRepetition(request) ? placeOf(request) : undefined;
+  if (place === undefined) return undefined;
+  const since = idempotencyKey(request) === undefined ? new Date(context.clock.now().getTime() - retryWindowMs) : undefined;
+  const row = await readKey(context.database.db, principalOf(request).organization.id, place.key, since);
+  if (row?.fingerprint !== place.fingerprint || row.response === null) return undefined;
+  return { key: place.key, turn_id: row.turn_id, response: row.response };
+}
+
+/** Whether the client says that it sent this before: such a request may name a session that went with its turn. */
+export function isRepetition({ headers }: FastifyRequest): boolean {
+  return headers['idempotency-key'] !== undefined || Number(headers['x-stainless-retry-count']) >= 1;
+}
+
+/** Under what the answer is kept: the request's key, or, for a client library that tries again without one, its words. */
+function placeOf(request: FastifyRequest): { key: string; fingerprint: string } | undefined {
+  const key = idempotencyKey(request);
+  if (key !== undefined) return { key, fingerprint: keyFingerprintOf(request) };
+  if (request.headers['x-stainless-retry-count'] === undefined) return undefined;
+  const fingerprint = retryFingerprintOf(request);
+  // No header has a line break in it: this is nobody's key.
+  return { key: `retry\n${fingerprint}`, fingerprint };
 }

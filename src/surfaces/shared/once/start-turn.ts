@@ -5,7 +5,7 @@ import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { findKey, idempotencyKey, keyFingerprintOf, retryFingerprintOf, sayReplayed } from './idempotency.ts';
-import { openKeptTurn } from './kept-turn.ts';
+import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
 /** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
 export async function startTurn(
@@ -60,7 +60,7 @@ export async function findEarlierTurn(
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
   if (idempotencyKey(request) !== undefined || !(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
-  return turnId === undefined ? undefined : context.turns.watchTurn(turnId, live);
+  return turnId === undefined ? findKeptTurn(context, request) : context.turns.watchTurn(turnId, live);
 }
 
 async function findTurnOfKey(context: Context, request: FastifyRequest, key: string, live: boolean): Promise<WatchableTurn | undefined> {
