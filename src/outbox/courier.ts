@@ -5,7 +5,16 @@ import { type AttemptParts, attemptDelivery } from './attempt.ts';
 import { fanOut, fanOutPage } from './fan-out.ts';
 import { type Finished, finishDeliveries } from './finish.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
-import { bringForward, type Claimed, claimDeliveries, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
+import {
+  bringForward,
+  type Claimed,
+  claimDeliveries,
+  parkDelivery,
+  readWaiting,
+  releaseAllClaims,
+  releaseClaims,
+  renewClaims,
+} from './queue.ts';
 import { dropOldDeliveries } from './retention.ts';
 
 export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
@@ -132,8 +141,10 @@ export class Courier {
         this.wakeAgain = false;
         const begun = performance.now();
         const now = clock.now();
+        const waiting = await readWaiting(database.db);
+        if (!waiting.events && !waiting.deliveries) continue;
         await this.noticeClock(now);
-        if ((await fanOut(database.db, now)) === fanOutPage) this.wakeAgain = true;
+        if (waiting.events && (await fanOut(database.db, now)) === fanOutPage) this.wakeAgain = true;
         const slots = this.lanes.slots();
         if (slots.healthy + slots.troubled === 0) continue;
         const leaseUntil = new Date(now.getTime() + leaseMs);
