@@ -29,8 +29,15 @@ interface LeaseParts {
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, patienceMs = 10_000 } = parts;
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, true);
-  const timer = setInterval(() => void beat(), Math.max(100, leaseMs / 4));
-  let beating = false;
+  let beating: Promise<void> | undefined;
+  const timer = setInterval(
+    () => {
+      beating ??= beat().finally(() => {
+        beating = undefined;
+      });
+    },
+    Math.max(100, leaseMs / 4),
+  );
   let answeredAt = performance.now();
   let hasFailed = false;
   let isReleased = false;
@@ -38,6 +45,8 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     async release() {
       isReleased = true;
       clearInterval(timer);
+      // It could take up again what is let go of here.
+      await beating;
       try {
         await sql`update turns set lease_until = now() where id in (
           select id from turns where process_id = ${await holderName()} and state = 'running' for update skip locked)`.execute(database.db);
@@ -49,14 +58,14 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   };
 
   async function beat(): Promise<void> {
-    if (beating) return;
-    beating = true;
     try {
       const ids = [...runner.running.keys()];
       if (ids.length > 0 && (await renew(database, await holderName(), leaseMs, ids)) < ids.length) {
         for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
-      await claim(database, runner, await holderName(), leaseMs, false);
+      const holder = await holderName();
+      if (isReleased) return;
+      await claim(database, runner, holder, leaseMs, false);
       if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');
       hasFailed = false;
       answeredAt = performance.now();
@@ -65,8 +74,6 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       hasFailed = true;
       if (refusesWrites(error) || performance.now() - answeredAt > patienceMs) onStranded(error);
       if (!isReleased) logger.warn({ err: error }, 'could not renew leases');
-    } finally {
-      beating = false;
     }
   }
 }

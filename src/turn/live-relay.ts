@@ -32,7 +32,7 @@ export class LiveRelay {
 
   /** Somebody elsewhere watches. */
   watch(sessionId: string): void {
-    this.watched.set(sessionId, Date.now() + watchLastsMs);
+    this.watched.set(sessionId, performance.now() + watchLastsMs);
   }
 
   /** Somebody elsewhere begins to watch what runs here: they are sent what is being written from its first word on. */
@@ -47,7 +47,7 @@ export class LiveRelay {
   }
 
   forgetWatchers(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const [sessionId, until] of this.watched) if (until < now) this.watched.delete(sessionId);
   }
 

@@ -66,24 +66,26 @@ export async function joinPeers(
 
   const presence = setInterval(() => {
     bus.send(`${processId} alive`);
-    const now = Date.now();
+    const now = performance.now();
     for (const [other, until] of others) if (until < now) others.delete(other);
     rateLimit.shareWith(others.size + 1);
   }, aliveEveryMs).unref();
 
   await bus.receive((payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
-    if (sender === processId || sender?.startsWith(`${processId}.`)) return;
+    // What this process changed it has dropped itself, unless it never heard that the change was carried out.
+    const isOwn = sender === processId || sender?.startsWith(`${processId}.`);
+    if (isOwn && kind !== 'changed') return;
     switch (kind) {
       case 'sessions':
         for (const entry of rest) wake(entry);
         return;
       case 'alive':
-        others.set(sender ?? '', Date.now() + aliveLastsMs);
+        others.set(sender ?? '', performance.now() + aliveLastsMs);
         rateLimit.shareWith(others.size + 1);
         return;
       case 'stopped':
-        settings.forget(rest[0] ?? '');
+        forgetStopped(rest[0] ?? '');
         return;
       case 'changed':
         directory.invalidate(rest[0] ?? '*');
@@ -119,6 +121,18 @@ export async function joinPeers(
       .then(
         (row) => row?.interrupted && runner.interrupt(turnId),
         // The next commit point of the turn tells as well.
+        () => {},
+      );
+  }
+
+  /** A late notice is not to close what a session holds that was resumed meanwhile. What stays open is closed when it is idle. */
+  function forgetStopped(sessionId: string): void {
+    db.selectFrom('sessions')
+      .select('status')
+      .where('id', '=', sessionId)
+      .executeTakeFirst()
+      .then(
+        (row) => row?.status !== 'active' && settings.forget(sessionId),
         () => {},
       );
   }

@@ -230,10 +230,12 @@ export class Runner {
     return true;
   }
 
-  private following({ session }: TurnIds, { result: { next }, at }: Applied): Run | undefined {
+  private async following({ session }: TurnIds, { result: { next }, at, late }: Applied): Promise<Run | undefined> {
     if (!next) return undefined;
-    if ('turn' in next)
+    if ('turn' in next) {
+      if (!(await this.mayAct(next.turn, late))) return undefined;
       return { turn: next, events: startedEvents(next, at), recovered: false, controller: new AbortController(), whole: false };
+    }
     this.parts.feed.lookAgain(session, next.endedThrough);
     return undefined;
   }

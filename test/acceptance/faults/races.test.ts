@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, startApp, type TestApp } from '../../support/app.ts';
 import { chances, isLong, seed } from '../../support/chance.ts';
 import { clientOf, type LogEntry } from '../../support/client.ts';
+import { engine } from '../../support/engine.ts';
 import { startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
 
@@ -72,6 +73,38 @@ test('one approval answered a hundred ways at once: one answer wins, and the too
   const results = log.filter((entry) => entry.type === 'agent.tool_result');
   assert.equal(results.length, 1);
   if (!winners.has('deny')) assert.equal(results[0]?.output, 'ran', 'it ran once');
+});
+
+test('a turn keeps its lease while another, whose lease is renewed with it, is being written', { skip: engine === 'pglite' }, async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '1000' } });
+  const { database, runner } = app.context;
+  for (const id of ['first', 'second']) {
+    await app.request('POST', '/v1/sessions', { session_id: id });
+    const event = { type: 'user.message', text: '/delay 60000\n/words 2' };
+    await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, event);
+  }
+  const turnOf = (id: string) => {
+    const turn = database.db
+      .selectFrom('turns')
+      .select('lease_until')
+      .where('id', '=', runner.turnOf(id) ?? '');
+    return {
+      lock: (db: typeof database.db) => db.executeQuery(turn.forUpdate()),
+      lease: async () => (await turn.executeTakeFirst())?.lease_until,
+    };
+  };
+  // As a batch of writes does that ends both.
+  for (const [one, other] of [
+    ['first', 'second'],
+    ['second', 'first'],
+  ] as const) {
+    await database.db.transaction().execute(async (transaction) => {
+      await turnOf(one).lock(transaction);
+      const before = await turnOf(other).lease();
+      await until(async () => Number(await turnOf(other).lease()) > Number(before), 3_000);
+    });
+  }
+  for (const id of ['first', 'second']) await app.request('DELETE', `/demo/assistant/v1/sessions/${id}`);
 });
 
 test('64 writers on one session and followers that come and go: each sees every seq once, in order', { timeout: 300_000 }, async (t) => {

@@ -38,6 +38,19 @@ test('a submitted message whose turn runs and cannot be written down', async () 
   assert.equal(feed.watcherCount, 0);
 });
 
+test('a message that waited, told of so late that another process may run it by now: it is left to that one', async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const say = (text: string) =>
+    app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, { type: 'user.message', text });
+  await say('/delay 20\n/words 5');
+  const mayAct = t.mock.method(runner, 'mayAct', async () => false);
+  await say('/say second');
+  await runner.idle();
+  assert.equal(mayAct.mock.callCount(), 1);
+  const turns = await database.db.selectFrom('turns').select('state').where('session_id', '=', id).orderBy('position').execute();
+  assert.deepEqual(turns, [{ state: 'ended' }, { state: 'running' }]);
+});
+
 test('a turn that another process has taken over: nobody is shown what it had begun to say here', async () => {
   const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
   const watcher = feed.subscribe(id, true);

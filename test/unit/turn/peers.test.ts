@@ -1,0 +1,60 @@
+// What a process makes of the notices of others, and of its own.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import type { Bus } from '../../../src/database/bus.ts';
+import type { LiveFragment } from '../../../src/session/events.ts';
+import { Feed } from '../../../src/session/feed.ts';
+import { joinPeers } from '../../../src/turn/peers.ts';
+import { startApp } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
+
+const app = await startApp({ after });
+const { database, directory, settings, runner } = app.context;
+const sent: string[] = [];
+let receive: (payload: string) => void = () => {};
+const bus: Bus = {
+  announcesWrites: true,
+  send: async (payload) => void sent.push(payload),
+  receive: async (listener) => {
+    receive = listener;
+  },
+  close: async () => {},
+};
+const courier = { wake() {} };
+const rateLimit = { shareWith() {} };
+const peers = await joinPeers(bus, 'proc_here', { db: database.db, feed: new Feed(), runner, directory, settings, courier, rateLimit });
+after(() => peers.close());
+
+async function newSession(): Promise<string> {
+  return JSON.parse((await app.request('POST', '/v1/sessions', {})).text).id;
+}
+
+test('a notice of a stop that comes when the session was resumed leaves alone what is held for it', async (t) => {
+  const forget = t.mock.method(settings, 'forget');
+  const [resumed, stopped] = [await newSession(), await newSession()];
+  await app.request('DELETE', `/demo/assistant/v1/sessions/${stopped}`);
+  forget.mock.resetCalls();
+  receive(`proc_there stopped ${resumed}`);
+  receive(`proc_there stopped ${stopped}`);
+  await until(async () => forget.mock.callCount() > 0);
+  assert.deepEqual(
+    forget.mock.calls.map((call) => call.arguments),
+    [[stopped]],
+  );
+});
+
+test('a change whose answer never came is heard of by the process that made it', (t) => {
+  const invalidate = t.mock.method(directory, 'invalidate');
+  receive('proc_here changed 7');
+  assert.deepEqual(invalidate.mock.calls[0]?.arguments, ['7']);
+});
+
+test('text says how far the log goes that it follows', async () => {
+  const id = await newSession();
+  await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
+  const begun: LiveFragment = { type: 'text-delta', turnId: 'turn_2', messageId: 'msg_2', step: 1, agent: 'main', offset: 0, text: 'sec' };
+  receive(`proc_there watch ${id}`);
+  peers.showLive(id, begun);
+  await peers.flushLive(id);
+  assert.deepEqual(sent.at(-1), `proc_here live ${JSON.stringify({ session: id, after: 4, fragments: [begun] })}`);
+});
