@@ -1,22 +1,22 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openAsBlob } from 'node:fs';
-import { access, copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { access, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, environmentWith } from '../config.ts';
 
 /**
- * Writes everything into a folder: the database, and for an embedded one the key that opens its secrets. The embedded
- * database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
+ * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
+ * embedded database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
  */
-export async function backup(config: Config, folder: string): Promise<void> {
+export async function backup(config: Config, folder: string): Promise<{ hasKey: boolean }> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL === undefined && !(await isThere(embedded)))
     throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (config.DATABASE_URL !== undefined) {
     const { url, environment } = withoutPassword(config.DATABASE_URL);
-    await run('pg_dump', ['--format=custom', `--file=${join(folder, 'database.dump')}`, url], environment);
+    await replaceFile(join(folder, 'database.dump'), (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
   } else {
     const { lockDirectory } = await import('./directory-lock.ts');
     const { PGlite } = await import('@electric-sql/pglite');
@@ -24,13 +24,36 @@ export async function backup(config: Config, folder: string): Promise<void> {
     try {
       const pglite = await PGlite.create({ dataDir: embedded });
       const dump = await pglite.dumpDataDir('gzip');
-      await writeFile(join(folder, 'database.tar.gz'), Buffer.from(await dump.arrayBuffer()), { mode: 0o600 });
+      await replaceFile(join(folder, 'database.tar.gz'), async (draft) => writeFile(draft, Buffer.from(await dump.arrayBuffer())));
       await pglite.close();
     } finally {
       await release();
     }
   }
-  await copyIfThere(join(config.PARLEY_DATA_DIR, 'secret.key'), join(folder, 'secret.key'));
+  const key = await keyInUse(config);
+  if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
+  else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
+  return { hasKey: key !== undefined };
+}
+
+/** The setting comes before the file, which a rotation leaves as it was. */
+async function keyInUse(config: Config): Promise<string | undefined> {
+  if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
+  const file = join(config.PARLEY_DATA_DIR, 'secret.key');
+  return (await isThere(file)) ? readFile(file, 'utf8') : undefined;
+}
+
+/** For its owner alone. A backup that fails halfway leaves the one before it. */
+async function replaceFile(file: string, write: (draft: string) => Promise<void>): Promise<void> {
+  const draft = `${file}.draft`;
+  try {
+    await rm(draft, { force: true });
+    await writeFile(draft, '', { mode: 0o600 });
+    await write(draft);
+    await rename(draft, file);
+  } finally {
+    await rm(draft, { force: true });
+  }
 }
 
 /** The way back, into an empty data directory or an empty PostgreSQL database; all of it or nothing. */
@@ -52,11 +75,8 @@ export async function restore(config: Config, folder: string): Promise<void> {
     const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(file) });
     await pglite.close();
   }
-  await copyIfThere(join(folder, 'secret.key'), join(config.PARLEY_DATA_DIR, 'secret.key'));
-}
-
-async function copyIfThere(from: string, to: string): Promise<void> {
-  if (await isThere(from)) await copyFile(from, to);
+  const key = join(folder, 'secret.key');
+  if (await isThere(key)) await copyFile(key, join(config.PARLEY_DATA_DIR, 'secret.key'));
 }
 
 async function isThere(path: string): Promise<boolean> {

@@ -14,8 +14,11 @@ export function dataCommands(program: Command): void {
     .command('backup <folder>')
     .description('write the database and its secret key to a folder; with the embedded database, stop the server first')
     .action(async (folder: string, _options, command: Command) => {
-      await backup(loadConfig(), folder);
-      print(command, { folder }, () => `Backed up to ${folder}. It contains the secret key: protect it as you protect the server.`);
+      const { hasKey } = await backup(loadConfig(), folder);
+      const secretKey = hasKey
+        ? 'It contains the secret key: protect it as you protect the server.'
+        : 'It does not contain the secret key, which is not set here: keep that too, or stored credentials are lost.';
+      print(command, { folder, has_secret_key: hasKey }, () => `Backed up to ${folder}. ${secretKey}`);
     });
   program
     .command('restore <folder>')

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -44,7 +44,7 @@ for (const [name, given, shown, password] of urls) {
     const config = loadConfig({ DATABASE_URL: given, PARLEY_DATA_DIR: join(folder, 'data') });
     const called = () => readFileSync(join(folder, 'called'), 'utf8').trim().split('\n');
     await backup(config, folder);
-    assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(folder, 'database.dump')}`, shown]);
+    assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(folder, 'database.dump.draft')}`, shown]);
     await restore(config, folder);
     const options = ['--no-owner', '--exit-on-error', '--single-transaction'];
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(folder, 'database.dump')]);
@@ -55,4 +55,28 @@ test('without a password in the address, the one of the environment is left to t
   process.env.PGPASSWORD = 'from outside';
   await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), folder);
   assert.match(readFileSync(join(folder, 'called'), 'utf8'), /^password=from outside\n/);
+});
+
+test('the key in a backup is the one in use, and a backup that fails leaves the one before it', async () => {
+  const data = join(folder, 'server');
+  const place = join(folder, 'backup');
+  mkdirSync(data);
+  mkdirSync(place, { mode: 0o755 });
+  const rotated = Buffer.alloc(32, 7).toString('base64');
+  const settings = { DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: data };
+  const keyIn = () => readFileSync(join(place, 'secret.key'), 'utf8');
+  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: false });
+  writeFileSync(join(data, 'secret.key'), 'from before the rotation');
+  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: true });
+  assert.equal(keyIn(), 'from before the rotation');
+  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place);
+  assert.equal(keyIn(), `${rotated}\n`);
+  for (const file of ['secret.key', 'database.dump']) assert.equal(statSync(join(place, file)).mode & 0o777, 0o600, file);
+  writeFileSync(join(folder, 'pg_dump'), '#!/bin/sh\necho half > "${2#--file=}"\nexit 1\n');
+  writeFileSync(join(place, 'database.dump'), 'whole');
+  await assert.rejects(backup(loadConfig(settings), place), /pg_dump failed/);
+  assert.deepEqual(
+    [readdirSync(place).sort(), readFileSync(join(place, 'database.dump'), 'utf8')],
+    [['database.dump', 'secret.key'], 'whole'],
+  );
 });
