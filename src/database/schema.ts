@@ -36,7 +36,7 @@ export interface Schema {
   events: { org_id: number; session_id: string; seq: number; turn_id: string; type: string; data: Json<unknown>; created_at: CreatedAt };
   turns: TurnsTable;
   approvals: ApprovalsTable;
-  deleted_responses: { id: string; org_id: number; session_id: string; turn_id: string };
+  deleted_responses: { id: string; org_id: number; session_id: string; turn_id: string; while_running: Generated<boolean> };
   workspace_files: {
     org_id: number;
     agent_id: number;

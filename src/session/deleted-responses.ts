@@ -1,23 +1,39 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { dropSession } from './sessions.ts';
 
-/**
- * Makes a response not found from now on. True when its session came with its responses, holds no other, and none that
- * runs: then it can go too. A turn has one response more than approvals that were answered in it.
- */
+/** Makes a response not found from now on. True when nothing is left that its session is kept for: then it can go too. */
 export async function deleteResponse(db: Db, orgId: number, sessionId: string, turnId: string, responseId: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
-    await transaction
-      .insertInto('deleted_responses')
-      .values({ id: responseId, org_id: orgId, session_id: sessionId, turn_id: turnId })
-      .onConflict((conflict) => conflict.column('id').doNothing())
-      .execute();
-    const { rows } = await sql<{ kept: boolean }>`
-      select exists (select 1 from sessions where id = ${sessionId} and surface <> 'responses')
-        or exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
-        or (select count(*) from deleted_responses where session_id = ${sessionId})
-          < (select count(*) from turns where session_id = ${sessionId})
-            + (select count(*) from events where session_id = ${sessionId} and type = 'approval-resolved') as kept`.execute(transaction);
-    return rows[0]?.kept === false;
+    await sql`insert into deleted_responses (id, org_id, session_id, turn_id, while_running)
+      select ${responseId}, ${orgId}, ${sessionId}, ${turnId},
+        exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
+      on conflict do nothing`.execute(transaction);
+    return isEmptied(transaction, sessionId);
   });
+}
+
+/** Drops sessions whose last response was deleted while their turn still ran. */
+export async function dropEmptied(db: Db): Promise<void> {
+  const { rows } = await sql<{ id: string; org_id: number }>`
+    select id, org_id from sessions
+    where id in (select session_id from deleted_responses where while_running) and active_turn_id is null`.execute(db);
+  for (const { id, org_id: orgId } of rows) {
+    if (await isEmptied(db, id)) await dropSession(db, orgId, id);
+    else await db.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
+  }
+}
+
+/**
+ * Whether the session came with its responses, holds no other, and none that runs. A turn has one response more than approvals
+ * that were answered in it.
+ */
+async function isEmptied(db: Db, sessionId: string): Promise<boolean> {
+  const { rows } = await sql<{ kept: boolean }>`
+    select exists (select 1 from sessions where id = ${sessionId} and surface <> 'responses')
+      or exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
+      or (select count(*) from deleted_responses where session_id = ${sessionId})
+        < (select count(*) from turns where session_id = ${sessionId})
+          + (select count(*) from events where session_id = ${sessionId} and type = 'approval-resolved') as kept`.execute(db);
+  return rows[0]?.kept === false;
 }

@@ -1,6 +1,7 @@
 // Responses that were given, asked for again: fetched, streamed from any event on, deleted, or never kept.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { dropEmptied } from '../../src/session/deleted-responses.ts';
 import { notFoundText, sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -92,6 +93,25 @@ test('a deleted response is not there any more; the conversation goes on, until 
   assert.equal(await sessionCount(tenant), 1);
   await tenant.delete(`${pathOf(tenant)}/${second.body.id}`);
   assert.equal(await sessionCount(tenant), 0, 'nothing of it is kept');
+});
+
+test('a response that is deleted while its turn runs leaves nothing behind once that has ended', async () => {
+  const tenant = await createTenant(url);
+  const begin = async () => {
+    const stream = await tenant.stream(pathOf(tenant), { stream: true, input: '/delay 20\n/words 8' });
+    const { id } = (await stream.next())?.data.response ?? {};
+    assert.equal((await tenant.delete(`${pathOf(tenant)}/${id}`)).status, 200);
+    return stream;
+  };
+  const [alone, followed] = [await begin(), await begin()];
+  const session = followed.response.headers.get('x-svc-session') ?? '';
+  const next = await tenant.post(pathOf(tenant), { input: '/say I stay', conversation: session });
+  assert.equal((await alone.rest()).at(-1)?.event, 'response.completed');
+  await followed.rest();
+  await dropEmptied(app.context.database.db);
+  assert.deepEqual([await sessionCount(tenant), next.body.output_text], [1, 'I stay']);
+  await tenant.delete(`${pathOf(tenant)}/${next.body.id}`);
+  assert.equal(await sessionCount(tenant), 0);
 });
 
 test('store: false drops the session after the turn, unary and streamed', async () => {
