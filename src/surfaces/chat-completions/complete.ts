@@ -8,8 +8,8 @@ import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { type DropSession, projectedTurn } from '../shared/adapters/projected-turn.ts';
-import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn } from '../shared/adapters/session.ts';
+import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
+import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn, turnSession } from '../shared/adapters/session.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
 import { findEarlierTurn, findRetriedTurn } from '../shared/once/start-turn.ts';
 import { agentOf } from '../shared/path.ts';
@@ -33,9 +33,8 @@ export async function complete(
     throw new ServiceError('invalid', 'metadata.session_id: must be a string');
   const sessionId = sessionNamed(request, body);
   const said = readMessages(body.messages ?? [], sessionId === undefined);
-  const { orgId } = agentOf(request);
-  const setting = sessionId === undefined ? undefined : await context.settings.of(orgId, sessionId);
-  const goesOn = setting && { id: setting.sessionId, orgId, stored: setting.stored };
+  const setting = sessionId === undefined ? undefined : await context.settings.of(agentOf(request).orgId, sessionId);
+  const goesOn = setting && turnSession(setting);
   const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
   const open = async (newSessionId?: string) => {
     if (sessionId !== undefined && goesOn === undefined) throw notFound();
@@ -72,12 +71,7 @@ async function answer(
   live: boolean,
   drop: DropSession,
 ): Promise<FastifyReply> {
-  if (live) {
-    const abort = new AbortController();
-    const projector = new ChatProjector(turn.turnId, model);
-    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, drop), abort, (reason) => projector.close(reason));
-    return reply;
-  }
+  if (live) return sendTurn(context, reply, turn, new ChatProjector(turn.turnId, model), drop);
   const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
     await drop?.();
     return completionOf(turn.turnId, model, outcome);
@@ -102,7 +96,7 @@ async function answerNothing(
   });
   reply.header('x-svc-session', sessionId);
   if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));
-  await sendEvents(reply, emptyStream(turnId, model), new AbortController());
+  await sendEvents(reply, () => emptyStream(turnId, model));
   return reply;
 }
 

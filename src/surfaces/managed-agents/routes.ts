@@ -155,8 +155,7 @@ function conversationRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { orgId, id } = sessionOfPath(request);
-      const abort = new AbortController();
-      await sendEvents(reply, warmFrames(context.warm, orgId, id, abort.signal), abort);
+      await sendEvents(reply, (signal) => warmFrames(context.warm, orgId, id, signal));
       return reply;
     },
   );

@@ -11,7 +11,7 @@ import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeIntegerCursor, readPage } from '../shared/schemas/list.ts';
+import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Audit log'];
@@ -73,7 +73,7 @@ export function auditRoutes(server: Server, context: Context): void {
       const { id: orgId } = principalOf(request).organization;
       const { db } = context.database;
       const before = decodeIntegerCursor(request.query.cursor);
-      const limit = Math.min(500, Math.max(1, request.query.limit ?? 100));
+      const limit = limitOf(request.query, 100, 500);
       const wanted = filtersOf(request.query);
       await recordExport(request, { format: 'json', ...namesOf(wanted), limit });
       const { data, next_cursor } = await readPage(

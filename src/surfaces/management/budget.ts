@@ -5,11 +5,11 @@ import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { amountField } from '../shared/schemas/fields.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Budget and usage'];
 const config = { family: 'management' as const };
-const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
 
 const budgetObject = Type.Object(
   {
@@ -20,9 +20,9 @@ const budgetObject = Type.Object(
       description: 'Prepaid credits, set by the operator; null means unlimited.',
     }),
     credits_remaining_micros: Type.Union([Type.Integer(), Type.Null()]),
-    total_tokens_cap: amount,
+    total_tokens_cap: amountField,
     tokens_used: Type.Integer(),
-    instance_spend_cap_micros: amount,
+    instance_spend_cap_micros: amountField,
     spent_micros: Type.Integer(),
     reserved_tokens: Type.Integer({ description: 'Held by running turns.' }),
     reserved_micros: Type.Integer(),
@@ -32,7 +32,7 @@ const budgetObject = Type.Object(
 );
 
 const updateBody = Type.Object(
-  { total_tokens_cap: Type.Optional(amount), instance_spend_cap_micros: Type.Optional(amount) },
+  { total_tokens_cap: Type.Optional(amountField), instance_spend_cap_micros: Type.Optional(amountField) },
   {
     title: 'UpdateBudget',
     additionalProperties: false,

@@ -17,21 +17,20 @@ import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathNumber, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { emailField, roleField } from '../shared/schemas/fields.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { memberObject, showMember } from './members.ts';
-import { assertMayGrant, roleSchema } from './roles.ts';
+import { assertMayGrant } from './roles.ts';
 
 const tags = ['Members'];
 const config = { family: 'management' as const };
-/** Deliberately loose: whether mail arrives there is for the one who sends it. */
-const email = Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' });
 
 const invitationObject = Type.Object(
   {
     id: Type.Integer(),
     email: Type.Union([Type.String(), Type.Null()]),
-    role: roleSchema,
+    role: roleField,
     created_at: Type.String(),
     expires_at: Type.String(),
   },
@@ -39,7 +38,7 @@ const invitationObject = Type.Object(
 );
 
 const inviteBody = Type.Object(
-  { email, role: Type.Optional(roleSchema) },
+  { email: emailField, role: Type.Optional(roleField) },
   { title: 'CreateInvitation', additionalProperties: false, examples: [{ email: 'ada@example.com', role: 'admin' }] },
 );
 
@@ -48,7 +47,7 @@ const acceptBody = Type.Object(
     token: Type.String({ maxLength: 200 }),
     name: Type.String({ minLength: 1, maxLength: 200 }),
     password: Type.String({ minLength: 10, maxLength: 256 }),
-    email: Type.Optional(email),
+    email: Type.Optional(emailField),
   },
   {
     title: 'AcceptInvitation',
@@ -58,7 +57,7 @@ const acceptBody = Type.Object(
 );
 
 const updateBody = Type.Object(
-  { role: roleSchema },
+  { role: roleField },
   { title: 'UpdateInvitation', additionalProperties: false, examples: [{ role: 'admin' }] },
 );
 const answer = Type.Object({ invitation: invitationObject });

@@ -8,19 +8,20 @@ import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { roleField } from '../shared/schemas/fields.ts';
+import { decodeTextCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { assertMayGrant, roleSchema } from './roles.ts';
+import { assertMayGrant } from './roles.ts';
 
 const tags = ['Members'];
 const config = { family: 'management' as const };
 
 export const memberObject = Type.Object(
-  { id: Type.String(), email: Type.String(), name: Type.String(), role: roleSchema, created_at: Type.String() },
+  { id: Type.String(), email: Type.String(), name: Type.String(), role: roleField, created_at: Type.String() },
   { title: 'Member' },
 );
 
-const updateBody = Type.Object({ role: roleSchema }, { title: 'UpdateMember', additionalProperties: false, examples: [{ role: 'admin' }] });
+const updateBody = Type.Object({ role: roleField }, { title: 'UpdateMember', additionalProperties: false, examples: [{ role: 'admin' }] });
 const answer = Type.Object({ member: memberObject });
 
 export function memberRoutes(server: Server, context: Context): void {
@@ -38,8 +39,7 @@ export function memberRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'List members', querystring: Type.Object(pageQuery), response: answered(200, listOf(memberObject)) },
     },
     async (request) => {
-      const position = decodeCursor(request.query.cursor, ['string'])?.[0];
-      const after = position === undefined ? undefined : String(position);
+      const after = decodeTextCursor(request.query.cursor);
       return readPage(
         limitOf(request.query),
         (limit) => listMembers(context.database.db, principalOf(request).organization.id, { limit, after }),

@@ -14,7 +14,7 @@ import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { decodeTextCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Model credentials'];
@@ -59,8 +59,7 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const position = decodeCursor(request.query.cursor, ['string'])?.[0];
-      const after = position === undefined ? undefined : String(position);
+      const after = decodeTextCursor(request.query.cursor);
       return readPage(
         limitOf(request.query),
         (limit) => listCredentials(context.database.db, principalOf(request).organization.id, { limit, after }),

@@ -2,9 +2,6 @@ import type { Principal, Role } from '../../accounts/principal.ts';
 import { scopesOfRole } from '../../accounts/scopes.ts';
 import { ServiceError } from '../../errors.ts';
 import { scopesOf } from '../shared/caller/authenticate.ts';
-import { Type } from '../shared/schemas/type.ts';
-
-export const roleSchema = Type.Enum(['owner', 'admin', 'member']);
 
 /** A role is a set of scopes, so giving one is giving them; and only an owner, or a key that no admin made, makes or unmakes owners. */
 export function assertMayGrant(principal: Principal, role: Role): void {

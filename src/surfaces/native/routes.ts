@@ -12,6 +12,7 @@ import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { limitOf } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
@@ -124,7 +125,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
     async (request) => {
       const agent = agentOf(request);
       const page = Math.max(1, request.query.page ?? 1);
-      const perPage = Math.min(200, Math.max(1, request.query.per_page ?? 50));
+      const perPage = limitOf({ limit: request.query.per_page });
       const activeSince = new Date(context.clock.now().getTime() - activityWindowMs);
       const filter = { agentId: agent.id, ...(request.query.active ? { activeSince } : {}) };
       const { db } = context.database;

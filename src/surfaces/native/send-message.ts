@@ -36,11 +36,9 @@ export async function sendMessage(
     const answer = collectTurn(watchTurn(context.log, turn)).then((outcome) => messageBodyOf(sessionId, outcome));
     return sendLongJson(reply, answer, errorBody);
   }
-  const abort = new AbortController();
   const projector = new NativeProjector();
-  await sendEvents(reply, nativeFrames(context, turn, projector, abort.signal), abort, (reason) =>
-    projector.ended ? '' : frameText(closingFrame(reason), turn.sessionId),
-  );
+  const frames = (signal: AbortSignal) => nativeFrames(context, turn, projector, signal);
+  await sendEvents(reply, frames, (reason) => (projector.ended ? '' : frameText(closingFrame(reason), turn.sessionId)));
   return reply;
 }
 

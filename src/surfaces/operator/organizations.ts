@@ -18,11 +18,10 @@ import { requestActor } from '../shared/caller/actor.ts';
 import { bearerOf, unauthorized } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter, requireFound } from '../shared/path.ts';
-import { decodeIntegerCursor, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { amountField, emailField, roleField } from '../shared/schemas/fields.ts';
+import { decodeIntegerCursor, limitOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { findAnswer, makeOnce } from './once.ts';
-
-const amount = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
 
 const createBody = Type.Object(
   { slug: Type.String(), name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) },
@@ -31,8 +30,8 @@ const createBody = Type.Object(
 const updateBody = Type.Object(
   {
     status: Type.Optional(Type.Enum(['active', 'suspended'])),
-    credits_micros: Type.Optional(amount),
-    total_tokens_cap: Type.Optional(amount),
+    credits_micros: Type.Optional(amountField),
+    total_tokens_cap: Type.Optional(amountField),
     subscription: Type.Optional(
       Type.Object(
         { plan: Type.String({ minLength: 1, maxLength: 200 }), status: Type.Enum(['active', 'past_due', 'canceled']) },
@@ -46,13 +45,7 @@ const invoiceBody = Type.Object(
   { amount_cents: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }), status: Type.Enum(['paid', 'payment_failed']) },
   { additionalProperties: false },
 );
-const invitationBody = Type.Object(
-  {
-    role: Type.Optional(Type.Enum(['owner', 'admin', 'member'])),
-    email: Type.Optional(Type.String({ maxLength: 254, pattern: '^[^\\s@]+@[^\\s@]+$' })),
-  },
-  { additionalProperties: false },
-);
+const invitationBody = Type.Object({ role: Type.Optional(roleField), email: Type.Optional(emailField) }, { additionalProperties: false });
 
 /** For the one who runs the installation; internal, so not in the public document. */
 export function operatorRoutes(server: Server, context: Context): void {
@@ -87,7 +80,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     async (request) => {
       const after = decodeIntegerCursor(request.query.cursor);
       const { data, next_cursor } = await readPage(
-        Math.min(1_000, Math.max(1, request.query.limit ?? 1_000)),
+        limitOf(request.query, 1_000, 1_000),
         (limit) => listOrganizationSettings(db, { limit, after }),
         (settings) => settings.id,
         showOrganization,

@@ -5,8 +5,7 @@ import { notFound, orNotFound } from '../../errors.ts';
 import { fieldOf } from '../../json.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../session/sessions.ts';
-import type { SessionSetting } from '../../turn/settings.ts';
-import type { TurnSession } from '../shared/adapters/session.ts';
+import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, visible, visibleSetting } from '../shared/caller/visible-session.ts';
 import { isAnswer } from './read-input.ts';
@@ -58,10 +57,6 @@ export async function findNamedSession(
   const sessionId = typeof conversation === 'object' ? fieldOf(conversation, 'id') : conversation;
   if (typeof sessionId === 'string') return turnSession(await visibleSetting(context, request, sessionId));
   return findEchoed(context, request, fieldOf(body, 'input'));
-}
-
-function turnSession({ sessionId, orgId, stored }: SessionSetting): TurnSession {
-  return { id: sessionId, orgId, stored };
 }
 
 export interface FoundResponse {

@@ -5,13 +5,12 @@ import { notFound } from '../../errors.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { type DropSession, projectedTurn } from '../shared/adapters/projected-turn.ts';
+import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
 import { dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { findEarlierTurn, findRetriedTurn } from '../shared/once/start-turn.ts';
 import { agentOf } from '../shared/path.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
-import { sendEvents } from '../shared/streams/sse.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
 import type { KnownResponses } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
@@ -40,12 +39,8 @@ export async function respond(
   if (session !== undefined) known.note(place.responseId, session);
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
   if (live) {
-    const abort = new AbortController();
     const projector = new ResponseProjector(answer);
-    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, drop, projector.begin()), abort, (reason) =>
-      projector.close(reason),
-    );
-    return reply;
+    return sendTurn(context, reply, turn, projector, drop, projector.begin());
   }
   const collected = collectResponse(answer, watchTurn(context.log, turn)).finally(() => drop?.());
   return sendLongJson(reply, collected, adapterFailureBody);

@@ -2,10 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { deleteResponse } from '../../session/deleted-responses.ts';
 import { readTurn, type WatchableTurn } from '../../turn/watch.ts';
-import { projectedTurn } from '../shared/adapters/projected-turn.ts';
+import { sendTurn } from '../shared/adapters/send-turn.ts';
 import { forget } from '../shared/adapters/session.ts';
 import { agentOf } from '../shared/path.ts';
-import { sendEvents } from '../shared/streams/sse.ts';
 import { ResponseAnswer } from './answer.ts';
 import { type FoundResponse, findResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
@@ -26,12 +25,8 @@ export async function fetchResponse(
       for await (const events of readTurn(context.log, turn)) for (const event of events) answer.apply(event);
       return reply.send(answer.body());
     }
-    const abort = new AbortController();
     const projector = new ResponseProjector(answer, stream.startingAfter);
-    await sendEvents(reply, projectedTurn(context, turn, projector, abort.signal, undefined, projector.begin()), abort, (reason) =>
-      projector.close(reason),
-    );
-    return reply;
+    return await sendTurn(context, reply, turn, projector, undefined, projector.begin());
   } finally {
     turn.subscription.close();
   }

@@ -60,28 +60,18 @@ export function errorBody(error: unknown): { detail: WireError['detail'] } {
   return { detail: toWireError(serviceErrorOf(error)).detail };
 }
 
-/** Surfaces whose errors have a shape of their own set `config.errorBody`. */
-function shapeOf(request: FastifyRequest): (body: WireError) => unknown {
-  return request.routeOptions.config.errorBody ?? (({ detail }) => ({ detail }));
-}
-
+/** The body in the shape of the surface: those with one of their own set `config.errorBody`. */
 export function wireBody(request: FastifyRequest, error: WireError): string {
-  return JSON.stringify(shapeOf(request)(error));
+  const { errorBody } = request.routeOptions.config;
+  return JSON.stringify(errorBody === undefined ? { detail: error.detail } : errorBody(error));
 }
 
 /** Writes an error in the shape of the surface. */
-export function sendError(
-  reply: FastifyReply,
-  error: ServiceError,
-  shape: (body: WireError) => unknown = shapeOf(reply.request),
-): FastifyReply {
+export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
   const wire = toWireError(error);
   // RFC 9110: a 401 says how to sign in.
   if (wire.status === 401) reply.header('www-authenticate', 'Bearer');
   if (wire.retryAfterSeconds !== undefined) reply.header('retry-after', String(Math.max(1, Math.ceil(wire.retryAfterSeconds))));
   if (wire.shouldRetry !== undefined) reply.header('x-should-retry', String(wire.shouldRetry));
-  return reply
-    .code(wire.status)
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(shape(wire)));
+  return reply.code(wire.status).type('application/json; charset=utf-8').send(wireBody(reply.request, wire));
 }

@@ -5,6 +5,7 @@ import { isStored, type StoredEvent } from '../../../session/events.ts';
 import { dropSession, type Session } from '../../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../../turn/budget.ts';
 import { assertMetadata, openSession } from '../../../turn/open-session.ts';
+import type { SessionSetting } from '../../../turn/settings.ts';
 import type { Admission } from '../../../turn/turns.ts';
 import { isRest, type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
@@ -15,6 +16,10 @@ import { agentOf } from '../path.ts';
 
 /** What the two adapters need to know of a session. */
 export type TurnSession = Pick<Session, 'id' | 'orgId' | 'stored'>;
+
+export function turnSession({ sessionId, orgId, stored }: SessionSetting): TurnSession {
+  return { id: sessionId, orgId, stored };
+}
 
 /** A session that a call runs its turn in; `fresh` when the call itself opened it. */
 export interface AdapterSession {

@@ -13,8 +13,8 @@ export function listOf<Item extends TSchema>(item: Item) {
   return Type.Object({ data: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) });
 }
 
-export function limitOf(query: { limit?: number }): number {
-  return Math.min(200, Math.max(1, query.limit ?? 50));
+export function limitOf({ limit }: { limit?: number | undefined }, fallback = 50, most = 200): number {
+  return Math.min(most, Math.max(1, limit ?? fallback));
 }
 
 /** Reads one entry more than the page holds, so that the last page has no cursor. */
@@ -49,6 +49,11 @@ export function decodeCursor(cursor: string | undefined, shape: readonly ('strin
 
 export function badCursor(): ServiceError {
   return new ServiceError('invalid', 'cursor: is not a cursor of this list');
+}
+
+export function decodeTextCursor(cursor: string | undefined): string | undefined {
+  const position = decodeCursor(cursor, ['string'])?.[0];
+  return position === undefined ? undefined : String(position);
 }
 
 export function decodeIntegerCursor(cursor: string | undefined): number | undefined {

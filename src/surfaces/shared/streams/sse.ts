@@ -7,16 +7,17 @@ import type { ClosingReason, OpenStreams } from './open-streams.ts';
 /**
  * Streams text as Server-Sent Events. The source is only asked for more when the socket has taken what came before, so
  * that a slow reader holds one batch and no queue; comments keep an idle stream alive. Returns when the source or the
- * client is done; the source is closed either way. `farewell` is the last frame when the server ends the stream.
+ * client is done; the source is closed either way, and its signal aborted when it is not to go on. `farewell` is the last frame
+ * when the server ends the stream.
  */
 export async function sendEvents(
   reply: FastifyReply,
-  source: AsyncGenerator<string>,
-  abort: AbortController,
+  source: (signal: AbortSignal) => AsyncGenerator<string>,
   farewell: (reason: ClosingReason) => string = (reason) => `: ${reason}\n\n`,
 ): Promise<void> {
   const { streams } = reply.server;
   const response = beginEvents(reply);
+  const abort = new AbortController();
   let last = '';
   const end = (reason: ClosingReason) => {
     last = farewell(reason);
@@ -26,7 +27,7 @@ export async function sendEvents(
   const closed = () => abort.abort();
   response.once('close', closed);
   try {
-    for await (const text of source) {
+    for await (const text of source(abort.signal)) {
       if (response.destroyed || abort.signal.aborted) break;
       if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams);
     }

@@ -1,28 +1,44 @@
+import type { FastifyReply } from 'fastify';
 import type { Context } from '../../../context.ts';
 import type { SessionUpdate } from '../../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
+import type { ClosingReason } from '../streams/open-streams.ts';
+import { sendEvents } from '../streams/sse.ts';
 
 /** What turns the updates of a turn into the text of its stream. */
 export interface TurnProjector {
   /** Whether the last frame was given. */
   readonly ended: boolean;
   project(update: SessionUpdate): string;
+  /** What is left to say when the server ends the stream. */
+  close(reason: ClosingReason): string;
 }
 
 /** Drops a session that its caller did not want kept; undefined for one that is. */
 export type DropSession = (() => Promise<void>) | undefined;
 
-/**
- * The stream of a turn as text, `opening` first. A client that leaves only stops the watching; a session that is not to be
- * kept is gone before the client is told of its end.
- */
-export async function* projectedTurn(
+/** Answers with the stream of a turn, `opening` first. A client that leaves only stops the watching. */
+export async function sendTurn(
+  context: Context,
+  reply: FastifyReply,
+  turn: WatchableTurn,
+  projector: TurnProjector,
+  drop: DropSession,
+  opening = '',
+): Promise<FastifyReply> {
+  const frames = (signal: AbortSignal) => projectedTurn(context, turn, projector, signal, drop, opening);
+  await sendEvents(reply, frames, (reason) => projector.close(reason));
+  return reply;
+}
+
+/** A session that is not to be kept is gone before the client is told of its end. */
+async function* projectedTurn(
   context: Context,
   turn: WatchableTurn,
   projector: TurnProjector,
   signal: AbortSignal,
   drop: DropSession,
-  opening = '',
+  opening: string,
 ): AsyncGenerator<string> {
   let isDropped = drop === undefined;
   try {
