@@ -1,52 +1,12 @@
-// Submitting and delivering events.
+// Submitting and delivering events to participants here.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createAgent, createOrganization, type TestOrganization } from '../../support/accounts.ts';
+import { createAgent } from '../../support/accounts.ts';
+import { message, startGateway } from '../../support/gateway.ts';
 import { type Answer, startParley } from '../../support/parley.ts';
-import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const notFound = '{"detail":"Not Found"}';
-const ownUrl = 'https://here.example.com';
-const settings = { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_PUBLIC_URL: `${ownUrl}/` };
-const parley = await startParley({ after }, { settings });
-
-async function newOrganization(): Promise<TestOrganization> {
-  const org = await createOrganization(parley);
-  await createAgent(parley, org.key, 'helper');
-  await parley.call('PATCH', '/api/organization', { key: org.key, body: { default_agent: 'helper' } });
-  return org;
-}
-
-const message = (text: string, more: Record<string, unknown> = {}) => ({
-  sender_id: 'ada',
-  sender_type: 'human',
-  event_type: 'message',
-  message: text,
-  ...more,
-});
-
-async function submit(org: TestOrganization, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-  return parley.call('POST', '/v1/gateway/events', { key: org.key, body, headers });
-}
-
-async function deliver(org: TestOrganization, body: unknown): Promise<Answer> {
-  return parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body });
-}
-
-/** The managed log, once the session rests after `turns` turns. */
-async function logOf(org: TestOrganization, sessionId: string, turns: number) {
-  for (;;) {
-    const answer = await parley.call('GET', `/${org.slug}/helper/v1/managed-agents/sessions/${sessionId}`, { key: org.key });
-    assert.equal(answer.status, 200, answer.text);
-    const ended = answer.body.events.filter((event: { type: string }) => event.type === 'session.status_idle');
-    if (ended.length >= turns) return answer.body.events;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
-
-async function sessionOf(org: TestOrganization, sessionId: string) {
-  return (await parley.call('GET', `/v1/sessions/${sessionId}`, { key: org.key })).body;
-}
+const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
 
 test('off by default: both routes are 404', async (t) => {
   const plain = await startParley(t);
@@ -253,119 +213,6 @@ test('no key, a bad body: 401, 422', async () => {
   assert.equal((await deliver(org, { recipient_id: 'helper' })).status, 422);
   const list = await parley.call('GET', `/${org.slug}/helper/v1/sessions`, { key: org.key });
   assert.equal(list.body.total, 0);
-});
-
-test('gateways on private addresses are refused unless the operator allows them', async (t) => {
-  const strict = await startParley(t, { settings: { PARLEY_GATEWAY: '1' } });
-  const body = message('hi', { sender_gateway_url: 'http://10.0.0.1' });
-  const answer = await strict.call('POST', '/v1/gateway/events', { key: strict.apiKey, body });
-  assert.deepEqual([answer.status, answer.body.detail.error], [422, 'destination_refused']);
-  const forward = { recipient_id: 'bob', recipient_gateway_url: 'https://169.254.169.254', event: message('hi') };
-  assert.equal((await strict.call('POST', '/v1/gateway/deliveries', { key: strict.apiKey, body: forward })).status, 422);
-});
-
-test('the message and the reply go to every participant at another gateway, but not to their own sender', async (t) => {
-  const org = await newOrganization();
-  const [west, east] = [await startReceiver(t), await startReceiver(t)];
-  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
-  const from = (name: string, url: string, text: string) =>
-    message(text, { sender_id: name, sender_type: 'ai', session_id: id, sender_gateway_url: new URL(url).origin });
-  await submit(org, from('wes', west.url, '/say welcome, wes'));
-  await west.until((received) => received.length === 1);
-  await submit(org, from('eve', east.url, '/say welcome, eve'));
-  await west.until((received) => received.length === 3);
-  await east.until((received) => received.length === 1);
-  await parley.context.courier.idle();
-  const heard = (receiver: typeof west) =>
-    receiver.received.map(({ body }) => [body.recipient_id, body.event.sender_id, body.event.message]);
-  assert.deepEqual(heard(west), [
-    ['wes', 'helper', 'welcome, wes'],
-    ['wes', 'eve', '/say welcome, eve'],
-    ['wes', 'helper', 'welcome, eve'],
-  ]);
-  assert.deepEqual(heard(east), [['eve', 'helper', 'welcome, eve']]);
-  const [reply] = east.received;
-  assert.equal(reply?.path, '/v1/gateway/deliveries');
-  assert.deepEqual(reply?.body.event.hops, [ownUrl]);
-  assert.deepEqual([reply?.body.event.sender_gateway_url, reply?.body.event.session_id], [ownUrl, id]);
-
-  // Whoever is here is answered here, also when the agent has nothing to say; others where they are.
-  await submit(org, message('/fail overloaded', { session_id: id }));
-  await east.until((received) => received.length === 2);
-  const reachedAt = (event: Record<string, unknown>) => [event.sender_id, event.sender_gateway_url, event.session_id];
-  assert.deepEqual(reachedAt(east.received[1]?.body.event), ['ada', ownUrl, id]);
-  assert.deepEqual(reachedAt(west.received[1]?.body.event), ['eve', new URL(east.url).origin, undefined]);
-  await logOf(org, id, 2);
-});
-
-test('another gateway hears one thing at a time, and a message before its reply', async (t) => {
-  const org = await newOrganization();
-  const west = await startReceiver(t);
-  const open = { now: 0, most: 0 };
-  west.answer = (_request, response) => {
-    open.now += 1;
-    open.most = Math.max(open.most, open.now);
-    setTimeout(() => {
-      open.now -= 1;
-      response.end();
-    }, 30);
-  };
-  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
-  const wes = { sender_id: 'wes', sender_type: 'ai', event_type: 'joined', session_id: id, sender_gateway_url: new URL(west.url).origin };
-  assert.equal((await submit(org, wes)).status, 200);
-  for (const text of ['one', 'two', 'three']) await submit(org, message(`/say ${text}!`, { session_id: id }));
-  const heard = (await west.until((received) => received.length === 6)).map(({ body }) => body.event.message);
-  for (const text of ['one', 'two', 'three']) assert.ok(heard.indexOf(`/say ${text}!`) < heard.indexOf(`${text}!`), heard.join());
-  assert.equal(open.most, 1);
-});
-
-test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {
-  const org = await newOrganization();
-  const other = await startReceiver(t);
-  const hops = ['https://first.example.com'];
-  const body = {
-    recipient_id: 'bob',
-    recipient_gateway_url: new URL(other.url).origin,
-    session_id: 'ses_there',
-    event: message('pass it on', { id: 'f-1', hops }),
-  };
-  await deliver(org, body);
-  await deliver(org, body);
-  await other.until((received) => received.length === 1);
-  await parley.context.courier.idle();
-  assert.equal(other.received.length, 1);
-  assert.deepEqual(other.received[0]?.body, {
-    recipient_id: 'bob',
-    event: { ...message('pass it on'), id: 'f-1', hops: [...hops, ownUrl] },
-    session_id: 'ses_there',
-  });
-});
-
-test('what already passed here, or passed eight gateways, goes no further', async (t) => {
-  const org = await newOrganization();
-  const other = await startReceiver(t);
-  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
-  const looped = message('again', { hops: ['https://there.example.com', ownUrl], session_id: id });
-  for (const sessionId of [id, 'of another\ngateway'])
-    assert.equal((await submit(org, { ...looped, session_id: sessionId })).text, '{"status":"ok"}');
-  assert.equal((await deliver(org, { recipient_id: 'helper', session_id: id, event: looped })).text, '{"status":"ok"}');
-  const tired = message('far', { hops: Array.from({ length: 8 }, (_, index) => `https://g${index}.example.com`) });
-  const forward = { recipient_id: 'bob', recipient_gateway_url: new URL(other.url).origin, event: tired };
-  assert.equal((await deliver(org, forward)).text, '{"status":"ok"}');
-  await parley.context.courier.idle();
-  assert.equal(other.received.length, 0);
-  const session = await sessionOf(org, id);
-  assert.deepEqual(session.participants, []);
-  const joined = { sender_id: 'eve', sender_type: 'ai', event_type: 'joined', session_id: id };
-  await submit(org, { ...joined, sender_gateway_url: new URL(other.url).origin });
-  await submit(org, { ...tired, message: '/say near', session_id: id });
-  await other.until((received) => received.length > 0);
-  await parley.context.courier.idle();
-  assert.deepEqual(
-    other.received.map(({ body }) => body.event.message),
-    ['near'],
-    'the reply is an event of its own',
-  );
 });
 
 test('an event without a message only makes its sender known', async () => {

@@ -1,0 +1,48 @@
+// A gateway with organizations whose default agent is called helper.
+import assert from 'node:assert/strict';
+import { createAgent, createOrganization, type TestOrganization } from './accounts.ts';
+import type { Owner } from './app.ts';
+import { type Answer, type Parley, startParley } from './parley.ts';
+
+export const ownUrl = 'https://here.example.com';
+
+export interface TestGateway {
+  parley: Parley;
+  newOrganization(): Promise<TestOrganization>;
+  submit(org: TestOrganization, body: unknown, headers?: Record<string, string>): Promise<Answer>;
+  deliver(org: TestOrganization, body: unknown): Promise<Answer>;
+  sessionOf(org: TestOrganization, sessionId: string): Promise<Answer['body']>;
+  /** The managed log, once the session rests after `turns` turns. */
+  logOf(org: TestOrganization, sessionId: string, turns: number): Promise<Answer['body']>;
+}
+
+export async function startGateway(owner: Owner): Promise<TestGateway> {
+  const settings = { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_PUBLIC_URL: `${ownUrl}/` };
+  const parley = await startParley(owner, { settings });
+  return {
+    parley,
+    async newOrganization() {
+      const org = await createOrganization(parley);
+      await createAgent(parley, org.key, 'helper');
+      await parley.call('PATCH', '/api/organization', { key: org.key, body: { default_agent: 'helper' } });
+      return org;
+    },
+    submit: (org, body, headers = {}) => parley.call('POST', '/v1/gateway/events', { key: org.key, body, headers }),
+    deliver: (org, body) => parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body }),
+    sessionOf: async (org, sessionId) => (await parley.call('GET', `/v1/sessions/${sessionId}`, { key: org.key })).body,
+    async logOf(org, sessionId, turns) {
+      for (;;) {
+        const answer = await parley.call('GET', `/${org.slug}/helper/v1/managed-agents/sessions/${sessionId}`, { key: org.key });
+        assert.equal(answer.status, 200, answer.text);
+        const ended = answer.body.events.filter((event: { type: string }) => event.type === 'session.status_idle');
+        if (ended.length >= turns) return answer.body.events;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+  };
+}
+
+/** An event with which somebody here says something. */
+export function message(text: string, more: Record<string, unknown> = {}) {
+  return { sender_id: 'ada', sender_type: 'human', event_type: 'message', message: text, ...more };
+}
