@@ -10,6 +10,18 @@ export interface Schemas {
   Accepted: {
     accepted: true;
   };
+  AdapterError: {
+    detail: string | {
+      error: string;
+      message: string;
+    } & { [name: string]: unknown };
+    error: {
+      message: string;
+      type: string;
+      code: string;
+      param: string | null;
+    };
+  };
   Agent: {
     id: number;
     slug: string;

@@ -9,7 +9,7 @@ import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
 import { findUnlessAnswered, isRepetition } from '../shared/once/kept-turn.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
-import { answered } from '../shared/schemas/answers.ts';
+import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
 import { complete, sessionNamed } from './complete.ts';
 import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
@@ -47,7 +47,7 @@ function completionRoute(server: Server, context: Context): void {
       config,
       onRequest: [requireAgent(context, 'key-or-token'), seesHeaderSession],
       preValidation: [seesNamedSession, refuseOtherIdentity],
-      schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answered(200, chatCompletion) },
+      schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answeredByAdapter(200, chatCompletion) },
     },
     (request, reply) => complete(context, request, reply, request.body),
   );
@@ -59,13 +59,13 @@ function modelRoutes(server: Server, context: Context): void {
 
   server.get(
     '',
-    { config, onRequest, schema: { tags, summary: 'List the agent as a model', response: answered(200, modelList) } },
+    { config, onRequest, schema: { tags, summary: 'List the agent as a model', response: answeredByAdapter(200, modelList) } },
     async (request) => ({ object: 'list' as const, data: [modelOf(request, agentOf(request))] }),
   );
 
   server.get(
     '/:model',
-    { config, onRequest, schema: { tags, summary: 'Fetch the agent as a model', response: answered(200, modelObject) } },
+    { config, onRequest, schema: { tags, summary: 'Fetch the agent as a model', response: answeredByAdapter(200, modelObject) } },
     async (request) => {
       const agent = agentOf(request);
       if (pathParameter(request, 'model') !== agent.slug) throw notFound();

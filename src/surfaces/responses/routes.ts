@@ -9,7 +9,7 @@ import { assertOpenToMember } from '../shared/caller/support-access.ts';
 import type { Server } from '../shared/fastify.ts';
 import { findUnlessAnswered } from '../shared/once/kept-turn.ts';
 import { pathParameter } from '../shared/path.ts';
-import { answered } from '../shared/schemas/answers.ts';
+import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
 import { type FoundResponse, findNamedSession, findResponse, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
@@ -51,7 +51,7 @@ function addRoutes(server: Server, context: Context): void {
       config,
       onRequest: [guard],
       preValidation: [seesNamedSession, refuseOtherIdentity],
-      schema: { tags, summary: 'Create a response', body: responseRequest, response: answered(200, responseObject) },
+      schema: { tags, summary: 'Create a response', body: responseRequest, response: answeredByAdapter(200, responseObject) },
     },
     (request, reply) => respond(context, request, reply, request.body, named.get(request), known),
   );
@@ -61,7 +61,7 @@ function addRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: [guard, readsResponse],
-      schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answered(200, responseObject) },
+      schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answeredByAdapter(200, responseObject) },
     },
     (request, reply) => {
       const found = orNotFound(asked.get(request));
@@ -72,7 +72,7 @@ function addRoutes(server: Server, context: Context): void {
 
   server.delete(
     '/:response_id',
-    { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answered(200, deletedResponse) } },
+    { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answeredByAdapter(200, deletedResponse) } },
     async (request) => {
       known.forget(responseIdOf(request));
       return removeResponse(context, request, responseIdOf(request));

@@ -98,6 +98,12 @@ test('what a route takes and gives is said as it is: statuses, types, headers, a
   for (const path of ['/v1/sessions', `${agent}/sessions`, `${managed}/sessions`])
     assert.equal(of('post', path).requestBody?.required, false, path);
   assert.equal(of('post', '/v1/sessions/{session_id}/messages').requestBody?.required, true);
+  for (const [path, title] of [
+    ['/v1/sessions', 'Error'],
+    [`${agent}/chat/completions`, 'AdapterError'],
+    [`${agent}/responses`, 'AdapterError'],
+  ] as const)
+    assert.deepEqual(of('post', path).responses['404']?.content?.['application/json']?.schema, { $ref: `#/components/schemas/${title}` });
   for (const { path, method, operation } of operations.filter(({ path }) => path.startsWith(managed))) {
     assert.ok(operation.responses['400'], `${method} ${path}`);
     assert.equal(operation.responses['422'] !== undefined, method === 'post', `${method} ${path}: only for a key that is used again`);

@@ -1,12 +1,13 @@
 import type { TSchema } from 'typebox';
 import { Type } from './type.ts';
 
-const detail = Type.Object(
-  {
-    detail: Type.Union([Type.String(), Type.Object({ error: Type.String(), message: Type.String() }, { additionalProperties: true })]),
-  },
-  { title: 'Error' },
-);
+const detail = Type.Union([Type.String(), Type.Object({ error: Type.String(), message: Type.String() }, { additionalProperties: true })]);
+const adapterError = Type.Object({
+  message: Type.String(),
+  type: Type.String(),
+  code: Type.String(),
+  param: Type.Union([Type.String(), Type.Null()]),
+});
 
 const errors: Record<string, string> = {
   401: 'Missing or invalid credential',
@@ -22,8 +23,16 @@ const errors: Record<string, string> = {
 
 /** The documented answers of a route: the good one and every error. Only the good one is serialised by its schema. */
 export function answered(status: number, schema: TSchema): Record<number, TSchema> {
-  const answers: Record<number, TSchema> = { [status]: schema };
-  for (const [code, description] of Object.entries(errors))
-    answers[Number(code)] = Type.Object(detail.properties, { title: 'Error', description });
-  return answers;
+  return { [status]: schema, ...everyError('Error', { detail }) };
+}
+
+/** The same on the two adapters, whose errors carry what their client libraries read beside `detail`. */
+export function answeredByAdapter(status: number, schema: TSchema): Record<number, TSchema> {
+  return { [status]: schema, ...everyError('AdapterError', { detail, error: adapterError }) };
+}
+
+function everyError(title: string, properties: Record<string, TSchema>): Record<number, TSchema> {
+  return Object.fromEntries(
+    Object.entries(errors).map(([code, description]) => [Number(code), Type.Object(properties, { title, description })]),
+  );
 }
