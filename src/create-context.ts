@@ -76,7 +76,7 @@ async function assemble(
   const destinations = createDestinations(config);
   const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
-  const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT);
+  const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, logger);
   const {
     settings,
     warmTools,

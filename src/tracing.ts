@@ -1,6 +1,8 @@
 import type { Span, Tracer } from '@opentelemetry/api';
+import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import { errorCode } from './errors.ts';
 import type { Model, ModelCall, ModelPart } from './harness/model.ts';
+import type { Logger } from './logger.ts';
 import type { SessionState } from './session/state.ts';
 
 /** A span for each turn, and below it one for each call of a model, with the settled GenAI attributes. */
@@ -15,15 +17,25 @@ export interface Tracing {
 const silent: Tracing = { turnStarted: () => {}, turnEnded: () => {}, traced: (model) => model, close: async () => {} };
 
 /** Nothing is loaded and nothing is sent unless an endpoint is set. What people and models say is never in a span. */
-export async function createTracing(endpoint: string | undefined): Promise<Tracing> {
+export async function createTracing(endpoint: string | undefined, logger: Logger): Promise<Tracing> {
   if (endpoint === undefined) return silent;
   const api = await import('@opentelemetry/api');
   const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace');
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
-  const processor = new BatchSpanProcessor({ exporter });
+  // Without a logger of its own the exporter drops spans without a word.
+  const telling: SpanExporter = {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        if (result.error !== undefined) logger.warn({ err: result.error }, 'could not send traces to OTEL_EXPORTER_OTLP_ENDPOINT');
+        done(result);
+      }),
+    shutdown: () => exporter.shutdown(),
+  };
+  const processor = new BatchSpanProcessor({ exporter: telling });
   const provider = new TracerProvider({ spanProcessors: [processor] });
-  return trace(provider.getTracer('parley'), api, () => processor.shutdown());
+  // Whatever is left and not taken was told above: it keeps nobody from stopping.
+  return trace(provider.getTracer('parley'), api, () => processor.shutdown().catch(() => {}));
 }
 
 function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: () => Promise<void>): Tracing {
