@@ -55,11 +55,22 @@ export interface AdvanceOperation {
   /** The sub-agent that the conversation was handed to. */
   currentAgent?: string;
   webhooks?: { type: string; data: unknown }[];
-  /** On `pause` and `end`: what was used since the turn was last settled. */
-  used?: { model: string; turns: number; input: number; output: number; cached: number; cost_micros: number; credit_micros: number };
+  /** On `pause` and `end`: what was used since the turn was last settled; of several sub-agents, what each did. */
+  used?: UsedModel | UsedModel[];
   /** On `pause`: what is asked, and what of it the session's head shows. */
   request?: ApprovalRequested;
   pendingInput?: PendingInput;
+}
+
+/** What a turn used of one model. */
+export interface UsedModel {
+  model: string;
+  turns: number;
+  input: number;
+  output: number;
+  cached: number;
+  cost_micros: number;
+  credit_micros: number;
 }
 
 /** The answer to an approval; the process that gives it goes on with the turn. */

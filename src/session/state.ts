@@ -31,6 +31,8 @@ export interface TurnState {
   usage: Usage;
   /** Part of `usage` that was settled when the turn paused. */
   settledUsage: Usage;
+  /** What of the rest each sub-agent used: they may have different models. */
+  usageOf: Map<string, Usage>;
   /** Calls of the current step, in order. */
   calls: CallState[];
   hasSpoken: boolean;
@@ -79,7 +81,10 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
   const turn = state.turn;
   if (turn === undefined || turn.id !== event.turnId) return;
   const usage = usageIn(event);
-  if (usage !== undefined) turn.usage = addUsage(turn.usage, usage);
+  if (usage !== undefined) {
+    turn.usage = addUsage(turn.usage, usage);
+    turn.usageOf.set(turn.agent, addUsage(turn.usageOf.get(turn.agent) ?? noUsage, usage));
+  }
   switch (event.type) {
     case 'turn-started':
       turn.agent = event.data.agent;
@@ -114,6 +119,7 @@ function applyEvent(state: SessionState, event: StoredEvent): void {
       const call = callOf(turn, callId);
       if (call !== undefined) call.approval = { requestId, pattern, decision: undefined };
       turn.settledUsage = turn.usage;
+      turn.usageOf.clear();
       return;
     }
     case 'approval-resolved': {
@@ -149,6 +155,7 @@ function newTurn(id: string, message: MessageReceived): TurnState {
     step: 0,
     usage: noUsage,
     settledUsage: noUsage,
+    usageOf: new Map(),
     calls: [],
     hasSpoken: false,
     interrupted: false,

@@ -48,12 +48,13 @@ export async function checkBudgetOfNew(
   await checkTogether(db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await runsOnOwnKey(directory, agent));
 }
 
-/** Whether new sessions of the agent run on the customer's own key, which no exhausted credits can stop. */
+/** Whether new sessions of the agent run on the customer's own keys only, which no exhausted credits can stop. */
 export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<boolean> {
   const config = (await directory.activeRelease(agent))?.config;
   if (config === undefined) return false;
-  const { provider } = config.agents.find(({ name }) => name === config.main)?.model ?? config.model;
-  return provider !== 'offline' && (await directory.sealedCredential(agent.orgId, provider)) !== undefined;
+  for (const { model: { provider } = config.model } of config.agents)
+    if (provider === 'offline' || (await directory.sealedCredential(agent.orgId, provider)) === undefined) return false;
+  return true;
 }
 
 /** Who asks the same while it is being asked gets the same answer: it is a first look, and the one that counts is at admission. */

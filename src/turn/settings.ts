@@ -9,6 +9,7 @@ import type { Tool, Workspace } from '../harness/tool.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
+import type { Usage } from '../session/usage.ts';
 import type { TurnSetting } from './runner.ts';
 
 /** What never changes of a session, and what its turns run with. */
@@ -21,6 +22,8 @@ export interface SessionSetting extends TurnSetting {
   stored: boolean;
   /** Providers of the release, and whether the customer's own key pays for each. */
   ownKeys: Map<string, boolean>;
+  /** What the usage costs at most: a turn may be handed to any sub-agent. */
+  priceAtMost(usage: Usage): { costMicros: number; creditMicros: number };
 }
 
 /** The parts that turn a release into something that runs; the context puts them together. */
@@ -95,11 +98,14 @@ export class Settings {
   private build(session: Session, release: Release, agentSlug: string): SessionSetting {
     const { parts } = this;
     const { config } = release;
-    const modelConfigOf = (name: string) =>
-      config.agents.find((agent) => agent.name === (name === '' ? config.main : name))?.model ?? config.model;
     const tools = new Map<string, Tool[]>();
     const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
     const ownKeys = new Map<string, boolean>(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
+    const price = (subAgent: string, usage: Usage) => {
+      const model = config.agents.find((agent) => agent.name === subAgent)?.model ?? config.model;
+      const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
+      return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: ownKeys.get(model.provider) ? 0 : cost };
+    };
     return {
       orgId: session.orgId,
       sessionId: session.id,
@@ -112,13 +118,12 @@ export class Settings {
       stored: session.stored,
       ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,
-      price(subAgent, usage) {
-        const model = modelConfigOf(subAgent);
-        const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
+      price,
+      priceAtMost(usage) {
+        const prices = config.agents.map((agent) => price(agent.name, usage));
         return {
-          model: `${model.provider}/${model.name}`,
-          costMicros: cost,
-          creditMicros: ownKeys.get(model.provider) ? 0 : cost,
+          costMicros: Math.max(...prices.map(({ costMicros }) => costMicros)),
+          creditMicros: Math.max(...prices.map(({ creditMicros }) => creditMicros)),
         };
       },
       world: {

@@ -1,6 +1,6 @@
 import type { CommitPoint } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
-import type { AdvanceOperation, TurnIds } from '../session/operations.ts';
+import type { AdvanceOperation, TurnIds, UsedModel } from '../session/operations.ts';
 import { pendingInputOf } from '../session/pending-input.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.ts';
@@ -52,24 +52,23 @@ function messagesIn(events: readonly NewEvent[], state: SessionState): number | 
   return state.turn?.hasSpoken ? 0 : 1;
 }
 
-/** A pause settles what was used so far; the end settles the rest. */
-function usedSince(
-  state: SessionState,
-  usage: Usage | undefined,
-  turns: number,
-  accounting: Accounting,
-): NonNullable<AdvanceOperation['used']> {
-  const used = subtractUsage(usage ?? noUsage, state.turn?.settledUsage ?? noUsage);
-  const { model, costMicros, creditMicros } = accounting.price(state.turn?.agent ?? '', used);
-  return {
-    model,
-    turns,
-    input: used.input,
-    output: used.output,
-    cached: used.cachedInput,
-    cost_micros: costMicros,
-    credit_micros: creditMicros,
-  };
+/** A pause settles what was used so far; the end settles the rest. What a sub-agent used costs what its model does. */
+function usedSince(state: SessionState, usage: Usage | undefined, turns: number, { price }: Accounting): UsedModel | UsedModel[] {
+  const { agent = '', settledUsage = noUsage, usageOf = new Map<string, Usage>() } = state.turn ?? {};
+  const earlier: UsedModel[] = [];
+  let rest = subtractUsage(usage ?? noUsage, settledUsage);
+  for (const [other, share] of usageOf) {
+    if (other === agent) continue;
+    rest = subtractUsage(rest, share);
+    earlier.push(used(share, 0, price(other, share)));
+  }
+  const last = used(rest, turns, price(agent, rest));
+  return earlier.length === 0 ? last : [...earlier, last];
+}
+
+function used({ input, output, cachedInput }: Usage, turns: number, price: ReturnType<Accounting['price']>): UsedModel {
+  const { model, costMicros, creditMicros } = price;
+  return { model, turns, input, output, cached: cachedInput, cost_micros: costMicros, credit_micros: creditMicros };
 }
 
 function endHooks(last: NewEvent | undefined, turn: TurnIds, accounting: Accounting): { type: string; data: unknown }[] {

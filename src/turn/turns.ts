@@ -208,7 +208,7 @@ export class Turns {
 
   private reservation(setting: SessionSetting, text: string): Reservation {
     const tokens = this.parts.limits.reservationTokens + countTokens(text.length);
-    const { costMicros, creditMicros } = setting.price('', { input: tokens, output: 0, cachedInput: 0 });
+    const { costMicros, creditMicros } = setting.priceAtMost({ input: tokens, output: 0, cachedInput: 0 });
     return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
   }
 }

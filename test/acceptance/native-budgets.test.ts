@@ -4,7 +4,7 @@ import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { reserved } from '../support/turns.ts';
 
-const app = await startApp({ after });
+const app = await startApp({ after }, { settings: { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}' } });
 const url = await app.listen();
 
 const refusal = async (tenant: Tenant, id: string, stream = false) => {
@@ -93,6 +93,57 @@ test('the summary of a long conversation is paid for, beside the answer', async 
   }
   assert.ok(summaries > 0);
   assert.equal((await tenant.get('/api/budget')).body.budget.spent_micros, total);
+});
+
+test('what each sub-agent of a turn used is paid for and reported as usage of its own model', async () => {
+  const agents = [
+    { name: 'main', model: { provider: 'offline', name: 'dear' } },
+    { name: 'cheap', model: { provider: 'offline', name: 'demo' } },
+  ];
+  for (const [limits, text] of [
+    [{}, '/handoff cheap'],
+    [{ credits_micros: 1_000_000 }, '/handoff cheap'],
+    [{}, '/handoff cheap\n/tool bash {"command":"date"}'],
+  ] as const) {
+    const tenant = await createTenant(url, { agents, permissions: { mode: 'autonomous' } });
+    await tenant.operate(limits);
+    const id = await tenant.session();
+    const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text, stream: true });
+    const steps = (await stream.rest()).filter(({ event }) => event === 'step_finish').map(({ data }) => data.data.usage.total_tokens);
+    const [dear = 0, ...others] = steps;
+    const cheap = others.reduce((sum, tokens) => sum + tokens, 0);
+    assert.ok(dear > 0 && cheap > 0, JSON.stringify(steps));
+    const { budget } = (await tenant.get('/api/budget')).body;
+    assert.deepEqual([budget.spent_micros, budget.tokens_used], [100 * dear + cheap, dear + cheap], text);
+    const { data } = (await tenant.get('/api/usage?group_by=model')).body;
+    assert.deepEqual(
+      Object.fromEntries(
+        data.map((row: Record<string, unknown>) => [
+          row.model,
+          [row.turns, Number(row.input_tokens) + Number(row.output_tokens), row.cost_micros],
+        ]),
+      ),
+      { 'offline/dear': [0, dear, 100 * dear], 'offline/demo': [1, cheap, cheap] },
+    );
+  }
+});
+
+test('a turn that may be handed to a sub-agent on credits needs some, whoever it begins with', async () => {
+  const tenant = await createTenant(url);
+  await tenant.put('/api/model_credentials/openai', { api_key: 'sk-of-the-customer' });
+  const own = { provider: 'openai', name: 'gpt-5' };
+  const agents = [{ name: 'main' }, { name: 'other', model: { provider: 'offline', name: 'demo' } }];
+  await tenant.release({ model: own, agents });
+  const id = await tenant.session();
+  await tenant.operate({ credits_micros: 0 });
+  for (const agent of ['main', 'other']) {
+    const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text: '/say free', agent });
+    assert.equal(answer.status, 402, answer.text);
+    assert.equal(answer.body.detail.reason, 'credits_exhausted');
+  }
+  assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 402);
+  await tenant.release({ model: own });
+  assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 200, 'on the own key alone none is needed');
 });
 
 test('the cap of an instance is its own: another end user goes on', async () => {

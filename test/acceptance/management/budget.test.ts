@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createAgent, createEndpoint, createOrganization, operate, type TestOrganization, webhookEvents } from '../../support/accounts.ts';
 import { startParley } from '../../support/parley.ts';
 
@@ -103,10 +104,12 @@ test('a hundred turns at the edge of a cap overspend it by no more than their re
   const acme = await organizationWithAgent('edge', { instance: { scope: 'session' } });
   // Fewer than a hundred turns use one after another, so that it is reached however many of them run at once.
   await operate(parley, acme.slug, { total_tokens_cap: 300 });
-  // A machine that is busy with other things may turn some away for a while.
+  // A machine that is busy with other things may turn some away for a while; at once again, they would meet the rate limit.
   const sayAgain = async (): ReturnType<typeof say> => {
     const turn = await say(acme, '/words 5');
-    return turn.status === 503 ? sayAgain() : turn;
+    if (turn.status !== 503) return turn;
+    await sleep(Number(turn.headers['retry-after']) * 1000);
+    return sayAgain();
   };
   const turns = await Promise.all(Array.from({ length: 100 }, sayAgain));
   const statuses = turns.map((turn) => turn.status);

@@ -73,7 +73,9 @@ test('turns and sessions are reported with the data of their type', async (t) =>
   await send('/say hello');
   await send('/fail overloaded');
   const paused = await send('/tool bash {"command":"echo hi"}');
-  const received = await receiver.until(ofType('turn.requires_action'));
+  // Each is sent on its own: a later one may come first.
+  const types = ['session.started', 'turn.completed', 'turn.failed', 'turn.requires_action'];
+  const received = await receiver.until((all) => types.every((type) => ofType(type)(all)));
   const dataOf = (type: string) => received.find((one) => one.body.type === type)?.body.data;
   assert.deepEqual(dataOf('session.started'), { session_id: id, agent: 'helper', end_user_id: 'ada' });
   const completed = dataOf('turn.completed');
