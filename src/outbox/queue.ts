@@ -49,7 +49,7 @@ export interface Slots {
 
 /**
  * Takes due deliveries, every lane's first before any lane's second, so that a long queue of one destination delays no
- * other; what goes to another gateway one after another, so that it hears a message before its reply. Lanes are found by
+ * other; what goes to another gateway one after another, whichever process sends it, so that it hears a message before its reply. Lanes are found by
  * skipping through the index, which costs by the number of destinations, not of deliveries.
  *
  * `place` is the delivery's in its lane, counted after those that run here already: a lane in trouble gets one place, so that
@@ -83,6 +83,8 @@ export async function claimDeliveries(
         where lane = l.lane and due_at <= ${now} order by due_at, position limit ${slots.perLane}
       ) d
       left join webhook_endpoints e on e.id = d.endpoint_id
+      where l.lane not like 'gateway %' or not exists (
+        select 1 from deliveries c where c.lane = l.lane and c.due_at > ${now} and c.claimed_by <> ${processId})
     ), chosen as (
       (select id from waiting where not troubled and place <= places order by place, due_at limit ${slots.healthy})
       union all

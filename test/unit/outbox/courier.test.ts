@@ -10,6 +10,7 @@ import { createLogger } from '../../../src/logger.ts';
 import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
 import { listDeliveries } from '../../../src/outbox/deliveries.ts';
 import { createEndpoint, findEndpoint } from '../../../src/outbox/endpoints.ts';
+import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
 import { createDatabase } from '../../support/engine.ts';
@@ -259,6 +260,25 @@ test('two couriers on one queue send each delivery once', async (t) => {
   await Promise.all(couriers.map((courier) => courier.stop()));
   assert.equal(receiver.received.length, 100);
   assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 100);
+});
+
+test('two couriers send to another gateway one after another, in the order of the queue', { timeout: 20_000 }, async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const heard: number[] = [];
+  receiver.answer = ({ body }, response) => {
+    heard.push(Number(body.number));
+    setTimeout(() => {
+      heard.push(Number(body.number));
+      response.writeHead(200).end();
+    }, 50);
+  };
+  for (const number of [1, 2, 3])
+    await queueForGateways(db, organization.id, [{ gatewayUrl: receiver.url, type: 'message', body: { number } }], clock.now());
+  const couriers = [createCourier(clock), createCourier(clock)];
+  while (heard.length < 6) await Promise.all(couriers.map((courier) => courier.idle()));
+  await Promise.all(couriers.map((courier) => courier.stop()));
+  assert.deepEqual(heard, [1, 1, 2, 2, 3, 3]);
 });
 
 test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {

@@ -67,7 +67,9 @@ export async function takeKey(
     .executeTakeFirst();
   if (taken !== undefined) return undefined;
   const earlier = await readKey(transaction, orgId, key);
-  if (earlier !== undefined && earlier.fingerprint !== fingerprint) throw keyReused();
+  // Given back in between, by one that was refused.
+  if (earlier === undefined) return takeKey(transaction, orgId, key, fingerprint, at, kept);
+  if (earlier.fingerprint !== fingerprint) throw keyReused();
   return earlier;
 }
 

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { readKey, takeKey } from '../../../src/surfaces/shared/once/idempotency.ts';
+import { openTestDatabase } from '../../support/engine.ts';
+
+const database = await openTestDatabase();
+after(() => database.close());
+const { db } = database;
+
+test('a key that was given back just when it was found taken is taken, not only thought to be', async (t) => {
+  const now = new Date();
+  assert.equal(await takeKey(db, 1, 'key', 'same', now), undefined);
+  const { selectFrom } = db;
+  const found = t.mock.method(
+    db,
+    'selectFrom',
+    (...from: Parameters<typeof selectFrom>) => {
+      // The embedded engine carries out one statement after another: this one comes before the read.
+      void db.deleteFrom('idempotency_keys').execute();
+      return selectFrom.apply(db, from);
+    },
+    { times: 1 },
+  );
+  assert.equal(await takeKey(db, 1, 'key', 'same', now), undefined);
+  assert.equal(found.mock.callCount(), 1);
+  assert.equal((await readKey(db, 1, 'key'))?.fingerprint, 'same');
+});
