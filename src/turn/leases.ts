@@ -60,8 +60,11 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   async function beat(): Promise<void> {
     try {
       const ids = [...runner.running.keys()];
-      if (ids.length > 0 && (await renew(database, await holderName(), leaseMs, ids)) < ids.length) {
-        for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
+      if (ids.length > 0) {
+        const renewed = await renew(database, await holderName(), leaseMs, ids);
+        // For one whose notice was lost: what the turn waits for may take long.
+        for (const { id, interrupted } of renewed) if (interrupted) runner.interrupt(id);
+        if (renewed.length < ids.length) for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
       const holder = await holderName();
       if (isReleased) return;
@@ -78,17 +81,21 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   }
 }
 
+interface Renewed {
+  id: string;
+  interrupted: boolean;
+}
+
 /**
  * Skips those that are being written: a batch of the log locks turns in an order of its own, so that waiting for one of them
  * while holding others is a deadlock, which costs everyone a second. They are renewed at the next beat.
  */
-async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<number> {
-  const { numAffectedRows } = await sql`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
+async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<Renewed[]> {
+  const { rows } = await sql<Renewed>`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
-      select id from turns where id in ${idList(ids)} and process_id = ${holder} and state = 'running' for update skip locked)`.execute(
-    database.db,
-  );
-  return Number(numAffectedRows ?? 0);
+      select id from turns where id in ${idList(ids)} and process_id = ${holder} and state = 'running' for update skip locked)
+    returning id, interrupted`.execute(database.db);
+  return rows;
 }
 
 /** One that is not ours and still runs; those that have ended or paused are nobody's. */

@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { createLogger } from '../../../src/logger.ts';
 import { holdLeases } from '../../../src/turn/leases.ts';
 import { startApp } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
 
 // Its own leases are not looked at while the test runs.
 const app = await startApp({ after }, { settings: { PARLEY_LEASE_MS: '60000' } });
@@ -41,6 +42,15 @@ test('a process that lets go of its turns takes none of them up again, also wher
   await released;
   await database.ping();
   assert.equal(begin.mock.callCount(), 0);
-  const { lease_until: until } = await database.db.selectFrom('turns').select('lease_until').executeTakeFirstOrThrow();
-  assert.ok(Number(until) <= Date.now());
+  const { lease_until: leaseUntil } = await database.db.selectFrom('turns').select('lease_until').executeTakeFirstOrThrow();
+  assert.ok(Number(leaseUntil) <= Date.now());
+});
+
+test('a turn whose interrupt this process did not hear of ends with the next look', { timeout: 20_000 }, async (t) => {
+  const quick = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
+  await quick.request('POST', '/v1/sessions', { session_id: 'unheard' });
+  const answer = quick.request('POST', '/v1/sessions/unheard/messages', { text: '/delay 60000\n/words 2' });
+  const { db } = quick.context.database;
+  await until(async () => (await db.updateTable('turns').set({ interrupted: true }).executeTakeFirst()).numUpdatedRows > 0n);
+  assert.equal((await answer).status, 200);
 });
