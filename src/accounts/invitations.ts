@@ -67,14 +67,22 @@ export async function findInvitation(db: Db, orgId: number, now: Date, id: numbe
   return row && invitationFrom(row);
 }
 
-/** Undefined when it was taken or withdrawn meanwhile. Its token stays the same. */
-export async function changeInvitedRole(transaction: Db, actor: Actor, id: number, role: Role): Promise<Invitation | undefined> {
+/** Undefined when it was taken or withdrawn meanwhile. Its token stays the same. `assertMayTake` is asked of the role it has. */
+export async function changeInvitedRole(
+  transaction: Db,
+  actor: Actor,
+  id: number,
+  role: Role,
+  assertMayTake: (role: Role) => void,
+): Promise<Invitation | undefined> {
   const before = await selectOpenInvitations(transaction, actor.at)
     .where('org_id', '=', actor.orgId)
     .where('id', '=', id)
     .forUpdate()
     .executeTakeFirst();
-  if (before === undefined || before.role === role) return before && invitationFrom(before);
+  if (before === undefined) return undefined;
+  assertMayTake(before.role);
+  if (before.role === role) return invitationFrom(before);
   await transaction.updateTable('invitations').set({ role }).where('id', '=', id).execute();
   await recordAudit(transaction, actor, {
     action: 'member.role_changed',

@@ -33,10 +33,18 @@ export async function membershipsOf(db: Db, userId: string): Promise<{ orgId: nu
     .execute();
 }
 
-/** Undefined when the org has no such member. */
-export async function changeRole(transaction: Db, actor: Actor, userId: string, role: Role): Promise<Member | undefined> {
+/** Undefined when the org has no such member. `assertMayTake` is asked of their role once nobody else can change it. */
+export async function changeRole(
+  transaction: Db,
+  actor: Actor,
+  userId: string,
+  role: Role,
+  assertMayTake: (role: Role) => void,
+): Promise<Member | undefined> {
   const member = await lockMembers(transaction, actor.orgId, userId);
-  if (member === undefined || member.role === role) return member;
+  if (member === undefined) return undefined;
+  assertMayTake(member.role);
+  if (member.role === role) return member;
   await assertOwnerRemains(transaction, actor.orgId, member, role);
   await transaction.updateTable('members').set({ role }).where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
   await recordAudit(transaction, actor, {
@@ -49,11 +57,12 @@ export async function changeRole(transaction: Db, actor: Actor, userId: string, 
 }
 
 /** False when the org has no such member. */
-export async function removeMember(transaction: Db, actor: Actor, userId: string): Promise<boolean> {
+export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: (role: Role) => void): Promise<boolean> {
   // Ahead of the members, as when somebody joins: that they join or leave another org just now is known before the account may go.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const member = await lockMembers(transaction, actor.orgId, userId);
   if (member === undefined) return false;
+  assertMayTake(member.role);
   await assertOwnerRemains(transaction, actor.orgId, member, undefined);
   await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
   // An account that belongs to no org goes too: whoever forgot its password can be invited again.

@@ -8,6 +8,7 @@ import {
   listInvitations,
   withdrawInvitation,
 } from '../../accounts/invitations.ts';
+import type { Role } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
@@ -140,13 +141,11 @@ export function invitationRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { role } = request.body;
-      const { id, role: currentRole } = await invitationOfPath(request);
-      assertMayGrant(principalOf(request), currentRole);
-      assertMayGrant(principalOf(request), role);
-      const invitation = orNotFound(
-        await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role)),
-      );
-      return { invitation: showInvitation(invitation) };
+      const { id } = await invitationOfPath(request);
+      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
+      assertMay(role);
+      const invitation = await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role, assertMay));
+      return { invitation: showInvitation(orNotFound(invitation)) };
     },
   );
 

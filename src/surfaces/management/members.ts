@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
+import type { Role } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound } from '../../errors.ts';
@@ -74,11 +75,11 @@ export function memberRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { role } = request.body;
-      const { userId, role: currentRole } = await memberOfPath(request);
-      assertMayGrant(principalOf(request), currentRole);
-      assertMayGrant(principalOf(request), role);
-      const member = orNotFound(await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role)));
-      return { member: showMember(member) };
+      const { userId } = await memberOfPath(request);
+      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
+      assertMay(role);
+      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role, assertMay));
+      return { member: showMember(orNotFound(member)) };
     },
   );
 
@@ -90,9 +91,9 @@ export function memberRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Remove a member', response: answered(204, Type.Null()) },
     },
     async (request, reply) => {
-      const { userId, role } = await memberOfPath(request);
-      assertMayGrant(principalOf(request), role);
-      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId));
+      const { userId } = await memberOfPath(request);
+      const assertMay = (held: Role) => assertMayGrant(principalOf(request), held);
+      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, assertMay));
     },
   );
 }

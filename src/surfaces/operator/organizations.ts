@@ -61,15 +61,19 @@ export function operatorRoutes(server: Server, context: Context): void {
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
     const actor = requestActor(context, request);
-    const earlier = await findAnswer(context, slug, request, reply);
-    if (earlier !== undefined) return reply.code(201).send(earlier);
-    const answer = await db.transaction().execute(async (transaction) => {
+    const made = db.transaction().execute(async (transaction) => {
       const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
       return makeOnce(context, transaction, orgId, request, reply, async () => {
         const key = { name: 'First key', scopes: allScopes, managesOwners: true };
         const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
         return { organization: showOrganization(await readOrganizationSettings(transaction, orgId)), api_key: secret };
       });
+    });
+    const answer = await made.catch(async (error: unknown) => {
+      // Where it exists already, this very request may have made it.
+      const earlier = await findAnswer(context, slug, request, reply);
+      if (earlier === undefined) throw error;
+      return earlier;
     });
     return reply.code(201).send(answer);
   });

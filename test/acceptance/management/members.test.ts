@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { allScopes } from '../../../src/accounts/scopes.ts';
 import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { engine } from '../../support/engine.ts';
 import { startParley } from '../../support/parley.ts';
+import { until } from '../../support/until.ts';
 
 const parley = await startParley({ after });
 const acme = await createOrganization(parley, 'acme');
@@ -65,6 +68,27 @@ test('a member reads, an admin manages, and what they did is on record under the
   const { user } = (await parley.call('GET', '/dashboard/session', { headers: admin })).body;
   const own = await parley.call('GET', `/api/audit_events?user_id=${user.id}`, { key: acme.key });
   assert.ok(own.body.data.length > 0 && own.body.data.every((entry: { actor_email: string }) => entry.actor_email === 'admin@example.com'));
+});
+
+test('an admin cannot remove or change someone who is made an owner at that moment', {
+  skip: engine === 'pglite' && 'the embedded engine does one after the other',
+}, async () => {
+  const { db } = parley.context.database;
+  const admin = await browserOf(acme, 'hasty@example.com', 'admin');
+  const risen = await browserOf(acme, 'risen@example.com', 'member');
+  const { user } = (await parley.call('GET', '/dashboard/session', { headers: risen })).body;
+  const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  for (const method of ['DELETE', 'PATCH'] as const) {
+    await db.updateTable('members').set({ role: 'member' }).where('user_id', '=', user.id).execute();
+    const answered = Promise.withResolvers<{ status: number }>();
+    await db.transaction().execute(async (promoting) => {
+      await promoting.updateTable('members').set({ role: 'owner' }).where('user_id', '=', user.id).execute();
+      const body = method === 'PATCH' ? { role: 'admin' } : undefined;
+      parley.call(method, `/api/members/${user.id}`, { headers: admin, body }).then(answered.resolve, answered.reject);
+      await until(async () => (await waiting.execute(db)).rows.length > 0);
+    });
+    assert.equal((await answered.promise).status, 403, method);
+  }
 });
 
 test('a signed-in member talks to an agent of their org, and to none of another', async () => {

@@ -109,7 +109,10 @@ test('an invoice fires invoice.paid or invoice.payment_failed', async () => {
 test('what the operator sends again under its Idempotency-Key is made once, and answered as before', async () => {
   const send = (path: string, body: unknown, key = 'op-1') =>
     parley.call('POST', path, { key: parley.operatorKey, body, headers: { 'idempotency-key': key } });
+  // At once, as when a client gives up waiting and asks again.
+  const atOnce = await Promise.all(Array.from({ length: 4 }, () => send('/operator/organizations', { slug: 'twice' })));
   const made = await send('/operator/organizations', { slug: 'twice' });
+  for (const { status, text } of atOnce) assert.deepEqual([status, text], [201, made.text]);
   const again = await send('/operator/organizations', { slug: 'twice' });
   assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, made.text, 'true']);
   assert.equal((await send('/operator/organizations', { slug: 'twice', name: 'Other' })).body.detail.error, 'idempotency_key_reused');

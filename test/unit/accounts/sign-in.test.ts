@@ -71,10 +71,10 @@ test('an owner joins by a link, signs in and acts with every scope; the cookie i
 
 test('the last owner stays', async () => {
   const userId = await joinAs('owner', 'bob@example.com', 'another long password');
-  await directory.change(orgId, (db) => changeRole(db, { orgId, at }, userId, 'member'));
+  await directory.change(orgId, (db) => changeRole(db, { orgId, at }, userId, 'member', () => {}));
   const [owner] = await database.db.selectFrom('members').select('user_id').where('role', '=', 'owner').execute();
   await assert.rejects(
-    directory.change(orgId, (db) => removeMember(db, { orgId, at }, owner?.user_id ?? '')),
+    directory.change(orgId, (db) => removeMember(db, { orgId, at }, owner?.user_id ?? '', () => {})),
     (error) => error instanceof ServiceError && error.kind === 'conflict',
   );
 });
@@ -99,7 +99,7 @@ test('an account stays that joins another org while its last one removes it', {
   const removing = Promise.withResolvers<boolean>();
   await db.transaction().execute(async (joining) => {
     await joining.insertInto('members').values({ org_id: other.id, user_id: userId, role: 'member', created_at: at }).execute();
-    const removal = db.transaction().execute((leaving) => removeMember(leaving, { orgId, at }, userId));
+    const removal = db.transaction().execute((leaving) => removeMember(leaving, { orgId, at }, userId, () => {}));
     removal.then(removing.resolve, removing.reject);
     const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     await until(async () => (await waiting.execute(db)).rows.length > 0);
