@@ -35,7 +35,7 @@ export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery
   const { recipientId, event, sessionId, recipientGatewayUrl } = delivery;
   const elsewhere = recipientGatewayUrl === undefined ? undefined : gatewayUrl(recipientGatewayUrl);
   if (elsewhere !== undefined && elsewhere !== identity.url) return forward(parts, orgId, delivery, elsewhere);
-  const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId));
+  const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId, event.id));
   const session = await sessionOf(db, directory, orgId, orNotFound(targetId));
   const isKnown = sessionId === undefined || (await isKnownParticipant(db, directory, orgId, recipientId));
   if (!isKnown) throw notFound();

@@ -37,19 +37,33 @@ export async function joinSession(db: Db, sessionId: string, participant: Partic
 /** Known to the org's gateway: an agent of it by its slug, or a participant of one of its sessions. */
 export async function isKnownParticipant(db: Db, directory: Directory, orgId: number, participantId: string): Promise<boolean> {
   if ((await directory.agentBySlug(orgId, participantId)) !== undefined) return true;
-  return (await newestSessionWith(db, directory, orgId, participantId)) !== undefined;
+  return (await newestSessionWith(db, directory, orgId, participantId, undefined)) !== undefined;
 }
 
-/** The newest session that the participant is in; an agent is in those that it answers. */
-export async function newestSessionWith(db: Db, directory: Directory, orgId: number, participantId: string): Promise<string | undefined> {
+/**
+ * The newest session that the participant is in; an agent is in those that it answers. An event that it was brought before
+ * stays where it was brought, whatever is newer since. One that is not stored would not keep it.
+ */
+export async function newestSessionWith(
+  db: Db,
+  directory: Directory,
+  orgId: number,
+  participantId: string,
+  eventId: string | undefined,
+): Promise<string | undefined> {
   const named = JSON.stringify([{ name: participantId }]);
   const agent = await directory.agentBySlug(orgId, participantId);
   const { rows } = await sql<{ id: string }>`
     select id from (
       (select s.id, s.created_at from sessions s join agents a on a.id = s.agent_id and a.deleted_at is null
-       where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${named}::jsonb and s.org_id = ${orgId})
+       where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${named}::jsonb and s.org_id = ${orgId} and s.stored)
       union all
-      (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} order by updated_at desc, id desc limit 1)
+      (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
+       order by updated_at desc, id desc limit 1)
+      union all
+      (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = 'session ' || s.id
+       where g.org_id = ${orgId} and g.event_id = ${eventId ?? null}
+         and (s.agent_id = ${agent?.id ?? 0} or s.participants::jsonb @> ${named}::jsonb))
     ) found order by created_at desc, id desc limit 1`.execute(db);
   return rows[0]?.id;
 }

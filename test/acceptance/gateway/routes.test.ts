@@ -152,6 +152,12 @@ test('a delivery is an entry in the log of the recipient’s newest session that
 
   assert.equal((await deliver(org, { recipient_id: 'helper', session_id: older, event: { ...event, id: 'd-2' } })).status, 200);
   assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
+
+  const newest = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say three', { session_id: newest }));
+  await logOf(org, newest, 1);
+  for (const recipient of ['ada', 'helper']) assert.equal((await deliver(org, { recipient_id: recipient, event })).status, 200);
+  assert.equal((await sessionOf(org, newest)).participants.length, 1, 'what was delivered stays where it is, though another is newer');
 });
 
 test('an unknown recipient or session is 404, also when it is another org’s or a deleted agent’s, and before a bad body is 422', async () => {
