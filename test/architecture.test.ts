@@ -23,7 +23,9 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
   {
     name: 'the harness knows no HTTP, no SQL, no organisation',
     from: /^harness\//,
-    not: new RegExp(`${http.source}|^(kysely|pg)$|${folders('surfaces', 'turn', 'database', 'accounts', 'instances', 'outbox').source}`),
+    not: new RegExp(
+      `${http.source}|^(kysely|pg)$|${folders('surfaces', 'turn', 'database', 'accounts', 'instances', 'outbox', 'destination').source}`,
+    ),
   },
   {
     name: 'of the session the harness takes the types and the fold',
@@ -38,7 +40,7 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
   },
   {
     name: 'what lies below a turn knows neither turns nor surfaces',
-    from: folders('accounts', 'audit', 'outbox', 'instances', 'load', 'database'),
+    from: folders('accounts', 'audit', 'outbox', 'destination', 'instances', 'load', 'database'),
     not: new RegExp(`${http.source}|${folders('surfaces', 'turn', 'harness').source}`),
     // The contracts of a tool and of a model are what these folders implement and check.
     except: ({ to, typeOnly }) => typeOnly && to.startsWith('harness/'),
@@ -58,7 +60,7 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
     except: ({ typeOnly }) => typeOnly,
   },
   { name: 'only the database opens an engine', from: /^(?!database\/)/, not: /^(pg|@electric-sql\/pglite)$/ },
-  { name: 'only the destination guard sends requests to a URL of a customer', from: /^(?!outbox\/)/, not: /^undici$/ },
+  { name: 'only the destination guard sends requests to a URL of a customer', from: /^(?!destination\/)/, not: /^undici$/ },
 ];
 
 for (const { name, from, not, except } of rules) {

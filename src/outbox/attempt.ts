@@ -1,6 +1,6 @@
 import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
+import type { GuardedFetch } from '../destination/guard.ts';
 import { errorMessage } from '../errors.ts';
-import type { GuardedFetch } from './destination.ts';
 import { deliveriesUrl } from './gateway-deliveries.ts';
 import type { Claimed } from './queue.ts';
 import { signatureOf } from './signature.ts';

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { credentialReader } from '../../../src/accounts/credential-for.ts';
 import { Directory } from '../../../src/accounts/directory.ts';
-import { deleteExpiredRows } from '../../../src/accounts/expired-rows.ts';
 import { storeCredential } from '../../../src/accounts/model-credentials.ts';
 import { createOrganization } from '../../../src/accounts/organizations.ts';
 import { rotateSecretKey } from '../../../src/accounts/rotate-secret-key.ts';
@@ -10,6 +9,7 @@ import { checkSecretKey, createSecretBox } from '../../../src/accounts/secret-bo
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
 import { migrate } from '../../../src/database/migrate.ts';
 import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { deleteExpiredRows } from '../../../src/expired-rows.ts';
 
 const database = await wrapPGlite({});
 await migrate(database);

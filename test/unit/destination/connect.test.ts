@@ -7,8 +7,8 @@ import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { gzipSync } from 'node:zlib';
+import { checkDestination, createGuardedFetch } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
-import { checkDestination, createGuardedFetch } from '../../../src/outbox/destination.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
 

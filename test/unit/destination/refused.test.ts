@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { checkDestination, createGuardedFetch } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
-import { checkDestination, createGuardedFetch } from '../../../src/outbox/destination.ts';
 
 const neverResolve = async (): Promise<never> => {
   throw new Error('no name may be resolved here');

@@ -10,9 +10,12 @@ const byCode = page.slice(page.indexOf('## By code'));
 const documented = [...byCode.matchAll(/^\| `([a-z_]+)`/gm)].map(([, code = '']) => code);
 
 /** Where codes are made; a line that hands one on names none. */
-const sources = globSync(['src/errors.ts', 'src/{turn,harness,session,surfaces,instances,outbox,accounts,gateway}/**/*.ts'], {
-  cwd: root,
-}).map((path) => ({
+const sources = globSync(
+  ['src/errors.ts', 'src/{turn,harness,session,surfaces,instances,outbox,destination,load,accounts,gateway}/**/*.ts'],
+  {
+    cwd: root,
+  },
+).map((path) => ({
   path,
   text: readFileSync(join(root, path), 'utf8'),
 }));

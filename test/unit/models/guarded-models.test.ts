@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { createModel } from '../../../src/harness/models/create-model.ts';
-import { createGuardedFetch } from '../../../src/outbox/destination.ts';
 import { providerFixture, serveProvider } from '../../support/provider-server.ts';
 import { apiKey, callOf, collect, neverAborted, providerCases, textOf } from './provider-cases.ts';
 

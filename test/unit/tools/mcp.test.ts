@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
-import { createGuardedFetch } from '../../../src/outbox/destination.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';

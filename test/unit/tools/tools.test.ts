@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { after, test } from 'node:test';
+import { createDestinations } from '../../../src/destination/destinations.ts';
+import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { maxToolOutputCharacters, recordedOutput, type Tool, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
 import { createTools } from '../../../src/harness/tools/create-tools.ts';
 import { createFetchTool } from '../../../src/harness/tools/fetch.ts';
 import { filesTool } from '../../../src/harness/tools/files.ts';
-import { createGuardedFetch } from '../../../src/outbox/destination.ts';
-import { createDestinations } from '../../../src/outbox/destinations.ts';
 import { workspaceLimits } from '../../../src/workspace-limits.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import { checkDestination, createGuardedFetch, type DestinationPolicy, type GuardedFetch } from './destination.ts';
+import { checkDestination, createGuardedFetch, type DestinationPolicy, type GuardedFetch } from './guard.ts';
 
 /** One kind of use of the outside, with its own rules and its own connections. */
 export interface Destination {

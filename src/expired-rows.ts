@@ -1,11 +1,14 @@
 import { sql } from 'kysely';
-import type { Db } from '../database/database.ts';
-import { dropEmptied } from '../session/deleted-responses.ts';
-import { dropLeftovers } from '../session/sessions.ts';
+import type { Db } from './database/database.ts';
+import { dropEmptied } from './session/deleted-responses.ts';
+import { dropLeftovers } from './session/sessions.ts';
 
 const everyMs = 10 * 60_000;
 
-/** Clears up, now and then: kept answers after a day, those to retries after ten minutes, ended sign-ins, unstored, emptied and abandoned sessions. Gives the way to stop. */
+/**
+ * Clears up, now and then: kept answers after a day, those to retries after ten minutes, ended sign-ins, unstored, emptied and
+ * abandoned sessions. Gives the way to stop.
+ */
 export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {

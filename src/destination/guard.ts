@@ -4,9 +4,9 @@ import { isIP } from 'node:net';
 import type { Agent, buildConnector } from 'undici';
 import { ServiceError } from '../errors.ts';
 import { loadOnce } from '../load-once.ts';
-import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './destination-rules.ts';
 import { exchange } from './exchange.ts';
 import { followRedirects } from './redirects.ts';
+import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './rules.ts';
 
 /**
  * The destination guard: every request to a URL that a customer can set goes through one of these.

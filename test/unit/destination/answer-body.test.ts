@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import { AnswerBody } from '../../../src/outbox/answer-body.ts';
+import { AnswerBody } from '../../../src/destination/answer-body.ts';
 
 test('an answer goes on whose reader catches up just as what was gathered is being read', async ({ mock }) => {
   mock.timers.enable({ apis: ['setTimeout'] });
