@@ -67,7 +67,7 @@ async function assemble(
 ): Promise<Context> {
   const processId = newId('proc_');
   const directory = new Directory(database, processId);
-  const bus = await openBus(database, config.REDIS_URL);
+  const bus = await openBus(database, config.REDIS_URL, logger);
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const newSessions = new NewSessions(database);
   const feed = new Feed();

@@ -1,4 +1,5 @@
 import { errorMessage } from '../errors.ts';
+import type { Logger } from '../logger.ts';
 import type { Database } from './database.ts';
 
 /**
@@ -22,9 +23,9 @@ const silenceMs = 5_000;
 /** Alone on its data, nobody else is there to be told. */
 const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
 
-export async function openBus(database: Database, redisUrl: string | undefined): Promise<Bus> {
+export async function openBus(database: Database, redisUrl: string | undefined, logger: Logger): Promise<Bus> {
   if (database.engine === 'pglite') return silentBus;
-  return redisUrl === undefined ? postgresBus(database) : redisBus(database, redisUrl);
+  return redisUrl === undefined ? postgresBus(database) : redisBus(database, redisUrl, logger);
 }
 
 function postgresBus(database: Database): Bus {
@@ -45,7 +46,7 @@ function postgresBus(database: Database): Bus {
  * Redis carries what is frequent; changes of accounts still come from the database, together with their commit. Everyone
  * listens there too, so that the database stands in while Redis is away.
  */
-async function redisBus(database: Database, url: string): Promise<Bus> {
+async function redisBus(database: Database, url: string, logger: Logger): Promise<Bus> {
   const { createClient } = await import('redis');
   const channel = 'parley';
   // Pinged now and then: a Redis that hangs is noticed like one that is gone.
@@ -63,6 +64,8 @@ async function redisBus(database: Database, url: string): Promise<Bus> {
     for (const client of [publisher, subscriber]) client.destroy();
     throw new Error(`REDIS_URL: ${errorMessage(error) || 'Redis is not reachable'}`, { cause: error });
   }
+  publisher.on('error', (error) => logger.warn({ err: error }, 'Redis is not reachable: notices go through PostgreSQL'));
+  publisher.on('ready', () => logger.warn('Redis is reachable again'));
   const fallback = postgresBus(database);
   return {
     announcesWrites: false,

@@ -22,7 +22,7 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
   const redis = await startRedis(t);
   const database = await createDatabase();
   t.after(() => database.remove());
-  const settings = { REDIS_URL: redis.url, PARLEY_LEASE_MS: '1500', PARLEY_LOG_LEVEL: 'error' };
+  const settings = { REDIS_URL: redis.url, PARLEY_LEASE_MS: '1500', PARLEY_LOG_LEVEL: 'warn' };
   const first = await startServer(t, { database, settings });
   const second = await startServer(t, { database, settings });
   const [one, two] = [clientOf(first), clientOf(second)];
@@ -59,6 +59,8 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
     seen.map((_entry, index) => index + 1),
   );
   await until(async () => (await deltasOf(one, second, 'live')) > 1);
+  for (const line of ['Redis is not reachable: notices go through PostgreSQL', 'Redis is reachable again'])
+    assert.ok(first.output().includes(`"msg":"${line}"`), line);
 });
 
 test('a Redis that is not there stops the start with a line that names the setting', { skip }, async (t) => {
