@@ -140,6 +140,8 @@ test('it can float over the page: opened by its button, closed by Escape; the ru
     document.adoptedStyleSheets.at(-1).replaceSync('html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }')`);
   await page.evaluate("document.querySelector('parley-chat').floating = true");
   const button = page.getByRole('button', { name: 'Open the chat' });
+  const [around, icon] = [await button.boundingBox(), await button.locator('svg').boundingBox()];
+  assert.ok(around !== null && icon !== null && Math.abs(around.x + around.width / 2 - icon.x - icon.width / 2) < 1, 'in its middle');
   await button.click();
   await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
   await say(page, '/say floating');

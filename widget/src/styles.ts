@@ -77,7 +77,7 @@ export const styles = css`
   .dots i:nth-child(3) { animation-delay: 0.4s; }
   @keyframes pulse { 0%, 60%, 100% { opacity: 0.3; } 30% { opacity: 1; } }
   @media (prefers-reduced-motion: reduce) { .dots i { animation: none; } }
-  .launcher { position: fixed; inset-block-end: 20px; inset-inline-end: 20px; z-index: 2147483000; width: 56px; height: 56px; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
+  .launcher { display: grid; place-items: center; position: fixed; inset-block-end: 20px; inset-inline-end: 20px; z-index: 2147483000; width: 56px; height: 56px; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel { position: fixed; inset-block-end: 86px; inset-inline-end: 20px; z-index: 2147483000; width: min(384px, calc(100vw - 40px)); height: min(576px, calc(100dvh - 112px)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel[hidden] { display: none; }
   @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 8px; width: auto; } }
