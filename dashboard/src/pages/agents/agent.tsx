@@ -14,6 +14,7 @@ import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
 import { isUnfinished } from './release-facts.ts';
 import { ReleaseList } from './release-list.tsx';
+import { useIsActivating } from './use-activation.ts';
 
 export default function AgentPage() {
   const { slug = '' } = useParams<{ slug: string }>();
@@ -30,7 +31,9 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const mayChange = useMay('agents:write');
   const query = useQueryState();
   const tab = query.read('tab') || 'releases';
-  const pages = usePages<Release>(`/api/agents/${agent.slug}/releases?limit=50`, 5_000);
+  const path = `/api/agents/${agent.slug}/releases`;
+  const pages = usePages<Release>(`${path}?limit=50`, 5_000);
+  const isActivating = useIsActivating(path);
   const pins = useRead<{ data: { version: number; sessions: number }[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
     refetchInterval: 30_000,
   });
@@ -83,7 +86,10 @@ function AgentReleases({ agent }: { agent: Agent }) {
           <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
           {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 most recently active.</p>}
           {releases.some(isUnfinished) && (
-            <p className="mt-2 text-dim">Materializing: connecting to its MCP servers and pinning their tools.</p>
+            <p className="mt-2 text-dim" role="status">
+              Materializing: connecting to its MCP servers and pinning their tools.
+              {isActivating && ' It becomes active once that is done, if this tab stays open.'}
+            </p>
           )}
           <More pages={pages} />
         </>

@@ -4,12 +4,13 @@ import { Button } from '../../parts/button.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
 import { Failure } from '../../parts/page.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
-import { get, post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
-import { isUnfinished, withoutRepetition } from './release-facts.ts';
+import { withoutRepetition } from './release-facts.ts';
+import { useActivation } from './use-activation.ts';
 
 const starter = {
   instructions: 'You are the support desk of Example Ltd. Answer briefly.',
@@ -40,12 +41,15 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
   };
   const [activate, setActivate] = useState(origin === undefined);
   const parsed = useMemo(() => parse(text), [text]);
+  const path = `/api/agents/${agent.slug}/releases`;
+  const activation = useActivation(path);
   const make = useMutation({
-    mutationFn: (config: object) => makeRelease(`/api/agents/${agent.slug}/releases`, config, activate),
-    onSuccess: async ({ version, state, error }) => {
-      if (state === 'failed') notify(`Release ${version} failed and was not activated: ${error}`, true);
-      else notify(`Release ${version} was created${activate ? ' and is active' : ''}.`);
+    mutationFn: (config: object) => postOnce<{ release: Release }>(path, config),
+    onSuccess: async ({ release }) => {
       sessionStorage.removeItem(draftKey);
+      if (activate) activation.mutate(release);
+      else if (release.state === 'failed') notify(`Release ${release.version} failed: ${release.error}`, true);
+      else notify(`Release ${release.version} was created.`);
       await forget('/api/agents');
     },
   });
@@ -81,7 +85,7 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
             // Not where the editor was left meanwhile.
             onClick={() => parsed.value !== undefined && make.mutate(parsed.value, { onSuccess: onMade })}
           >
-            Create release
+            {make.isPending ? 'Creating…' : 'Create release'}
           </Button>
           <Toggle label="Activate it once it is ready" checked={activate} onChange={setActivate} />
           {changed && (
@@ -97,17 +101,6 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
       </div>
     </div>
   );
-}
-
-/** Activates only what can run: a release that failed would take the agent down. */
-async function makeRelease(path: string, config: object, activate: boolean): Promise<Release> {
-  let { release } = await post<{ release: Release }>(path, config);
-  while (activate && isUnfinished(release)) {
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    ({ release } = await get<{ release: Release }>(`${path}/${release.version}`));
-  }
-  if (activate && release.state === 'materialized') await post(`${path}/${release.version}/activate`);
-  return release;
 }
 
 function parse(text: string): { value?: object; error?: string } {

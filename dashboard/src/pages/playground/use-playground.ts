@@ -2,8 +2,9 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
-import { maxFileBytes, postOnce, uploadFile } from './send.ts';
+import { maxFileBytes, uploadFile } from './send.ts';
 
 interface Place {
   org: string;
