@@ -11,27 +11,39 @@ export interface RecentTurns {
   p95Ms: number | null;
   /** How many turns were looked at; fewer than there were when they are many. */
   sampled: number;
+  /** The newest that failed, newest first: where each failure is in its log, and what it was. */
+  failures: Failure[];
+}
+
+interface Failure {
+  sessionId: string;
+  seq: number;
+  agent: string;
+  code: string;
+  at: Date;
 }
 
 /** Failures and durations are taken from this many of the newest turns, so that a busy hour costs what a quiet one does. */
 const sampleSize = 5_000;
+const shownFailures = 5;
 
 /** The turns of an org that ended since then: read by the index of ended turns, each turn's last event by its key. */
 export async function readRecentTurns(db: Db, orgId: number, since: Date): Promise<RecentTurns> {
   const { rows: minutes } = await sql<{ minute: Date; turns: number }>`
     select date_trunc('minute', ended_at) as minute, count(*)::integer as turns from turns
     where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} group by 1 order by 1`.execute(db);
-  const { rows: sampled } = await sql<{ minute: Date; failed: boolean; ms: number }>`
-    select date_trunc('minute', t.ended_at) as minute, coalesce(e.type = 'turn-failed', false) as failed,
-      extract(epoch from t.ended_at - t.created_at)::float8 * 1000 as ms
+  const { rows: sampled } = await sql<{ at: Date; minute: Date; ms: number; failure: Omit<Failure, 'at'> | null }>`
+    select t.ended_at as at, date_trunc('minute', t.ended_at) as minute, extract(epoch from t.ended_at - t.created_at)::float8 * 1000 as ms,
+      case when e.type = 'turn-failed' then json_build_object('sessionId', t.session_id, 'seq', t.last_seq, 'code', e.data->>'code',
+        'agent', (select slug from agents where id = t.agent_id)) end as failure
     from (
-      select session_id, last_seq, created_at, ended_at from turns
+      select session_id, agent_id, last_seq, created_at, ended_at from turns
       where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} order by ended_at desc limit ${sampleSize}
-    ) t left join events e on e.session_id = t.session_id and e.seq = t.last_seq`.execute(db);
-  const failures = sampled.filter(({ failed }) => failed);
+    ) t left join events e on e.session_id = t.session_id and e.seq = t.last_seq order by t.ended_at desc`.execute(db);
+  const failures = sampled.flatMap(({ failure, at, minute }) => (failure === null ? [] : [{ ...failure, at, minute }]));
   const failuresOfMinute = Map.groupBy(failures, ({ minute }) => minute.getTime());
   const durations = sampled
-    .filter(({ failed }) => !failed)
+    .filter(({ failure }) => failure === null)
     .map(({ ms }) => ms)
     .sort((left, right) => left - right);
   return {
@@ -41,6 +53,7 @@ export async function readRecentTurns(db: Db, orgId: number, since: Date): Promi
     medianMs: quantile(durations, 0.5),
     p95Ms: quantile(durations, 0.95),
     sampled: sampled.length,
+    failures: failures.slice(0, shownFailures),
   };
 }
 

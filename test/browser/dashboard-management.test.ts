@@ -132,6 +132,10 @@ test('a release that fails is not activated, and one that is active and failed c
     .getByRole('row', { name: /keyless/ })
     .getByText('failed')
     .waitFor();
+  await page.goto('/dashboard/');
+  const problem = page.getByRole('listitem').filter({ hasText: /failed.*keyless.*Release 1/ });
+  await problem.getByRole('link').click();
+  await page.getByRole('heading', { name: 'keyless' }).waitFor();
   await page.goto('/dashboard/playground/keyless');
   await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
   await page.getByRole('link', { name: 'All releases' }).click();
@@ -146,6 +150,33 @@ test('a release that fails is not activated, and one that is active and failed c
   await page.getByText(/^Release 2 failed and was not activated: credentials: no key for openai/).waitFor();
   await first.getByText('active', { exact: true }).waitFor();
   await app.request('DELETE', '/api/model_credentials/anthropic');
+});
+
+test('a release is made once although its answer was lost, and activated when it is ready', async () => {
+  await app.request('POST', '/api/agents', { slug: 'slow' });
+  let [posts, isReady] = [0, false];
+  await page.route(/\/api\/agents\/slow\/releases/, async (route) => {
+    const request = route.request();
+    if (request.method() === 'POST' && request.url().endsWith('/releases')) {
+      posts += 1;
+      if (posts > 1) return route.continue();
+      await route.fetch();
+      return route.abort('connectionreset');
+    }
+    const response = await route.fetch();
+    const text = await response.text();
+    return route.fulfill({ response, body: isReady ? text : text.replaceAll('"materialized"', '"materializing"') });
+  });
+  await page.goto('/dashboard/agents/slow?tab=edit');
+  await page.getByRole('button', { name: 'Create release' }).click();
+  const row = page.getByRole('row', { name: /Release 1/ });
+  await row.getByText('materializing').waitFor();
+  await page.getByText('It becomes active once that is done').waitFor();
+  isReady = true;
+  await row.getByText('active', { exact: true }).waitFor();
+  await page.unrouteAll();
+  const { json } = await app.request('GET', '/api/agents/slow/releases');
+  assert.equal(Object(json).data.length, 1);
 });
 
 test('an agent is made, and deleted by name', async () => {

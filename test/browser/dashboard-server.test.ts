@@ -96,6 +96,19 @@ test('its reads need a credential with the scope, and show nothing of another or
   assert.deepEqual([approval.session_id, approval.tool, approval.input], [mine.body.id, 'bash', { command: 'date' }]);
 });
 
+test('the overview leads to the turns that failed: whose they were, why, and where in their log', async () => {
+  const path = '/demo/assistant/v1/sessions';
+  const { body: session } = await parley.call('POST', path, { key: apiKey, body: {} });
+  for (const text of ['Hello', '/fail unauthorized'])
+    await parley.call('POST', `${path}/${session.id}/messages`, { key: apiKey, body: { text } });
+  const { body } = await parley.call('GET', '/dashboard/api/overview', { key: apiKey });
+  const [{ at, seq, ...failure }] = body.turns.failures;
+  assert.deepEqual(failure, { session_id: session.id, agent: 'assistant', code: 'byok_key_rejected' });
+  const log = await parley.call('GET', `/demo/assistant/v1/managed-agents/sessions/${session.id}`, { key: apiKey });
+  const entry = log.body.events.find((event: { seq: number }) => event.seq === seq);
+  assert.deepEqual([entry.type, entry.created_at], ['session.error', at]);
+});
+
 test('the session search pages by cursor without a gap, and refuses what is no cursor', async () => {
   const ids: string[] = [];
   for (let index = 0; index < 7; index += 1)

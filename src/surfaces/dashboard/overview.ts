@@ -32,6 +32,13 @@ export function overviewRoute(server: Server, context: Context): void {
           median_ms: turns.medianMs,
           p95_ms: turns.p95Ms,
           minutes: turns.minutes.map(({ minute, turns: count, failed }) => ({ minute: timestamp(minute), turns: count, failed })),
+          failures: turns.failures.map(({ sessionId, seq, agent, code, at }) => ({
+            session_id: sessionId,
+            seq,
+            agent,
+            code,
+            at: timestamp(at),
+          })),
         },
         budget: {
           state: budget.refusal === undefined ? 'ok' : 'exhausted',

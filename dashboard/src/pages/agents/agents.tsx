@@ -9,16 +9,17 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
+import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
-import { forget, useAgentList, useGo, useMay } from '../../server/queries.ts';
+import { forget, useGo, useMay } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
 
 export default function AgentsPage() {
-  const { data, error } = useAgentList();
-  const agents = data?.data;
+  const pages = usePages<Agent>('/api/agents?limit=100', 15_000);
+  const { items: agents, error } = pages;
   const may = useMay('agents:write');
   const query = useQueryState();
   return (
@@ -33,22 +34,22 @@ export default function AgentsPage() {
       }
     >
       {error !== null && <Failure error={error} />}
-      {agents === undefined && error === null && <Waiting />}
-      {agents?.length === 0 && (
+      {pages.isPending && <Waiting />}
+      {pages.isSuccess && agents.length === 0 && (
         <Empty
           title="No agents yet."
           text="From a terminal:"
           command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"support","name":"Support"}'`}
         />
       )}
-      {agents !== undefined && agents.length > 0 && (
+      {agents.length > 0 && (
         <div className="panel overflow-hidden">
           <table className="grid-table table-fixed">
             <thead>
               <tr>
                 <th>Agent</th>
                 <th className="max-md:hidden">Description</th>
-                <th className="w-32">Active release</th>
+                <th className="w-32 sm:w-44">Active release</th>
                 <th className="number w-28 max-sm:hidden">Changed</th>
               </tr>
             </thead>
@@ -82,6 +83,7 @@ export default function AgentsPage() {
           </table>
         </div>
       )}
+      <More pages={pages} />
       {query.read('new') !== '' && <NewAgent onClose={() => query.write({ new: '' })} />}
     </Page>
   );

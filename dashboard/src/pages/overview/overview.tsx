@@ -1,14 +1,14 @@
 import { useMemo } from 'react';
 import { Link } from 'wouter';
-import { State } from '../../parts/badge.tsx';
 import { LinkButton } from '../../parts/button.tsx';
 import { Chart } from '../../parts/chart.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
 import { Empty, Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
-import type { List, Overview, SessionRow, WebhookList } from '../../server/types.ts';
+import type { List, Overview, SessionRow } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
 import { Figure } from './figure.tsx';
+import { Problems } from './problems.tsx';
 
 export default function OverviewPage() {
   const { organization } = useSignedIn();
@@ -33,7 +33,7 @@ export default function OverviewPage() {
           note={turns.median_ms === null ? 'no turns' : `median ${duration(turns.median_ms)}`}
         />
         <Figure
-          label="Spend"
+          label="Total spend"
           value={money(budget.spent_micros)}
           note={capNote(budget)}
           share={share(budget)}
@@ -57,7 +57,7 @@ export default function OverviewPage() {
       <Section title="Turns">
         <TurnChart overview={overview.data} />
       </Section>
-      <FailingEndpoints />
+      <Problems failures={turns.failures} />
       <Section
         title="Latest sessions"
         actions={
@@ -115,33 +115,6 @@ function TurnChart({ overview }: { overview: Overview }) {
       step={60}
       format={compact}
     />
-  );
-}
-
-function FailingEndpoints() {
-  const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
-  const failing = data?.webhook_endpoints.filter(({ enabled, consecutive_failures: failures }) => !enabled || failures > 0) ?? [];
-  if (failing.length === 0) return null;
-  return (
-    <Section title="Webhook endpoints with problems">
-      <ul className="panel divide-y divide-line">
-        {failing.map(({ id, name, url, enabled, consecutive_failures: failures }) => (
-          <li key={id} className="px-3 py-2">
-            <span className="flex items-center gap-3">
-              <State name={enabled ? 'failing' : 'disabled'} />
-              <Link to={`/webhooks/${id}`} title={name} className="min-w-0 flex-1 truncate font-medium hover:text-accent">
-                {name}
-              </Link>
-              <span className="shrink-0 text-dim">
-                {plural(failures, 'failure')}
-                <span className="max-sm:hidden"> in a row</span>
-              </span>
-            </span>
-            <span className="mt-0.5 block truncate text-dim">{url}</span>
-          </li>
-        ))}
-      </ul>
-    </Section>
   );
 }
 

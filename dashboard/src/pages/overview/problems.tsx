@@ -1,0 +1,90 @@
+import type { ReactNode } from 'react';
+import { Link } from 'wouter';
+import { State } from '../../parts/badge.tsx';
+import { plural } from '../../parts/format.ts';
+import { Section } from '../../parts/page.tsx';
+import { Time } from '../../parts/time.tsx';
+import { useRead } from '../../server/queries.ts';
+import type { Agent, List, Overview, WebhookList } from '../../server/types.ts';
+
+/** What somebody should look at, each with the way there. Nothing, where all is well. */
+export function Problems({ failures }: { failures: Overview['turns']['failures'] }) {
+  const agents = useRead<List<Agent>>('/api/agents?limit=200', { refetchInterval: 15_000 }).data?.data ?? [];
+  const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
+  const endpoints = data?.webhook_endpoints.filter((endpoint) => !endpoint.enabled || endpoint.consecutive_failures > 0) ?? [];
+  return (
+    <>
+      <ProblemList title="Agents that cannot answer">
+        {agents.flatMap(({ slug, name, active_version: version, active_state: state }) =>
+          state === null || state === 'materialized'
+            ? []
+            : [<Problem key={slug} state={state} to={`/agents/${slug}`} title={name} aside={`Release ${version}`} />],
+        )}
+      </ProblemList>
+      <ProblemList title="Latest failed turns">
+        {failures.map(({ session_id: id, seq, agent, code, at }) => (
+          <Problem
+            key={`${id} ${seq}`}
+            state="failed"
+            to={`/sessions/${id}?view=log&seq=${seq}`}
+            title={`${agent}: ${code}`}
+            aside={<Time at={at} />}
+          />
+        ))}
+      </ProblemList>
+      <ProblemList title="Webhook endpoints with problems">
+        {endpoints.map(({ id, name, url, enabled, consecutive_failures: count }) => (
+          <Problem
+            key={id}
+            state={enabled ? 'failing' : 'disabled'}
+            to={`/webhooks/${id}`}
+            title={name}
+            aside={
+              <>
+                {plural(count, 'failure')}
+                <span className="max-sm:hidden"> in a row</span>
+              </>
+            }
+            text={url}
+          />
+        ))}
+      </ProblemList>
+    </>
+  );
+}
+
+function ProblemList({ title, children }: { title: string; children: ReactNode[] }) {
+  if (children.length === 0) return null;
+  return (
+    <Section title={title}>
+      <ul className="panel divide-y divide-line">{children}</ul>
+    </Section>
+  );
+}
+
+interface ProblemProps {
+  state: string;
+  to: string;
+  title: string;
+  aside: ReactNode;
+  text?: string;
+}
+
+function Problem({ state, to, title, aside, text }: ProblemProps) {
+  return (
+    <li className="px-3 py-2">
+      <span className="flex items-center gap-3">
+        <State name={state} />
+        <Link to={to} title={title} className="min-w-0 flex-1 truncate font-medium hover:text-accent">
+          {title}
+        </Link>
+        <span className="shrink-0 text-dim">{aside}</span>
+      </span>
+      {text !== undefined && (
+        <span className="mt-0.5 block truncate text-dim" title={text}>
+          {text}
+        </span>
+      )}
+    </li>
+  );
+}
