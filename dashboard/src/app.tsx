@@ -1,5 +1,5 @@
 import { QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
 import { LinkButton } from './parts/button.tsx';
 import { Notices } from './parts/notice.tsx';
@@ -8,6 +8,7 @@ import { queryClient, useSession } from './server/queries.ts';
 import { RequestError } from './server/request.ts';
 import { Layout } from './shell/layout.tsx';
 import { LazyPage, PageScript } from './shell/lazy-page.tsx';
+import { ScrollPlace } from './shell/scroll-place.tsx';
 import { Join } from './sign-in/join.tsx';
 import { SignIn } from './sign-in/sign-in.tsx';
 import { SignInAgain } from './sign-in/sign-in-again.tsx';
@@ -69,7 +70,7 @@ function Inside() {
   return (
     <Layout>
       {isSignedOut && <SignInAgain email={session.data.user.email} onLeave={() => setLeft(true)} />}
-      <ScrollToTop location={location} />
+      <ScrollPlace location={location} />
       <Switch>
         {pages.map(({ path, script }) => (
           <Route key={path} path={path}>
@@ -86,17 +87,4 @@ function Inside() {
       </Switch>
     </Layout>
   );
-}
-
-/** A new page is read from its top, by the eye and by a screen reader. */
-function ScrollToTop({ location }: { location: string }) {
-  const shown = useRef(location);
-  useEffect(() => {
-    if (shown.current === location) return;
-    shown.current = location;
-    const content = document.getElementById('content');
-    content?.scrollTo(0, 0);
-    content?.focus({ preventScroll: true });
-  }, [location]);
-  return null;
 }

@@ -130,6 +130,14 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   await page.getByRole('button', { name: 'Show more' }).click();
   await rows.nth(99).waitFor();
   await page.getByText('not live while older ones are shown').waitFor();
+  // Whoever opens one and comes back is where they were.
+  await rows.nth(90).scrollIntoViewIfNeeded();
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+  await rows.nth(90).getByRole('link').first().click();
+  await page.getByRole('heading', { name: 'Session', exact: true }).waitFor();
+  await page.goBack();
+  await rows.nth(90).waitFor();
+  assert.ok(await page.evaluate<boolean>("document.getElementById('content').scrollTop > 2000"));
   await page.getByLabel('State').selectOption('stopped');
   await page.getByText('stopped').nth(5).waitFor();
   assert.match(page.url(), /state=stopped/);
