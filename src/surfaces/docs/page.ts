@@ -7,7 +7,9 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
     renderer: {
       heading({ tokens, depth }) {
         const html = this.parser.parseInline(tokens);
-        return `<h${depth} id="${slugOf(html)}">${html}</h${depth}>\n`;
+        const slug = slugOf(html);
+        const link = depth === 1 ? '' : ` <a href="#${slug}" aria-label="Link to this section">#</a>`;
+        return `<h${depth} id="${slug}">${html}${link}</h${depth}>\n`;
       },
       // What is wider than the page is scrolled to with the keyboard, too.
       code: ({ text }) => `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`,
@@ -26,6 +28,7 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(title)} - Parley</title>
+<link rel="icon" href="/dashboard/icon.svg">
 <link rel="stylesheet" href="/docs/style.css">
 </head>
 <body>

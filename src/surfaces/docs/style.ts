@@ -12,6 +12,8 @@ main { grid-column: 2; grid-row: 1; padding: 2rem 1.5rem 6rem 0; min-width: 0; }
 .contents { display: none; }
 h1, h2, h3 { line-height: 1.25; letter-spacing: -.01em; text-wrap: balance; scroll-margin-top: 1rem; }
 h1 { font-size: 1.9rem; margin: 0 0 1.2rem; } h2 { font-size: 1.3rem; margin-top: 2.6rem; border-bottom: 1px solid var(--line); padding-bottom: .35rem; } h3 { font-size: 1.05rem; margin-top: 1.8rem; }
+:is(h2, h3) > a[href^="#"] { text-decoration: none; opacity: 0; }
+:is(h2, h3):hover > a, :is(h2, h3) > a:focus-visible { opacity: 1; }
 a { color: var(--link); text-underline-offset: 2px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 pre { background: var(--code); border: 1px solid var(--line); padding: .8rem 1rem; overflow: auto; border-radius: 8px; font-size: .85rem; line-height: 1.55; }
