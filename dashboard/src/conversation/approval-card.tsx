@@ -72,13 +72,14 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   }, [keys, answered, options, give]);
   return (
     <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
-      <div className="flex flex-wrap items-center gap-2 border-b border-line px-3 py-2">
-        <span className="flex min-w-0 items-start gap-2">
-          <ShieldQuestion size={16} className="mt-0.5 shrink-0 text-warn" aria-hidden />
-          <span className="min-w-0 font-medium break-words">{message === '' ? `Run ${tool}?` : message}</span>
-        </span>
-        <code className="rounded-sm bg-sunken px-1.5 text-dim">{tool}</code>
-        {children !== undefined && <span className="ml-auto min-w-0 text-dim [overflow-wrap:anywhere]">{children}</span>}
+      <div className="flex items-start gap-2 border-b border-line px-3 py-2">
+        <ShieldQuestion size={16} className="mt-0.5 shrink-0 text-warn" aria-hidden />
+        <div className="min-w-0 [overflow-wrap:anywhere]">
+          <p className="font-medium">
+            {message === '' ? `Run ${tool}?` : message} <code className="rounded-sm bg-sunken px-1.5 font-normal text-dim">{tool}</code>
+          </p>
+          {children !== undefined && <p className="text-dim">{children}</p>}
+        </div>
       </div>
       <section className="max-h-72 overflow-auto px-3 py-2" tabIndex={0} aria-label="Arguments">
         <Json value={input ?? {}} />

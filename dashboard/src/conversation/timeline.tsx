@@ -11,6 +11,8 @@ interface Span {
   start: number;
   end: number;
   failed: boolean;
+  /** It has not ended yet: how long it took nobody knows. */
+  open: boolean;
   at: string;
   /** The turn it belongs to: what its bar is drawn against. */
   from: number;
@@ -60,7 +62,9 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
                     style={{ left: `${Math.min(left, 99.6)}%`, width: `${Math.min(width, 100 - Math.min(left, 99.6))}%` }}
                   />
                 </span>
-                <span className="text-right text-[0.92em] text-faint">{duration(span.end - span.start)}</span>
+                <span className="text-right text-[0.92em] text-faint">
+                  {span.open ? (span.kind === 'wait' ? 'waiting' : '–') : duration(span.end - span.start)}
+                </span>
               </button>
             );
           })}
@@ -78,7 +82,8 @@ function spansOf(events: readonly LogEvent[]): Span[] {
   let wait: Span | undefined;
   let mark = 0;
   const add = (event: LogEvent, kind: Span['kind'], label: string, start: number, end: number): Span => {
-    const span: Span = { seq: event.seq, label, kind, start, end, failed: false, at: event.created_at, from: 0, to: 0 };
+    const open = kind !== 'model';
+    const span: Span = { seq: event.seq, label, kind, start, end, failed: false, open, at: event.created_at, from: 0, to: 0 };
     children.push(span);
     return span;
   };
@@ -101,6 +106,7 @@ function spansOf(events: readonly LogEvent[]): Span[] {
         start: at,
         end: at,
         failed: false,
+        open: true,
         at: event.created_at,
         from: 0,
         to: 0,
@@ -117,14 +123,17 @@ function spansOf(events: readonly LogEvent[]): Span[] {
       tools.set(textOf(event, 'tool_use_id'), add(event, 'tool', textOf(event, 'tool'), at, at));
     } else if (event.type === 'agent.tool_result') {
       const span = tools.get(textOf(event, 'tool_use_id'));
-      if (span !== undefined) Object.assign(span, { end: at, failed: event.is_error === true });
+      if (span !== undefined) Object.assign(span, { end: at, open: false, failed: event.is_error === true });
     } else if (event.type === 'session.status_idle' && event.stop_reason === 'requires_action')
       wait = add(event, 'wait', 'Approval', at, at);
     else if (event.type === 'user.tool_confirmation' && wait !== undefined) {
-      wait.end = at;
+      Object.assign(wait, { end: at, open: false });
       const span = tools.get(textOf(event, 'tool_use_id'));
       if (span !== undefined) span.start = at;
-    } else if (event.type === 'session.error') turn.failed = true;
+    } else if (event.type === 'session.status_idle' || event.type === 'session.error') {
+      turn.failed = event.type === 'session.error';
+      for (const span of [turn, ...children]) span.open = false;
+    }
     mark = at;
   }
   close();

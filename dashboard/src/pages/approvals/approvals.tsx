@@ -46,8 +46,9 @@ export default function ApprovalsPage() {
               keys={index === 0}
             >
               <Link to={`/sessions/${approval.session_id}`} className="text-accent underline underline-offset-2">
-                {approval.agent}
-              </Link>
+                Session
+              </Link>{' '}
+              of {approval.agent}
               {approval.end_user_id !== null && <> for {approval.end_user_id}</>}, <Time at={approval.created_at} />
             </ApprovalCard>
           </li>

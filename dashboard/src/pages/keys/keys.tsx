@@ -73,7 +73,7 @@ export default function KeysPage() {
             <tbody>
               {keys.map((key) => (
                 <tr key={key.id} className={key.revoked_at === null ? '' : 'text-faint'}>
-                  <td className="max-w-0 w-1/3 truncate font-medium" title={key.name}>
+                  <td className="max-w-0 w-1/3 truncate font-medium max-sm:w-full" title={key.name}>
                     {key.name}
                   </td>
                   <td className="max-sm:hidden">

@@ -14,7 +14,7 @@ export function Facts({ session }: { session: SessionHead }) {
           <Link to={`/agents/${session.agent}`} className="text-accent underline underline-offset-2">
             {session.agent}
           </Link>
-          , release {session.release}, now {session.current_agent}
+          , release {session.release}, sub-agent {session.current_agent}
         </Fact>
         <Fact label="End user">{session.end_user_id === null ? 'none' : <CopyId value={session.end_user_id} />}</Fact>
         <Fact label="Durable instance">

@@ -34,11 +34,15 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
                     <CopyButton value={session.id} label={`Copy ${session.id}`} />
                   </span>
                 </span>
+                <span className="block truncate text-dim sm:hidden">
+                  {session.agent}
+                  {session.end_user_id !== null && `, ${session.end_user_id}`}
+                </span>
               </td>
               <td>
                 <State name={session.state} />
               </td>
-              <td className="truncate max-sm:hidden">
+              <td className="truncate max-sm:hidden" title={`${session.agent}, release ${session.release}`}>
                 <Link to={`/agents/${session.agent}`} className="hover:text-accent">
                   {session.agent}
                 </Link>{' '}

@@ -6,7 +6,7 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
-import { compact, count, money } from '../../parts/format.ts';
+import { count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
 import { Section } from '../../parts/page.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
@@ -31,7 +31,7 @@ export function Budget() {
       <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
         <Figure
           label="Tokens"
-          value={compact(budget.tokens_used)}
+          value={count(budget.tokens_used)}
           note={budget.total_tokens_cap === null ? 'no cap' : `of ${count(budget.total_tokens_cap)}`}
           share={share(budget.tokens_used, budget.total_tokens_cap)}
         />
