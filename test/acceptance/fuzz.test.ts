@@ -111,6 +111,8 @@ for (const [index, operation] of operations.entries()) {
       fc.asyncProperty(requestFor(operation, tenant), async ({ path, body, headers }) => {
         const call = { key: tenant.key, ...(body === undefined ? {} : { body }), headers };
         const answer = await (operation.path.endsWith('/stream') ? open(path, call) : parley.call(operation.method, path, call));
+        const isDocumented = operation.isPublic || operation.statuses.includes(answer.status);
+        assert.ok(isDocumented, `${answer.status} is not in the document: ${answer.text}`);
         assert.ok(answer.status < 500 || answer.status === 502, `${answer.status} ${answer.text}`);
         if (answer.status >= 400)
           assert.ok(answer.body !== undefined && JSON.stringify(answer.body).length > 2, `${answer.status} says nothing`);

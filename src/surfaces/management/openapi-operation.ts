@@ -7,6 +7,9 @@ const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)
 /** Where a turn begins, and so where a budget counts; besides these, only minting. */
 const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens)$/;
 
+/** Where a request waits for a model or an MCP server. */
+const upstreamRoutes = /\/(messages|completions|responses|mcp)$/;
+
 const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
 
 const idempotencyKey = {
@@ -69,7 +72,8 @@ function answersOf(method: string, url: string, response: unknown, badBody: stri
   for (const [status, schema] of Object.entries(answers)) {
     const impossible =
       (status === '402' && (isRead || !budgetedRoutes.test(url))) ||
-      (status === '413' && (isRead || method === 'DELETE')) ||
+      ((status === '413' || status === '415') && (isRead || method === 'DELETE')) ||
+      (status === '502' && (isRead || !upstreamRoutes.test(url))) ||
       (status === '409' && isRead);
     if (impossible) delete answers[status];
     else if (goodAnswers[status] !== undefined)

@@ -46,7 +46,9 @@ test('every operation has a name of its own, a summary, a tag, its path paramete
     }
     if (operation.security?.length === 0) continue;
     for (const code of ['401', '403', '404', '429', '503']) assert.ok(operation.responses[code], `${name} says when it answers ${code}`);
-    if (operation.requestBody) assert.ok(operation.responses['422'] ?? operation.responses['400'], name);
+    if (operation.requestBody) assert.ok((operation.responses['422'] ?? operation.responses['400']) && operation.responses['415'], name);
+    const waits = method === 'post' && /\/(messages|completions|responses|mcp)$/.test(path);
+    assert.equal(operation.responses['502'] !== undefined, waits, `${name} says when what it waits for fails`);
   }
 });
 

@@ -16,8 +16,10 @@ const errors: Record<string, string> = {
   404: 'Not found, or not yours',
   409: 'Conflict',
   413: 'Body too large',
+  415: 'Body that is not JSON',
   422: 'Validation failed',
   429: 'Rate limit reached',
+  502: 'A model provider or MCP server failed',
   503: 'Temporarily unavailable',
 };
 
