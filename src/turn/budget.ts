@@ -4,7 +4,8 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { instanceKey } from '../instances/instance-key.ts';
-import { endUserOf, type SessionRequest } from './open-session.ts';
+import { endUserOf } from '../session/metadata.ts';
+import type { SessionRequest } from './open-session.ts';
 
 /** Whose budget a turn draws on. */
 interface Payer {

@@ -6,6 +6,7 @@ import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
+import { endUserOf } from '../session/metadata.ts';
 import type { NewSessions } from '../session/new-sessions.ts';
 import { findSession, type NewSession, reactivateSession, type Session } from '../session/sessions.ts';
 import type { Settings } from './settings.ts';
@@ -34,9 +35,6 @@ export interface SessionStore {
   newSessions: NewSessions;
   settings: Settings;
 }
-
-const maxMetadataKeys = 50;
-const maxMetadataBytes = 16 * 1024;
 
 /** Creates the session, pinned to the agent's active release, or resumes the one that `sessionId` names. */
 export async function openSession(store: SessionStore, agent: Agent, request: SessionRequest): Promise<Session> {
@@ -87,35 +85,7 @@ export async function resumeSession(
   return (await findSession(db, orgId, session.id)) ?? session;
 }
 
-/** Throws when the metadata breaks a rule; nothing is written then. */
-export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid' | 'bad-request'): void {
-  if (Object.keys(metadata).length > maxMetadataKeys) throw new ServiceError(kind, `metadata: at most ${maxMetadataKeys} keys`);
-  const text = JSON.stringify(metadata, (_key, value: unknown) => {
-    // 1e400 is JSON, but no number here: it would be kept as null.
-    if (typeof value === 'number' && !Number.isFinite(value)) throw new ServiceError(kind, 'metadata: contains a number that is too large');
-    return value;
-  });
-  if (Buffer.byteLength(text) > maxMetadataBytes) throw new ServiceError(kind, 'metadata: at most 16 KiB in all');
-  for (const key of ['end_user_id', 'user_id', 'agent_instance_id']) {
-    const value = metadata[key];
-    if (value === undefined || value === null) continue;
-    // Characters as the schemas count them, so that whoever a token can name can be named here.
-    if (typeof value !== 'string' || value === '' || Array.from(value).length > 256)
-      throw new ServiceError(kind, `metadata.${key}: must be a string of 1 to 256 characters`);
-  }
-}
-
 export function assertSessionId(sessionId: string | undefined): void {
   if (sessionId === undefined || isSessionId(sessionId)) return;
   throw new ServiceError('invalid', 'session_id: must be 1 to 128 of A-Z a-z 0-9 _ -');
-}
-
-/** `user_id` is the older name of `end_user_id`. */
-export function endUserOf(metadata: Record<string, unknown>): string | undefined {
-  const named = metadata.end_user_id ?? metadata.user_id;
-  return typeof named === 'string' ? named : undefined;
-}
-
-export function instanceOf(metadata: Record<string, unknown>): string | undefined {
-  return typeof metadata.agent_instance_id === 'string' ? metadata.agent_instance_id : undefined;
 }

@@ -5,7 +5,7 @@ import type { Context } from '../../context.ts';
 import type { GatewayEvent } from '../../gateway/event.ts';
 import { newId } from '../../ids.ts';
 import { fieldOf } from '../../json.ts';
-import { assertMetadata } from '../../turn/open-session.ts';
+import { assertMetadata } from '../../session/metadata.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';

@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
-import { answerAgain, forgetKey, idempotencyKey, keepAnswer, keyFingerprintOf, takeKey } from '../shared/once/idempotency.ts';
+import { keyFingerprintOf } from '../shared/once/fingerprints.ts';
+import { answerAgain, forgetKey, idempotencyKey, keepAnswer, takeKey } from '../shared/once/idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it

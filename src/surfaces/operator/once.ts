@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { keyReused } from '../../errors.ts';
-import { answerAgain, idempotencyKey, makeUnderKey, operatorFingerprintOf, readKey } from '../shared/once/idempotency.ts';
+import { operatorFingerprintOf } from '../shared/once/fingerprints.ts';
+import { answerAgain, idempotencyKey, makeUnderKey, readKey } from '../shared/once/idempotency.ts';
 
 /** What the operator makes for an org is made once under an Idempotency-Key. */
 export async function makeOnce<Body>(

@@ -4,7 +4,8 @@ import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
 import { actorOf } from './caller/actor.ts';
-import { idempotencyKey, keyFingerprintOf, makeUnderKey } from './once/idempotency.ts';
+import { keyFingerprintOf } from './once/fingerprints.ts';
+import { idempotencyKey, makeUnderKey } from './once/idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 

@@ -2,7 +2,8 @@ import type { preValidationAsyncHookHandler } from 'fastify';
 import type { Principal } from '../../../accounts/principal.ts';
 import { ServiceError } from '../../../errors.ts';
 import { fieldOf } from '../../../json.ts';
-import { endUserOf, instanceOf, type SessionRequest } from '../../../turn/open-session.ts';
+import { endUserOf, instanceOf } from '../../../session/metadata.ts';
+import type { SessionRequest } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
 
 /** A verified end user cannot act for another: checked before the rest of the body is (403 comes before 400). */

@@ -4,7 +4,8 @@ import type { StoredEvent } from '../../../session/events.ts';
 import { retryWindowMs } from '../../../turn/turns.ts';
 import { type WatchableTurn, watchAgain } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
-import { idempotencyKey, keyFingerprintOf, openAnswer, readKey, retryFingerprintOf, sealAnswer } from './idempotency.ts';
+import { keyFingerprintOf, retryFingerprintOf } from './fingerprints.ts';
+import { idempotencyKey, openAnswer, readKey, sealAnswer } from './idempotency.ts';
 
 /** What is kept of a turn whose session is to be dropped: the same request, sent again, gets its answer from it. */
 interface KeptTurn {

@@ -4,7 +4,8 @@ import { keyReused, ServiceError } from '../../../errors.ts';
 import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
-import { findKey, idempotencyKey, keyFingerprintOf, retryFingerprintOf, sayReplayed } from './idempotency.ts';
+import { keyFingerprintOf, retryFingerprintOf } from './fingerprints.ts';
+import { findKey, idempotencyKey, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
 /** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
