@@ -6,6 +6,7 @@ import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 /**
  * Writes sessions, counts them for their agents, and reports `session.started`. The count is a row that all sessions of an
  * agent share, so it is locked for one statement only, and in an order in which two processes cannot wait for each other.
+ * Its result is named column by column: one that a newer version adds would change it, which a prepared statement must not.
  */
 const insertSessions: PreparedStatement = {
   name: 'insert-sessions',
@@ -31,7 +32,10 @@ const insertSessions: PreparedStatement = {
         'session_id', fresh.id, 'agent', given.agent_slug, 'end_user_id', fresh.end_user_id))
       from fresh join given on given.id = fresh.id and given.org_id = fresh.org_id
     )
-    select fresh.* from fresh where (select count(*) from told) >= 0`,
+    select id, org_id, agent_id, release_version, surface, status, metadata, end_user_id, is_visitor, instance_key, permission_mode, current_agent,
+      parent_id, participants, pending_input, active_turn_id, queued_turns, staged_files, stored, last_seq, message_count, last_message_at,
+      created_at, updated_at
+    from fresh where (select count(*) from told) >= 0`,
   writes: true,
 };
 

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { clientOf, type LogEntry, type TestClient } from '../support/client.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
 import { freePort } from '../support/free-port.ts';
@@ -125,6 +126,24 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
       ['user.message', 'session.status_running', 'agent.message', 'session.status_idle'],
     );
     await first.start(settings);
+  });
+
+  test('columns that a newer version adds to tables do not disturb a process that runs', async () => {
+    const converse = async (id: string) => {
+      const made = await one.send('POST', '/v1/sessions', { session_id: id });
+      const said = await one.send('POST', `/v1/sessions/${id}/messages`, { text: '/say hello' });
+      return [made.status, said.status];
+    };
+    // More than once, so that every connection has prepared its statements.
+    for (let round = 0; round < 3; round += 1)
+      await Promise.all(Array.from({ length: 8 }, (_, index) => converse(`before-${round}-${index}`)));
+    const client = new pg.Client({ connectionString: database.settings.DATABASE_URL });
+    await client.connect();
+    for (const table of ['sessions', 'turns', 'events', 'agents', 'budgets', 'organizations'])
+      await client.query(`alter table ${table} add column newer text`);
+    await client.end();
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => converse(`after-${index}`)));
+    assert.deepEqual(answers, Array(8).fill([200, 200]));
   });
 
   test('a rolling restart fails no request', async () => {
