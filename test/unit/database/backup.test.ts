@@ -72,7 +72,7 @@ test('the key in a backup is the one in use, and a backup that fails leaves the 
   await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place);
   assert.equal(keyIn(), `${rotated}\n`);
   for (const file of ['secret.key', 'database.dump']) assert.equal(statSync(join(place, file)).mode & 0o777, 0o600, file);
-  writeFileSync(join(folder, 'pg_dump'), '#!/bin/sh\necho half > "${2#--file=}"\nexit 1\n');
+  writeFileSync(join(folder, 'pg_dump'), `#!/bin/sh\necho half > "\${2#--file=}"\nexit 1\n`);
   writeFileSync(join(place, 'database.dump'), 'whole');
   await assert.rejects(backup(loadConfig(settings), place), /pg_dump failed/);
   assert.deepEqual(
