@@ -40,6 +40,8 @@ export async function serve(config: Config): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  // To the process that started this one as a worker.
+  process.send?.('serving');
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 

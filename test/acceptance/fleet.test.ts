@@ -201,6 +201,7 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assert.equal(workers().length, 2);
     await killOne();
     await started(3);
+    assert.match(printed, /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
     assert.equal(workers().length, 2);
     await two.send('POST', '/v1/sessions', { session_id: 'workers' });
     await killOne();

@@ -183,6 +183,14 @@ if (engine === 'pglite') {
     assert.equal((await fetch(`${second.url}/api/organization`, { headers })).status, 200);
   });
 
+  test('workers that cannot start end with the line of one and its exit code', async (t) => {
+    const server = await startServer(t);
+    const settings = { ...server.database.settings, PORT: new URL(server.url).port };
+    const { code, output } = await runToEnd(settings, ['--workers', '2']);
+    assert.equal(code, 1);
+    assert.match(output, /^parley: PORT: \d+ is not available \(.*EADDRINUSE.*\)\n$/);
+  });
+
   test('a role that may create nothing in the database is told in one line', async (t) => {
     const database = await createDatabase();
     const url = new URL(database.settings.DATABASE_URL ?? '');
