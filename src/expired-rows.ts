@@ -7,7 +7,7 @@ const everyMs = 10 * 60_000;
 
 /**
  * Clears up, now and then: kept answers after a day, those to retries after ten minutes, ended sign-ins, unstored, emptied and
- * abandoned sessions. Gives the way to stop.
+ * abandoned sessions. Returns a way to stop.
  */
 export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();

@@ -41,7 +41,7 @@ export class Feed {
     for (const subscription of set) for (const update of updates) subscription.push(update);
   }
 
-  /** Text of another process, which follows what is stored up to `after`. Only to those who watch now: its draft is there. */
+  /** Shows live text of another process, which follows the stored events up to `after`. That process keeps the draft of it. */
   show(sessionId: string, fragments: readonly LiveFragment[], after: number): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) {
       if (!subscription.live) continue;
@@ -59,7 +59,7 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
   }
 
-  /** The turns of a session cannot go on for now: whoever waits for one is told why, instead of waiting for as long as that lasts. */
+  /** The turns of a session cannot continue for now: whoever waits for one is told why instead of waiting on. */
   strand(sessionId: string, reason: unknown): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.strand(reason);
   }
@@ -80,7 +80,7 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) if (this.isLive(sessionId)) yield sessionId;
   }
 
-  /** Ends every watching: the process stops, and what is still to come is written elsewhere. */
+  /** Closes every subscription: the process stops, and what is still to come is written elsewhere. */
   close(): void {
     for (const set of [...this.subscriptions.values()]) for (const subscription of [...set]) subscription.close();
   }
@@ -103,8 +103,8 @@ export class Subscription {
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
-  /** How often it was told of something: a later promise may mean more than the one before, and say no more. */
-  private promises = 0;
+  /** How many notices came so far. Two may name the same seq, or none, and mean different events. */
+  private notices = 0;
 
   constructor(live: boolean, onClose: () => void) {
     this.live = live;
@@ -114,13 +114,13 @@ export class Subscription {
   push(update: SessionUpdate): void {
     if (!isStored(update) && !this.live) return;
     if (this.pending === nothing || this.pending.length >= maxPending) this.pending = [];
-    if (isStored(update)) this.promise(update.seq);
+    if (isStored(update)) this.notice(update.seq);
     this.pending.push(update);
     this.onNews?.();
   }
 
   lookAgain(lastSeq: number): void {
-    this.promise(lastSeq);
+    this.notice(lastSeq);
     this.onNews?.();
   }
 
@@ -130,21 +130,21 @@ export class Subscription {
   }
 
   /** What arrived since the last call, for someone who has read up to `cursor`. Undefined when there is nothing. */
-  take(cursor: number): { updates: SessionUpdate[]; knownSeq: number; promises: number } | undefined {
+  take(cursor: number): { updates: SessionUpdate[]; knownSeq: number; notices: number } | undefined {
     if (this.closed || (this.pending.length === 0 && this.knownSeq <= cursor)) return undefined;
     const updates = this.pending;
     this.pending = nothing;
-    return { updates, knownSeq: this.knownSeq, promises: this.promises };
+    return { updates, knownSeq: this.knownSeq, notices: this.notices };
   }
 
-  /** For the next call. */
+  /** Returns updates to the inbox, for the next call. */
   putBack(updates: SessionUpdate[]): void {
     if (!this.closed && updates.length > 0) this.pending = [...updates, ...this.pending];
   }
 
-  /** The log was read to its end at `cursor` after so many promises: what they were of is not to come. */
-  caughtUp(cursor: number, promises: number): void {
-    if (this.promises === promises) this.knownSeq = cursor;
+  /** The log was read to its end at `cursor`, after so many notices: unless another came since, nothing more is known of. */
+  caughtUp(cursor: number, notices: number): void {
+    if (this.notices === notices) this.knownSeq = cursor;
   }
 
   close(): void {
@@ -155,8 +155,8 @@ export class Subscription {
     this.onNews?.();
   }
 
-  private promise(seq: number): void {
+  private notice(seq: number): void {
     this.knownSeq = Math.max(this.knownSeq, seq);
-    this.promises += 1;
+    this.notices += 1;
   }
 }

@@ -47,8 +47,8 @@ export class Follower {
   private readonly preview: Preview | undefined;
   private cursor: number;
   private isBehind: boolean;
-  /** How often the subscription had promised something when the reading of the log began. */
-  private promises = 0;
+  /** How many notices the subscription had got when the reading of the log began. */
+  private notices = 0;
 
   constructor(log: SessionLog, subscription: Subscription, sessionId: string, after: number, replay: boolean) {
     this.log = log;
@@ -73,7 +73,7 @@ export class Follower {
     this.cursor = events.at(-1)?.seq ?? this.cursor;
     if (events.length < pageLength) {
       this.isBehind = false;
-      this.subscription.caughtUp(this.cursor, this.promises);
+      this.subscription.caughtUp(this.cursor, this.notices);
     }
     const { preview } = this;
     return preview === undefined ? events : events.flatMap((event) => [...preview.close(event), event]);
@@ -82,7 +82,7 @@ export class Follower {
   private readNews(): SessionUpdate[] | undefined {
     const taken = this.subscription.take(this.cursor);
     if (taken === undefined) return undefined;
-    this.promises = taken.promises;
+    this.notices = taken.notices;
     const { updates, knownSeq } = taken;
     const gapless = knownSeq > this.cursor ? updates.slice(0, gaplessLength(updates, this.cursor, knownSeq)) : updates;
     const fresh: SessionUpdate[] = [];
@@ -104,8 +104,8 @@ export class Follower {
 }
 
 /**
- * How many of these updates may be shown: what comes behind a stored event that is known of and not among them waits until the
- * log was read. Live text above all, since it does not say what it follows.
+ * How many of these updates can be shown now. What comes behind a stored event that is known of but not among them waits until
+ * the log was read: live text above all, since it does not say what it follows.
  */
 function gaplessLength(updates: readonly SessionUpdate[], cursor: number, knownSeq: number): number {
   let seq = cursor;
@@ -129,18 +129,18 @@ const maxPreviewed = 64;
 class Preview {
   private readonly shown = new Map<string, number>();
 
-  /** What of a fragment goes on from where the watcher is: a draft also has what they have seen. */
+  /** The part of a fragment that continues where the watcher is: a draft repeats what they have seen. */
   continuation(fragment: LiveFragment): LiveFragment | undefined {
     const { messageId, offset, text } = fragment;
     const shown = this.shown.get(messageId) ?? 0;
     const end = offset + text.length;
-    // Also false of a message that was stored, of which no length is known.
+    // Also refuses a message that was stored, whose length is NaN here.
     if (!(offset <= shown && shown < end)) return undefined;
     this.remember(messageId, end);
     return offset === shown ? fragment : { ...fragment, offset: shown, text: text.slice(shown - offset) };
   }
 
-  /** No more of it follows; what is missing of a text that was shown in part comes now. */
+  /** No more of a stored message comes live. Where its text was shown in part, the missing rest comes now. */
   close(event: StoredEvent): LiveFragment[] {
     if (event.type !== 'message-produced' && event.type !== 'reasoning-produced') return [];
     const { messageId, text, step } = event.data;

@@ -21,8 +21,9 @@ const readEvents = {
 /** More than this in one statement makes everyone wait for everyone. */
 const maxBatch = 256;
 /**
- * Where writes come together, the next wait for more, half a millisecond for each that came last and at most so long: a statement
- * costs about as much as six of the operations in it. One that comes alone never waits, nor does that of an organization for another's.
+ * When several operations came together, the next statement waits for more: half a millisecond for each operation of the last
+ * one, and at most this long. A statement costs about as much as six of the operations in it. An operation that comes alone never
+ * waits, and none waits for another organization's.
  */
 const maxGatherMs = 10;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
@@ -63,7 +64,7 @@ export class SessionLog {
   /** Sessions of writes whose answer was lost: they may be there, and nobody was told. */
   private doubtful = new Set<string>();
   private writing = false;
-  /** Those with several operations in the last statement: theirs wait for more. */
+  /** Organizations with several operations in the last statement: the next of theirs waits for more. */
   private busyOrgs = new Set<number>();
   /** Ends the wait for more at once: something came that must not wait. */
   private endRest = () => {};

@@ -104,7 +104,7 @@ export class Runner {
     return this.states.get(sessionId)?.seq ?? 0;
   }
 
-  /** Ends the turn at its next breath, whatever it is doing. */
+  /** Ends the turn as soon as it can be, whatever it is doing. */
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);
     if (turn === undefined) this.interruptedEarly.set(turnId, true);
@@ -162,7 +162,7 @@ export class Runner {
     }
   }
 
-  /** Runs one turn to its end or pause. Returns the one that waited behind it; none follows a pause, or a turn that is no longer ours. */
+  /** Runs one turn to its end or pause. Returns the one that waited behind it; none follows a pause or a turn that was lost. */
   private async runOne(run: Run): Promise<Run | undefined> {
     const { turn, controller } = run;
     const setting = await this.parts.settingFor(turn.org, turn.session);
@@ -216,7 +216,10 @@ export class Runner {
     this.onLive(sessionId, fragment);
   }
 
-  /** Publishes what was written and folds it in; what another process wrote in between is read first. False: the turn is not ours any more. */
+  /**
+   * Publishes what was written and folds it in; what another process wrote in between is read first. False when the turn is no
+   * longer ours.
+   */
   private async take(turn: TurnIds, state: SessionState, step: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
     const { seq } = result;
     if (seq === undefined || (step.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {

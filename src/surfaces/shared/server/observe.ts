@@ -6,7 +6,7 @@ import type { Server } from '../fastify.ts';
 /** Asked every few seconds by machines: counted, and not worth a line. */
 const probes = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Gives each request its id, and when it is over its number, its line and its place: also one whose client left before the answer. */
+/** Gives each request its id. When it is over it is counted and logged and leaves its place, also when its client left before the answer. */
 export function observeRequests(server: Server, context: Context): void {
   const end = (request: FastifyRequest, reply: FastifyReply) => {
     request.place?.leave();
