@@ -7,7 +7,7 @@ export async function deleteResponse(db: Db, orgId: number, sessionId: string, t
   return db.transaction().execute(async (transaction) => {
     await sql`insert into deleted_responses (id, org_id, session_id, turn_id, while_running)
       select ${responseId}, ${orgId}, ${sessionId}, ${turnId},
-        exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
+        exists (select 1 from sessions where id = ${sessionId} and active_turn_id is not null)
       on conflict do nothing`.execute(transaction);
     return isEmptied(transaction, sessionId);
   });
@@ -25,15 +25,14 @@ export async function dropEmptied(db: Db): Promise<void> {
 }
 
 /**
- * Whether the session came with its responses, holds no other, and none that runs. A turn has one response more than approvals
- * that were answered in it.
+ * Whether the session came with its responses, none of which is left or under way. A turn has one response more than
+ * approvals that were answered in it.
  */
 async function isEmptied(db: Db, sessionId: string): Promise<boolean> {
-  const { rows } = await sql<{ kept: boolean }>`
-    select exists (select 1 from sessions where id = ${sessionId} and surface <> 'responses')
-      or exists (select 1 from turns where session_id = ${sessionId} and state <> 'ended')
-      or (select count(*) from deleted_responses where session_id = ${sessionId})
-        < (select count(*) from turns where session_id = ${sessionId})
-          + (select count(*) from events where session_id = ${sessionId} and type = 'approval-resolved') as kept`.execute(db);
-  return rows[0]?.kept === false;
+  const { rows } = await sql<{ emptied: boolean }>`
+    select exists (select 1 from sessions where id = ${sessionId} and surface = 'responses' and active_turn_id is null)
+      and (select count(*) from deleted_responses where session_id = ${sessionId})
+        >= (select count(*) from events where session_id = ${sessionId} and type in ('turn-started', 'approval-resolved'))
+      as emptied`.execute(db);
+  return rows[0]?.emptied ?? false;
 }

@@ -101,20 +101,23 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
 /**
  * Forgets a conversation and all it said: for callers who asked that it not be stored. False when a turn runs, waits or is
  * paused in it, since that one holds a part of the budget until its end; or when one came after `lastTurn`, whose answer
- * may still be read.
+ * may still be read. Its turns and approvals are found by its log: their tables have no index of sessions.
  */
 export async function dropSession(db: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     const { rows } = await sql<{ agent_id: number }>`
       delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null
-        and not exists (select 1 from turns where session_id = ${sessionId}
-          and position > (select position from turns where id = ${lastTurn ?? null}))
+        and not exists (select 1 from events e join turns t on t.id = e.turn_id
+          where e.session_id = ${sessionId} and e.type = 'turn-started'
+            and t.position > (select position from turns where id = ${lastTurn ?? null}))
       returning agent_id`.execute(transaction);
     const gone = rows[0];
     if (gone === undefined) return false;
+    await sql`delete from turns where id in
+      (select turn_id from events where session_id = ${sessionId} and type = 'turn-started')`.execute(transaction);
+    await sql`delete from approvals where request_id in
+      (select data ->> 'requestId' from events where session_id = ${sessionId} and type = 'approval-requested')`.execute(transaction);
     await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
-    await transaction.deleteFrom('turns').where('session_id', '=', sessionId).execute();
-    await transaction.deleteFrom('approvals').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
     await transaction
       .updateTable('agents')

@@ -171,6 +171,10 @@ test('an unstored session is kept while it waits, and dropped after the turn', a
   const done = await tenant.post(pathOf(tenant), { input: [answerTo(paused.body.output[0], true)], previous_response_id: paused.body.id });
   assert.equal(done.body.output_text, 'bash answered: hi');
   assert.equal(await sessionCount(tenant), 0);
+  for (const table of ['events', 'turns', 'approvals'] as const) {
+    const left = await app.context.database.db.selectFrom(table).selectAll().where('org_id', '=', tenant.orgId).execute();
+    assert.deepEqual(left, [], table);
+  }
 });
 
 test('an unstored session that is gone leaves the answers given under an Idempotency-Key, to the request and to its approval', async () => {
