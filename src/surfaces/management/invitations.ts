@@ -1,5 +1,4 @@
 import type { FastifyRequest } from 'fastify';
-import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
 import {
   changeInvitedRole,
   findInvitation,
@@ -11,8 +10,7 @@ import {
 import type { Role } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { orNotFound, ServiceError } from '../../errors.ts';
-import { requestActor } from '../shared/caller/actor.ts';
+import { orNotFound } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, changeOnce, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -21,7 +19,6 @@ import { answered } from '../shared/schemas/answers.ts';
 import { emailField, roleField } from '../shared/schemas/fields.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { memberObject, showMember } from './members.ts';
 import { assertMayGrant } from './roles.ts';
 
 const tags = ['Members'];
@@ -41,20 +38,6 @@ const invitationObject = Type.Object(
 const inviteBody = Type.Object(
   { email: emailField, role: Type.Optional(roleField) },
   { title: 'CreateInvitation', additionalProperties: false, examples: [{ email: 'ada@example.com', role: 'admin' }] },
-);
-
-const acceptBody = Type.Object(
-  {
-    token: Type.String({ maxLength: 200 }),
-    name: Type.String({ minLength: 1, maxLength: 200 }),
-    password: Type.String({ minLength: 10, maxLength: 256 }),
-    email: Type.Optional(emailField),
-  },
-  {
-    title: 'AcceptInvitation',
-    additionalProperties: false,
-    examples: [{ token: 'inv_...', name: 'Ada Lovelace', password: 'correct horse battery staple' }],
-  },
 );
 
 const updateBody = Type.Object(
@@ -159,35 +142,6 @@ export function invitationRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const id = pathNumber(request, 'id');
       return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id));
-    },
-  );
-
-  server.post(
-    '/api/invitations/accept',
-    {
-      config,
-      schema: {
-        tags,
-        summary: 'Accept an invitation',
-        description:
-          'The token is the credential. Someone who has an account already gives its password; `email` is needed only where the invitation names none.',
-        security: [],
-        body: acceptBody,
-        response: answered(201, Type.Object({ member: memberObject })),
-      },
-    },
-    async (request, reply) => {
-      const { token, name, password, email: address } = request.body;
-      if (!context.signIn.mayTry(`invitation ${request.ip}`))
-        throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: 600 });
-      const actor = requestActor(context, request);
-      const acceptance = orNotFound(await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address }));
-      const { orgId } = acceptance;
-      const organization = await context.directory.organizationById(orgId);
-      if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
-      const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      context.signIn.succeeded(`invitation ${request.ip}`);
-      return reply.code(201).send({ member: showMember(member) });
     },
   );
 }

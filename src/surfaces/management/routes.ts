@@ -1,5 +1,6 @@
 import type { Context } from '../../context.ts';
 import type { Server } from '../shared/fastify.ts';
+import { acceptInvitationRoute } from './accept-invitation.ts';
 import { agentRoutes } from './agents.ts';
 import { apiKeyRoutes } from './api-keys.ts';
 import { auditRoutes } from './audit.ts';
@@ -26,6 +27,7 @@ export function managementRoutes(server: Server, context: Context): void {
   usageRoutes(server, context);
   memberRoutes(server, context);
   invitationRoutes(server, context);
+  acceptInvitationRoute(server, context);
   modelCredentialRoutes(server, context);
   webhookRoutes(server, context);
   webhookDeliveryRoutes(server, context);

@@ -1,0 +1,55 @@
+import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
+import type { Context } from '../../context.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
+import { requestActor } from '../shared/caller/actor.ts';
+import type { Server } from '../shared/fastify.ts';
+import { answered } from '../shared/schemas/answers.ts';
+import { emailField } from '../shared/schemas/fields.ts';
+import { Type } from '../shared/schemas/type.ts';
+import { memberObject, showMember } from './members.ts';
+
+const acceptBody = Type.Object(
+  {
+    token: Type.String({ maxLength: 200 }),
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    password: Type.String({ minLength: 10, maxLength: 256 }),
+    email: Type.Optional(emailField),
+  },
+  {
+    title: 'AcceptInvitation',
+    additionalProperties: false,
+    examples: [{ token: 'inv_...', name: 'Ada Lovelace', password: 'correct horse battery staple' }],
+  },
+);
+
+/** Joining takes no key: the invitation's token is the credential. */
+export function acceptInvitationRoute(server: Server, context: Context): void {
+  server.post(
+    '/api/invitations/accept',
+    {
+      config: { family: 'management' },
+      schema: {
+        tags: ['Members'],
+        summary: 'Accept an invitation',
+        description:
+          'The token is the credential. Someone who has an account already gives its password; `email` is needed only where the invitation names none.',
+        security: [],
+        body: acceptBody,
+        response: answered(201, Type.Object({ member: memberObject })),
+      },
+    },
+    async (request, reply) => {
+      const { token, name, password, email: address } = request.body;
+      if (!context.signIn.mayTry(`invitation ${request.ip}`))
+        throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: 600 });
+      const actor = requestActor(context, request);
+      const acceptance = orNotFound(await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address }));
+      const { orgId } = acceptance;
+      const organization = await context.directory.organizationById(orgId);
+      if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
+      const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
+      context.signIn.succeeded(`invitation ${request.ip}`);
+      return reply.code(201).send({ member: showMember(member) });
+    },
+  );
+}
