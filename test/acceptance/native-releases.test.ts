@@ -101,14 +101,17 @@ test('a deleted agent leaves no approval to give, and nothing that waits for one
   assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
 });
 
-test('nor does one of which a turn comes to its question later', async () => {
+test('nor does one of which a turn comes to its question later: it ends there, and so does what waits behind it', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
-  const asking = tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 200\n/think one two\n/tool bash {"command":"date"}' });
+  const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });
+  const asking = send('/delay 200\n/think one two\n/tool bash {"command":"date"}');
   await untilAccepted(app, id, 1);
+  const waiting = send('/say never said');
+  await untilAccepted(app, id, 2);
   await tenant.delete('/api/agents/helper');
-  assert.equal((await asking).body.pending_input.tool, 'bash');
-  await app.context.turns.stopAbandoned();
+  for (const { status, body } of [await asking, await waiting])
+    assert.deepEqual([status, body.pending_input, body.stop_reason, body.text], [200, undefined, 'interrupted', '']);
   assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
 });
 
