@@ -53,7 +53,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
 
 function newerDatabase(foreign: string[]): string | undefined {
   if (foreign.length === 0) return undefined;
-  return `A newer version of Parley has changed this database (${foreign.join(', ')}). Run that version, or restore a backup from before it.`;
+  return `A newer version of Parley has changed this database (${foreign.join(', ')}). This version is meant to run on it only during an upgrade.`;
 }
 
 async function assemble(

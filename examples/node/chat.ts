@@ -1,5 +1,5 @@
 // A chat in the terminal: streams the answers, and asks you before a tool runs.
-//   PARLEY_API_KEY=svc_live_... node examples/node/chat.ts
+//   PARLEY_API_KEY=svc_live_... npm exec -- node examples/node/chat.ts
 import { createInterface } from 'node:readline/promises';
 import { ParleyClient, type TurnEvent } from '../../client/src/index.ts';
 
