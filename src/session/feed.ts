@@ -1,9 +1,12 @@
+import { ServiceError } from '../errors.ts';
 import { Drafts } from './drafts.ts';
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
 /** A watcher this far behind is not sent more: it reads the rest from the log when it is ready. */
 const maxPending = 1_024;
 const nothing: SessionUpdate[] = [];
+/** Of a notice that does not say how far the log goes. */
+const unknownSeq = Number.MAX_SAFE_INTEGER;
 
 /** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
 export class Feed {
@@ -51,7 +54,7 @@ export class Feed {
   }
 
   /** Another process wrote up to `lastSeq`, or may have written anything when it is unknown. */
-  lookAgain(sessionId: string, lastSeq = Number.MAX_SAFE_INTEGER): void {
+  lookAgain(sessionId: string, lastSeq = unknownSeq): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.lookAgain(lastSeq);
   }
 
@@ -90,6 +93,11 @@ export class Feed {
     for (const set of this.subscriptions.values()) count += set.size;
     return count;
   }
+}
+
+/** For whoever would wait for a log that is gone. */
+export function droppedSession(): ServiceError {
+  return new ServiceError('conflict', 'The session of this turn no longer exists. Send the request again.', { willPass: true });
 }
 
 /** One watcher's inbox, bounded: it forgets rather than grows, and knows that it did. Whoever subscribes closes it. */
@@ -142,9 +150,14 @@ export class Subscription {
     if (!this.closed && updates.length > 0) this.pending = [...updates, ...this.pending];
   }
 
-  /** The log was read to its end at `cursor`, after so many notices: unless another came since, nothing more is known of. */
+  /**
+   * The log was read to its end at `cursor`, after so many notices: unless another came since, nothing more is known of. A log
+   * that ends before where a notice said it goes was dropped meanwhile.
+   */
   caughtUp(cursor: number, notices: number): void {
-    if (this.notices === notices) this.knownSeq = cursor;
+    if (this.notices !== notices) return;
+    if (this.knownSeq > cursor && this.knownSeq !== unknownSeq) this.strand(droppedSession());
+    this.knownSeq = cursor;
   }
 
   close(): void {

@@ -191,6 +191,20 @@ test('a follower that is told to look again while it looks does so, though it is
   assert.deepEqual(seen, [1, 2]);
 });
 
+test('a follower whose session was dropped before it could read the rest is told so', { timeout: 10_000 }, async () => {
+  const log = openLog();
+  const session = await newSession();
+  const subscription = new Feed().subscribe(session, false);
+  await write(log, new Feed(), session, [said('first')]);
+  subscription.lookAgain(3);
+  const seen: number[] = [];
+  const following = async () => {
+    for await (const updates of follow(log, subscription, session, 0, false)) seen.push(...updates.filter(isStored).map(({ seq }) => seq));
+  };
+  await assert.rejects(following, /no longer exists/);
+  assert.deepEqual(seen, [1]);
+});
+
 test('live text is shown from its first word and without a gap, or not at all', async () => {
   const log = openLog();
   const feed = new Feed();

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
-import { ServiceError } from '../../../errors.ts';
 import { isStored, type StoredEvent } from '../../../session/events.ts';
+import { droppedSession } from '../../../session/feed.ts';
 import { assertMetadata } from '../../../session/metadata.ts';
 import { dropSession, type Session } from '../../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../../turn/budget.ts';
@@ -98,10 +98,7 @@ export async function dropWhenEnded(
   await keepTurn(context, request, turn, events);
   if (last === 'approval-requested' || !(await forget(context, session, turnId))) return;
   // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
-  context.feed.strand(
-    session.id,
-    new ServiceError('conflict', 'The session of this turn no longer exists. Send the request again.', { willPass: true }),
-  );
+  context.feed.strand(session.id, droppedSession());
 }
 
 /** Drops the session, unless a turn of another call is under way in it, or came after `lastTurn`: that call drops it then. */
