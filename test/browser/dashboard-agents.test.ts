@@ -1,0 +1,140 @@
+// Agents and their releases in the dashboard: made, compared, activated, rolled back, deleted.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { openBrowser } from '../support/browser.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
+
+buildDashboardOnce();
+const app = await startApp({ after });
+const url = await app.listen();
+const browser = await openBrowser({ after });
+const { page, context, problems } = await openDashboard(browser, url);
+await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+const dialog = () => page.getByRole('dialog');
+
+test('a release is edited, checked, compared, activated and rolled back', async () => {
+  await page.goto('/dashboard/agents/assistant?tab=edit');
+  const editor = page.getByLabel(/^Release/);
+  const text = await editor.inputValue();
+  await editor.fill('{ not json');
+  assert.equal(await editor.getAttribute('aria-invalid'), 'true');
+  assert.ok(await page.getByRole('button', { name: 'Create release' }).isDisabled());
+  await editor.fill(text.replace('"offline"', '"no-such-provider"'));
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page
+    .getByRole('alert')
+    .getByText(/provider/)
+    .waitFor();
+  await editor.fill(text.replaceAll('Answer briefly', 'Answer at length'));
+  await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
+  // What somebody else makes meanwhile, and a reload, take nothing away from what is being written.
+  const written = await editor.inputValue();
+  await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Made by somebody else.', activate: true });
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog().getByLabel('Description').fill('Answers briefly');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Answers briefly', { exact: true }).waitFor();
+  assert.equal(await editor.inputValue(), written);
+  await page.reload();
+  assert.equal(await editor.inputValue(), written);
+  await page.getByLabel('Activate it once it is ready').check();
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page
+    .getByRole('row', { name: /Release 3/ })
+    .getByText('active')
+    .waitFor();
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.getByRole('region', { name: 'Differences' }).getByText('Answer at length').first().waitFor();
+  await page.getByRole('button', { name: 'Releases', exact: true }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByRole('button', { name: 'Roll back' })
+    .click();
+  await dialog().getByText('stay on the release they were created with').waitFor();
+  await dialog().getByRole('button', { name: 'Roll back' }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByText('active')
+    .waitFor();
+});
+
+test('a release that fails is not activated, and one that is active and failed can be tried again', async () => {
+  const keyless = { provider: 'anthropic', name: 'claude-sonnet-4-5' };
+  await app.request('POST', '/api/agents', { slug: 'keyless' });
+  await app.request('POST', '/api/agents/keyless/releases', { model: keyless, activate: true });
+  await page.goto('/dashboard/agents');
+  await page
+    .getByRole('row', { name: /keyless/ })
+    .getByText('failed')
+    .waitFor();
+  await page.goto('/dashboard/');
+  const problem = page.getByRole('listitem').filter({ hasText: /failed.*keyless.*Release 1/ });
+  await problem.getByRole('link').click();
+  await page.getByRole('heading', { name: 'keyless' }).waitFor();
+  await page.goto('/dashboard/playground/keyless');
+  await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
+  await page.getByRole('link', { name: 'All releases' }).click();
+  await app.request('PUT', '/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' });
+  const first = page.getByRole('row', { name: /Release 1/ });
+  await first.getByRole('button', { name: 'Try again' }).click();
+  await first.getByText('failed').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'New release' }).click();
+  await page.getByLabel(/^Release/).fill(JSON.stringify({ model: { ...keyless, provider: 'openai' } }));
+  await page.getByLabel('Activate it once it is ready').check();
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page.getByText(/^Release 2 failed and was not activated: credentials: no key for openai/).waitFor();
+  await first.getByText('active', { exact: true }).waitFor();
+  await app.request('DELETE', '/api/model_credentials/anthropic');
+});
+
+test('a release is made once although its answer was lost, and activated when it is ready', async () => {
+  await app.request('POST', '/api/agents', { slug: 'slow' });
+  let [posts, isReady] = [0, false];
+  await page.route(/\/api\/agents\/slow\/releases/, async (route) => {
+    const request = route.request();
+    if (request.method() === 'POST' && request.url().endsWith('/releases')) {
+      posts += 1;
+      if (posts > 1) return route.continue();
+      await route.fetch();
+      return route.abort('connectionreset');
+    }
+    const response = await route.fetch();
+    const text = await response.text();
+    return route.fulfill({ response, body: isReady ? text : text.replaceAll('"materialized"', '"materializing"') });
+  });
+  await page.goto('/dashboard/agents/slow?tab=edit');
+  await page.getByRole('button', { name: 'Create release' }).click();
+  const row = page.getByRole('row', { name: /Release 1/ });
+  await row.getByText('materializing').waitFor();
+  await page.getByText('It becomes active once that is done').waitFor();
+  isReady = true;
+  await row.getByText('active', { exact: true }).waitFor();
+  await page.unrouteAll();
+  const { json } = await app.request('GET', '/api/agents/slow/releases');
+  assert.equal(Object(json).data.length, 1);
+});
+
+test('an agent is made, and deleted by name', async () => {
+  await page.goto('/dashboard/agents');
+  await page.getByRole('button', { name: 'New agent' }).click();
+  await dialog().getByLabel('Slug').fill('support');
+  await dialog().getByRole('button', { name: 'Create agent' }).click();
+  await page.waitForURL('**/agents/support?tab=edit');
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByText('active')
+    .waitFor();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await dialog().getByRole('heading', { name: 'Delete support?' }).waitFor();
+  await dialog().getByRole('button', { name: 'Delete agent' }).click();
+  await page.waitForURL('**/dashboard/agents');
+  await page.getByText('Assistant', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'support', exact: true }).waitFor({ state: 'detached' });
+});
+
+test('nothing went wrong on the way, and no request left the machine', async () => {
+  assert.deepEqual(problems, []);
+  await context.close();
+});
