@@ -92,7 +92,7 @@ export function Failure({ error }: { error: Error }) {
 /** Said only when it takes long enough to be noticed. */
 export function Waiting({ what = 'Loading' }: { what?: string }) {
   return (
-    <p role="status" className="animate-[pulse-soft_1.4s_ease-in-out_infinite] px-1 py-6 text-faint [animation-delay:250ms]">
+    <p role="status" className="waiting px-1 py-6 text-faint">
       {what}…
     </p>
   );

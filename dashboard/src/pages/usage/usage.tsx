@@ -125,7 +125,7 @@ export default function UsagePage() {
           </Section>
         </>
       )}
-      <Budget />
+      {!usage.isPending && <Budget />}
     </Page>
   );
 }

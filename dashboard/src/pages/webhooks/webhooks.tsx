@@ -12,7 +12,7 @@ import { SignatureChecker } from './signature-checker.tsx';
 export default function WebhooksPage() {
   const query = useQueryState();
   const may = useMay('webhooks:write');
-  const { data, error } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 5_000 });
+  const { data, error, isPending } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 5_000 });
   const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
   return (
     <Page
@@ -30,7 +30,7 @@ export default function WebhooksPage() {
           <Failure error={error} />
         </div>
       )}
-      {data === undefined && error === null && <Waiting />}
+      {isPending && <Waiting />}
       {data?.webhook_endpoints.length === 0 && (
         <Empty
           title="No endpoints yet."
@@ -71,9 +71,11 @@ export default function WebhooksPage() {
           </table>
         </div>
       )}
-      <Section title="Check a signature" hint="Nothing you enter here leaves this page.">
-        <SignatureChecker />
-      </Section>
+      {!isPending && (
+        <Section title="Check a signature" hint="Nothing you enter here leaves this page.">
+          <SignatureChecker />
+        </Section>
+      )}
       {query.read('new') !== '' && data !== undefined && <EndpointForm types={data.event_types} onClose={() => query.write({ new: '' })} />}
     </Page>
   );
