@@ -65,6 +65,7 @@ const plain: PageCase[] = [
   { name: 'failed-release', path: '/agents/unready', shows: 'failed' },
   { name: 'audit-event', path: '/audit?event=1', shows: '"actor_email"' },
   { name: 'no-session', path: '/sessions/ses_gone', shows: 'There is no session with this id.' },
+  { name: 'no-agent', path: '/playground/gone', shows: 'There is no agent with this name.' },
   { name: 'new-session', path: '/playground/assistant', shows: 'Talk to Assistant.' },
   { name: 'new-key', path: '/keys?new=1', shows: 'Create key' },
   { name: 'new-agent', path: '/agents?new=1', shows: 'Create agent' },

@@ -83,8 +83,7 @@ export function Failure({ error }: { error: Error }) {
   const requestId = error instanceof RequestError ? error.requestId : undefined;
   return (
     <div role="alert" className="rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad">
-      {error.message}
-      {requestId !== undefined && <span className="ml-2 font-mono text-[0.85em] opacity-80">{requestId}</span>}
+      {error.message} {requestId !== undefined && <span className="font-mono text-[0.85em] opacity-80">{requestId}</span>}
     </div>
   );
 }

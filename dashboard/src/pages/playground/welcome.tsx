@@ -55,8 +55,10 @@ export function Welcome({ agent, canAnswer, release, onPick }: WelcomeProps) {
 
 function Hint(props: ComponentProps<typeof Empty>) {
   return (
-    <div className="mx-auto min-h-0 w-full max-w-3xl flex-1 overflow-y-auto px-4 pt-6">
-      <Empty {...props} />
+    <div className="min-h-0 flex-1 overflow-y-auto px-4 pt-6 sm:px-6">
+      <div className="mx-auto max-w-3xl">
+        <Empty {...props} />
+      </div>
     </div>
   );
 }
