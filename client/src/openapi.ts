@@ -428,7 +428,7 @@ export interface Schemas {
     } | null;
     /** false deletes a session created by this call after the turn. */
     store?: boolean | null;
-    /** A string is context of a new session, in addition to the release's instructions. */
+    /** A string is context for the model, in addition to the release's instructions. */
     instructions?: unknown;
     metadata?: { [name: string]: unknown } | null;
   };

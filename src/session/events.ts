@@ -51,6 +51,8 @@ export interface MessageReceived {
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
   echo?: RequestEcho;
+  /** The mark of the instructions that the request came with: the next one is to tell whether its own are others. */
+  instructions?: string;
   /** Nobody can be asked on this wire: what would prompt is denied. */
   unattended?: boolean;
   /** True for an entry that only informs (a gateway delivery): no turn answers it. */

@@ -209,6 +209,26 @@ test('in a new session the items before the last user message, and the instructi
   assert.equal((await transcript(tenant, answer.headers.get('x-svc-session') ?? '')).length, 2);
 });
 
+test('instructions that change are told to a session that goes on, and the same ones only once', async () => {
+  const tenant = await createTenant(url);
+  const say = (instructions: unknown, previous?: string) =>
+    tenant.post(pathOf(tenant), { input: '/say yes', instructions, ...(previous === undefined ? {} : { previous_response_id: previous }) });
+  const told = async (texts: unknown[]) => {
+    let last: string | undefined;
+    let tokens = 0;
+    for (const text of texts) {
+      const { body } = await say(text, last);
+      last = body.id;
+      tokens = body.usage.input_tokens;
+    }
+    return tokens;
+  };
+  const once = await told(['Speak plainly.', 'Speak plainly.', 'Speak plainly.']);
+  assert.equal(await told(['Speak plainly.', null, '']), once);
+  const others = await told(['Speak plainly.', 'Speak plainly.', 'Speak French, with many long words.']);
+  assert.ok(others > once, `${others} tokens, and ${once} without`);
+});
+
 test('what tools did is not shown, and the usage is that of every step', async () => {
   const tenant = await createTenant(url, { tools: ['bash'], permissions: { mode: 'autonomous' } });
   const answer = await tenant.post(pathOf(tenant), { input: '/tool bash {"command":"echo one"}', stream: true });

@@ -30,7 +30,7 @@ export const responseRequest = Type.Object(
       Type.Union([Type.Boolean(), Type.Null()], { description: 'false deletes a session created by this call after the turn.' }),
     ),
     instructions: Type.Optional(
-      Type.Unknown({ description: "A string is context of a new session, in addition to the release's instructions." }),
+      Type.Unknown({ description: "A string is context for the model, in addition to the release's instructions." }),
     ),
     metadata: Type.Optional(Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()])),
   },

@@ -1,0 +1,17 @@
+import { hash } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Db } from '../database/database.ts';
+
+/** What instructions are known by, so that a session is told the same ones once and not with every message. */
+export function markOfInstructions(instructions: string): string {
+  return hash('sha256', instructions, 'base64url');
+}
+
+/** The mark of those that the newest message of the session came with. */
+export async function newestInstructions(db: Db, sessionId: string): Promise<string | undefined> {
+  const { rows } = await sql<{ mark: string | null }>`
+    select data ->> 'instructions' as mark from events
+    where session_id = ${sessionId} and type = 'message-received' and data -> 'silent' is null
+    order by seq desc limit 1`.execute(db);
+  return rows[0]?.mark ?? undefined;
+}
