@@ -40,7 +40,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const { box: secrets, origin, warning } = await loadSecretKey(config);
   const database = await openDatabase(config);
   try {
-    const foreign = await migrate(database);
+    const foreign = await migrate(database, logger);
     await checkSecretKey(database, secrets, origin);
     const seeded = await seedInstallation(database, config, clock);
     const warnings = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);

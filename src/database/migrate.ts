@@ -2,9 +2,12 @@ import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { causesOf, errorCode, errorMessage } from '../errors.ts';
+import type { Logger } from '../logger.ts';
 import type { Database, Db } from './database.ts';
 
 const directory = new URL('../../migrations/', import.meta.url);
+
+const patienceMs = 2_000;
 
 /** What is wrong with the database that was named, by SQLSTATE. */
 const advices: Record<string, string> = {
@@ -16,15 +19,20 @@ const advices: Record<string, string> = {
  * Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the
  * other. Gives the names of those that a newer version has applied.
  */
-export async function migrate(database: Database): Promise<string[]> {
+export async function migrate(database: Database, logger?: Logger): Promise<string[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
   let foreign: string[] = [];
+  const waiting = setTimeout(() => logger?.warn('waiting for another process to migrate the database'), patienceMs);
   await database
     .exclusively(async (db, runScript) => {
+      clearTimeout(waiting);
       const applied = await appliedMigrations(db);
+      const missing = files.filter((file) => !applied.includes(file));
       foreign = applied.filter((name) => !files.includes(name)).sort();
-      for (const file of files) if (!applied.includes(file)) await apply(file, runScript);
+      if (applied.length > 0 && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
+      for (const file of missing) await apply(file, runScript);
     })
+    .finally(() => clearTimeout(waiting))
     .catch((error: unknown) => {
       const advice = causesOf(error)
         .map((cause) => advices[errorCode(cause) ?? ''])

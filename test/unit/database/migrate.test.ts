@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
+import type { Database } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
+import { createLogger } from '../../../src/logger.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 test('a database that a newer version has changed is noticed, and left as it is', async (t) => {
@@ -10,4 +13,31 @@ test('a database that a newer version has changed is noticed, and left as it is'
   assert.deepEqual(await migrate(database), []);
   await sql`insert into migrations (name) values ('9999-from-tomorrow.sql')`.execute(database.db);
   assert.deepEqual(await migrate(database), ['9999-from-tomorrow.sql']);
+});
+
+test('an upgrade says what it migrates; a start that has nothing to migrate is silent', async (t) => {
+  const database = await openTestDatabase();
+  t.after(() => database.close());
+  const lines: { msg: string; migrations: string[] }[] = [];
+  const logger = createLogger('warn', { write: (line) => lines.push(JSON.parse(line)) });
+  await migrate(database, logger);
+  assert.deepEqual(lines, []);
+  const { rows } = await sql<{
+    name: string;
+  }>`delete from migrations where name = (select max(name) from migrations) returning name`.execute(database.db);
+  await migrate(database, logger);
+  assert.deepEqual(
+    lines.map(({ msg, migrations }) => [msg, migrations]),
+    [['migrating the database', rows.map(({ name }) => name)]],
+  );
+});
+
+test('a start that waits while another process migrates says so', async () => {
+  const lines: string[] = [];
+  const logger = createLogger('warn', { write: (line) => lines.push(JSON.parse(line).msg) });
+  const database = await openTestDatabase();
+  const slow: Database = { ...database, exclusively: (work) => sleep(2_100).then(() => database.exclusively(work)) };
+  await migrate(slow, logger);
+  await database.close();
+  assert.deepEqual(lines, ['waiting for another process to migrate the database']);
 });
