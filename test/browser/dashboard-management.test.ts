@@ -1,6 +1,7 @@
 // Running an organization from the dashboard: signing in, webhooks, keys, caps, the audit log, members.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Route } from 'playwright-core';
 import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard, owner, signIn } from '../support/dashboard.ts';
@@ -90,9 +91,13 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   await again.getByLabel('Password').fill(owner.password);
   await again.getByRole('button', { name: 'Sign in' }).click();
   await again.waitFor({ state: 'detached' });
+  const loseAnswer = (route: Route) => route.fetch().then(() => route.abort('connectionreset'));
+  await page.route('**/api/api_keys', loseAnswer, { times: 1 });
   await dialog().getByRole('button', { name: 'Create key' }).click();
   const secret = (await dialog().locator('pre').textContent()) ?? '';
   assert.match(secret, /^svc_live_/);
+  const keys = await app.request('GET', '/api/api_keys');
+  assert.equal(Object(keys.json).data.filter(({ name }: { name: string }) => name === 'Backend').length, 1);
   // What cannot be shown again is not lost to a key.
   for (const key of ['Enter', 'Escape', 'Escape']) await page.keyboard.press(key);
   await dialog().getByText(secret).waitFor();

@@ -13,8 +13,8 @@ import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget, useGo, useMay } from '../../server/queries.ts';
-import { post } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
 
 export default function AgentsPage() {
@@ -96,7 +96,7 @@ function NewAgent({ onClose }: { onClose(): void }) {
     mutationFn: (form: FormData) => {
       const name = textOf(form, 'name').trim();
       const description = textOf(form, 'description');
-      return post<{ agent: Agent }>('/api/agents', { slug, description, ...(name === '' ? {} : { name }) });
+      return postOnce<{ agent: Agent }>('/api/agents', { slug, description, ...(name === '' ? {} : { name }) });
     },
     onSuccess: async ({ agent }) => {
       await forget('/api/agents');

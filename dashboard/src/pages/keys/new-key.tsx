@@ -4,8 +4,8 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget, useSignedIn } from '../../server/queries.ts';
-import { post } from '../../server/request.ts';
 import type { ApiKey } from '../../server/types.ts';
 
 /** Makes a key with some of one's own scopes, and shows its secret the one time that is possible. */
@@ -14,7 +14,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly string[]>(['sessions:read', 'session_tokens:mint'].filter((scope) => own.includes(scope)));
   const create = useMutation({
-    mutationFn: () => post<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
+    mutationFn: () => postOnce<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
     onSuccess: () => forget('/api/api_keys'),
   });
   if (create.data !== undefined)

@@ -5,14 +5,14 @@ import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Select } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { ShownOnce } from '../../parts/shown-once.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
-import { post } from '../../server/request.ts';
 import { roles } from './roles.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
   const [role, setRole] = useState('member');
   const invite = useMutation({
-    mutationFn: (form: FormData) => post<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role }),
+    mutationFn: (form: FormData) => postOnce<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role }),
     onSuccess: () => forget('/api/invitations'),
   });
   if (invite.data !== undefined)

@@ -4,6 +4,7 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
@@ -23,7 +24,7 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
     mutationFn: () => {
       const body = { name, url, event_types: chosen };
       return endpoint === undefined
-        ? request<{ secret?: string }>('POST', '/api/webhook_endpoints', { body })
+        ? postOnce<{ secret?: string }>('/api/webhook_endpoints', body)
         : request<{ secret?: string }>('PATCH', `/api/webhook_endpoints/${endpoint.id}`, { body });
     },
     onSuccess: async ({ secret }) => {

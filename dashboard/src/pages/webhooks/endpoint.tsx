@@ -11,6 +11,7 @@ import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, MissingPage, Page, Section, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
@@ -51,8 +52,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   const state = query.read('state');
   const deliveries = usePages<Delivery>(withQuery(`${base}/deliveries`, { state, limit: 50 }), 3_000);
   const act = useMutation({
-    mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') =>
-      request<{ secret?: string }>('POST', `${base}/${action}`, { body: {} }),
+    mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') => postOnce<{ secret?: string }>(`${base}/${action}`, {}),
     onSuccess: async (answer, action) => {
       setAsking(undefined);
       if (answer.secret !== undefined) setSecret(answer.secret);
