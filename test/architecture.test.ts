@@ -80,6 +80,14 @@ test('only config.ts reads the environment', () => {
   );
 });
 
+test('no surface builds a query', () => {
+  const query = /\b(selectFrom|insertInto|updateTable|deleteFrom)\b/;
+  assert.deepEqual(
+    files.filter((file) => file.startsWith('surfaces/') && query.test(sources.get(file) ?? '')),
+    [],
+  );
+});
+
 test('nothing imports in a circle', () => {
   const targets = Map.groupBy(
     imports.filter(({ to }) => sources.has(to)),

@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { holdKey, takeKey, takeOverKey } from '../../accounts/idempotency-keys.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { keyFingerprintOf } from '../shared/once/fingerprints.ts';
-import { answerAgain, forgetKey, idempotencyKey, keepAnswer, takeKey } from '../shared/once/idempotency.ts';
+import { answerAgain, forgetKey, idempotencyKey, keepAnswer } from '../shared/once/idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
@@ -27,7 +28,7 @@ export async function answerOnce<Answer>(
     if (earlier.response !== null) return answerAgain(context, reply, orgId, key, earlier);
     if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
     if (!(await mayRepeat())) throw unknownOutcome();
-    if (!(await takeOver(context, orgId, key, earlier.held_until))) throw unanswered();
+    if (!(await takeOverKey(db, orgId, key, earlier.held_until, holdUntil(context)))) throw unanswered();
   }
   const answer = await holding(context, orgId, key, work).catch(async (error: unknown) => {
     // For a client that left the work was cut off, and may have been done: the key stays, and is let go of in time.
@@ -42,28 +43,12 @@ function holdUntil({ clock, config }: Context): Date {
   return new Date(clock.now().getTime() + config.PARLEY_LEASE_MS);
 }
 
-/** Of two that find the key let go at the same moment, one gets it. */
-async function takeOver(context: Context, orgId: number, key: string, heldUntil: Date | null): Promise<boolean> {
-  const taken = await context.database.db
-    .updateTable('idempotency_keys')
-    .set({ held_until: holdUntil(context) })
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
-    .where('held_until', 'is not distinct from', heldUntil)
-    .executeTakeFirst();
-  return taken.numUpdatedRows > 0n;
-}
-
 /** Renews the hold for as long as the work takes. */
 async function holding<Result>(context: Context, orgId: number, key: string, work: () => Promise<Result>): Promise<Result> {
   const renew = () =>
-    context.database.db
-      .updateTable('idempotency_keys')
-      .set({ held_until: holdUntil(context) })
-      .where('org_id', '=', orgId)
-      .where('key', '=', key)
-      .execute()
-      .catch((error: unknown) => context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'));
+    holdKey(context.database.db, orgId, key, holdUntil(context)).catch((error: unknown) =>
+      context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'),
+    );
   const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();
   return work().finally(() => clearInterval(timer));
 }

@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { readKey } from '../../accounts/idempotency-keys.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { keyReused } from '../../errors.ts';
 import { operatorFingerprintOf } from '../shared/once/fingerprints.ts';
-import { answerAgain, idempotencyKey, makeUnderKey, readKey } from '../shared/once/idempotency.ts';
+import { answerAgain, idempotencyKey, makeUnderKey } from '../shared/once/idempotency.ts';
 
 /** What the operator makes for an org is made once under an Idempotency-Key. */
 export async function makeOnce<Body>(

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { takeKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import { newId } from '../../../ids.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { keyFingerprintOf } from './fingerprints.ts';
-import { forgetKey, idempotencyKey, keepAnswer, openAnswer, sayReplayed, sealAnswer, takeKey } from './idempotency.ts';
+import { forgetKey, idempotencyKey, keepAnswer, openAnswer, sayReplayed, sealAnswer } from './idempotency.ts';
 
 /** What is kept under a key: the id that its session has or will have, and, once there is one, the first answer. */
 interface Kept<Body> {

@@ -1,11 +1,12 @@
 import type { FastifyRequest } from 'fastify';
+import { keepTurnUnder, readKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import type { StoredEvent } from '../../../session/events.ts';
 import { retryWindowMs } from '../../../turn/turns.ts';
 import { type WatchableTurn, watchAgain } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { keyFingerprintOf, retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, openAnswer, readKey, sealAnswer } from './idempotency.ts';
+import { idempotencyKey, openAnswer, sealAnswer } from './idempotency.ts';
 
 /** What is kept of a turn whose session is to be dropped: the same request, sent again, gets its answer from it. */
 interface KeptTurn {
@@ -26,11 +27,7 @@ export async function keepTurn(
   const said = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
   const kept: KeptTurn = { sessionId, events: said };
   const answer = { turn_id: turnId, response: sealAnswer(context, orgId, place.key, kept), created_at: context.clock.now() };
-  await context.database.db
-    .insertInto('idempotency_keys')
-    .values({ org_id: orgId, ...place, ...answer })
-    .onConflict((conflict) => conflict.columns(['org_id', 'key']).doUpdateSet(answer))
-    .execute();
+  await keepTurnUnder(context.database.db, orgId, place, answer);
 }
 
 /** The turn of a request that was answered before, when its session is gone. */

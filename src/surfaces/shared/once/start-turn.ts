@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { findKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { keyFingerprintOf, retryFingerprintOf } from './fingerprints.ts';
-import { findKey, idempotencyKey, sayReplayed } from './idempotency.ts';
+import { idempotencyKey, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
 /** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
@@ -65,7 +66,7 @@ export async function findRetriedTurn(context: Context, request: FastifyRequest,
 }
 
 async function findTurnOfKey(context: Context, request: FastifyRequest, key: string, live: boolean): Promise<WatchableTurn | undefined> {
-  const earlier = await findKey(context, request, key);
+  const earlier = await findKey(context.database.db, principalOf(request).organization.id, key, keyFingerprintOf(request));
   if (earlier === undefined) return undefined;
   const { turn_id: turnId, response } = earlier;
   if (turnId === null) throw keyReused();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { readKey, takeKey } from '../../../src/surfaces/shared/once/idempotency.ts';
+import { readKey, takeKey } from '../../../src/accounts/idempotency-keys.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 const database = await openTestDatabase();
