@@ -14,10 +14,14 @@ begin
   select * into t from turns where id = operation.turn and state = 'running' and process_id = process;
   if not found then return json_build_object('status', 'lost'); end if;
   select * into s from sessions where id = t.session_id;
-  if operation.kind = 'pause' and not t.interrupted and exists (select 1 from agents where id = s.agent_id and deleted_at is not null) then
-    operation.kind := 'stop';
-    operation.reason := 'stop';
-    return json_build_object('status', 'interrupted', 'seq', (interrupt_turn(operation, process, lease_ms) ->> 'seq')::integer + 1);
+  if operation.kind = 'pause' and not t.interrupted then
+    -- Held until this commits: whoever deletes the agent next finds the question.
+    perform 1 from agents where id = s.agent_id and deleted_at is null for share;
+    if not found then
+      operation.kind := 'stop';
+      operation.reason := 'stop';
+      return json_build_object('status', 'interrupted', 'seq', (interrupt_turn(operation, process, lease_ms) ->> 'seq')::integer + 1);
+    end if;
   end if;
   if operation.kind = 'pause' and t.interrupted then return json_build_object('status', 'interrupted', 'seq', s.last_seq + 1); end if;
   perform add_events(s, t.id, operation.events);
