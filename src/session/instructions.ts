@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
 /** What instructions are known by, so that a session is told the same ones once and not with every message. */
-export function markOfInstructions(instructions: string): string {
-  return hash('sha256', instructions, 'base64url');
+export function markOfInstructions(instructions: readonly string[]): string {
+  return hash('sha256', JSON.stringify(instructions), 'base64url');
 }
 
 /** The mark of those that the newest message of the session came with. */

@@ -167,6 +167,22 @@ test('X-Svc-Session goes on with a session, and so does metadata.session_id', as
   assert.equal((await transcript(tenant, other)).length, 0);
 });
 
+test('a system message that changes is told to a session that goes on, and the same one only once', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { messages: [{ role: 'system', content: 'Speak plainly.' }, user('/say yes')] });
+  const session = { 'x-svc-session': first.headers.get('x-svc-session') ?? '' };
+  const repeated = async (content: string) => {
+    const messages = [{ role: 'system', content }, user('/say yes'), { role: 'assistant', content: 'yes' }, user('/say no')];
+    return (await tenant.post(pathOf(tenant), { messages }, session)).body.usage.prompt_tokens;
+  };
+  const [same, again, changed] = [
+    await repeated('Speak plainly.'),
+    await repeated('Speak plainly.'),
+    await repeated('Speak French, at length.'),
+  ];
+  assert.ok(changed - again > again - same, `${[same, again, changed]} tokens`);
+});
+
 test('a session made by another surface can be gone on with', async () => {
   const tenant = await createTenant(url);
   const session = await tenant.session();

@@ -227,6 +227,19 @@ test('instructions that change are told to a session that goes on, and the same 
   assert.equal(await told(['Speak plainly.', null, '']), once);
   const others = await told(['Speak plainly.', 'Speak plainly.', 'Speak French, with many long words.']);
   assert.ok(others > once, `${others} tokens, and ${once} without`);
+
+  // As a message of the system at the head of the whole conversation, too.
+  const first = await tenant.post(pathOf(tenant), { input: [{ role: 'system', content: 'Speak plainly.' }, user('/say yes')] });
+  const repeated = async (content: string) => {
+    const input = [{ role: 'system', content }, user('/say yes'), ...first.body.output, user('/say no')];
+    return (await tenant.post(pathOf(tenant), { input })).body.usage.input_tokens;
+  };
+  const [same, again, changed] = [
+    await repeated('Speak plainly.'),
+    await repeated('Speak plainly.'),
+    await repeated('Speak French, at length.'),
+  ];
+  assert.ok(changed - again > again - same, `${[same, again, changed]} tokens`);
 });
 
 test('what tools did is not shown, and the usage is that of every step', async () => {

@@ -8,6 +8,7 @@ import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
+import { tellInstructions } from '../shared/adapters/instructions.ts';
 import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
 import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn, turnSession } from '../shared/adapters/session.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
@@ -47,8 +48,9 @@ export async function complete(
     return answer(context, reply, earlier, model, live, undefined);
   }
   const opened = await open();
-  const { text, context: earlierMessages } = said;
-  const message = { text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }) };
+  const { told, mark } = await tellInstructions(context, opened, said.system);
+  const earlierMessages = [...told, ...said.context];
+  const message = { text: said.text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }), ...mark };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   const isOwn = turn.sessionId === opened.session.id;
   const drop = opened.session.stored || !isOwn ? undefined : () => dropWhenEnded(context, request, opened.session, turn.turnId);

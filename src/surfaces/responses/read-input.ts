@@ -2,6 +2,7 @@ import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import type { MessageReceived } from '../../session/events.ts';
 import { contentText } from '../shared/adapters/content-text.ts';
+import { type SystemTexts, systemTexts } from '../shared/adapters/instructions.ts';
 import { isTooLong, maxTextCharacters } from '../shared/schemas/message-text.ts';
 import type { inputItem } from './schemas.ts';
 
@@ -9,11 +10,14 @@ type InputItem = Static<typeof inputItem>;
 type Context = NonNullable<MessageReceived['context']>;
 
 /** What the input asks for: a message to run, or the answer to an approval request. */
-export type ResponseInput = { type: 'message'; text: string; context: Context } | { type: 'approval'; requestId: string; approve: boolean };
+export type ResponseInput =
+  | { type: 'message'; text: string; context: Context; system: SystemTexts }
+  | { type: 'approval'; requestId: string; approve: boolean };
 
 /**
  * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
- * after the newest item of ours, since clients repeat the whole conversation. Throws when there is nothing to run.
+ * after the newest item of ours, since clients repeat the whole conversation; what they said as the system before that is
+ * given apart. Throws when there is nothing to run.
  */
 export function readInput(input: string | readonly InputItem[], isNew: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
@@ -26,13 +30,15 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean):
   if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
   if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);
   const context: Context = [];
+  const before: Context = [];
   for (const [index, item] of items.entries()) {
-    if (index < first || index === last || !isMessage(item)) continue;
+    const isPast = index < first && item.role !== 'system' && item.role !== 'developer';
+    if (isPast || index === last || !isMessage(item)) continue;
     const role = contextRole(item.role, index);
     const earlier = index < last || role === 'system' ? textOf(item, index) : '';
-    if (earlier !== '') context.push({ role, text: earlier });
+    if (earlier !== '') (index < first ? before : context).push({ role, text: earlier });
   }
-  return { type: 'message', text, context };
+  return { type: 'message', text, context, system: systemTexts(before, context) };
 }
 
 /** Requests are asked one at a time: of several answers the last one counts. */

@@ -3,11 +3,11 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import type { RequestEcho } from '../../session/events.ts';
-import { markOfInstructions, newestInstructions } from '../../session/instructions.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
+import { type SystemTexts, tellInstructions } from '../shared/adapters/instructions.ts';
 import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
-import { type AdapterSession, dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
+import { dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { findEarlierTurn, findRetriedTurn } from '../shared/once/start-turn.ts';
 import { agentOf } from '../shared/path.ts';
@@ -71,13 +71,13 @@ async function begin(
   }
   const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true };
   const opened = await openForTurn(context, request, reply, named, wanted);
-  const { mark, told } = await readInstructions(context, opened, body);
+  const { told, mark } = await tellInstructions(context, opened, withInstructions(body, input.system));
   const earlierMessages = [...told, ...input.context];
   const echo = echoOf(body);
   const message = {
     text: input.text,
     ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }),
-    ...(mark === undefined ? {} : { instructions: mark }),
+    ...mark,
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
@@ -86,12 +86,9 @@ async function begin(
   return { turn, after: 0, session: opened.session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
 }
 
-/** Clients repeat their instructions with every request; the model is told them once, and again when they change. */
-async function readInstructions(context: Context, { session, fresh }: AdapterSession, { instructions }: Body) {
-  if (typeof instructions !== 'string' || instructions === '') return { mark: undefined, told: [] };
-  const mark = markOfInstructions(instructions);
-  const isKnown = !fresh && (await newestInstructions(context.database.db, session.id)) === mark;
-  return { mark, told: isKnown ? [] : [{ role: 'system' as const, text: instructions }] };
+function withInstructions({ instructions }: Body, { all, before }: SystemTexts): SystemTexts {
+  if (typeof instructions !== 'string' || instructions === '') return { all, before };
+  return { all: [instructions, ...all], before: [{ role: 'system', text: instructions }, ...before] };
 }
 
 async function goOn(
