@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { DeliveryState } from '../database/outbox-tables.ts';
 import type { Schema } from '../database/schema.ts';
+import { lockEndpoint } from './endpoint-state.ts';
 import { testData } from './event-types.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
@@ -79,8 +80,9 @@ export async function sendTest(
   type: string,
   now: Date,
 ): Promise<Delivery | undefined> {
-  const endpoint = { id: endpointId, org_id: organization.id, slug: organization.slug };
-  const fresh = newDelivery(null, endpoint, { type, createdAt: now, data: testData(type) });
+  const endpoint = await lockEndpoint(transaction, organization.id, endpointId);
+  if (endpoint === undefined) return undefined;
+  const fresh = newDelivery(null, { ...endpoint, slug: organization.slug }, { type, createdAt: now, data: testData(type) });
   await insertDeliveries(transaction, [fresh], now);
   await transaction.updateTable('deliveries').set({ is_test: true }).where('id', '=', fresh.id).execute();
   await notifyCouriers(transaction);

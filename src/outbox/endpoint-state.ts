@@ -37,13 +37,16 @@ export async function disableEndpoint(transaction: Db, actor: Actor, id: number,
   return endpointFrom(row);
 }
 
-/** The endpoint before its deliveries, always: so that two writers cannot wait for each other. */
-function lockEndpoint(transaction: Db, orgId: number, id: number) {
+/**
+ * The endpoint before its deliveries, always: so that two writers cannot wait for each other. Not its key, which whoever
+ * adds a delivery holds.
+ */
+export function lockEndpoint(transaction: Db, orgId: number, id: number) {
   return transaction
     .selectFrom('webhook_endpoints')
     .selectAll()
     .where('org_id', '=', orgId)
     .where('id', '=', id)
-    .forUpdate()
+    .forNoKeyUpdate()
     .executeTakeFirst();
 }

@@ -19,7 +19,7 @@ export async function fanOut(db: Db, now: Date): Promise<number> {
   return db.transaction().execute(async (transaction) => {
     const { rows: events } = await sql<EventRow>`
       select id, org_id, type, data, created_at from webhook_events where not fanned_out
-      order by created_at limit ${fanOutPage} for update skip locked`.execute(transaction);
+      order by created_at, id limit ${fanOutPage} for update skip locked`.execute(transaction);
     if (events.length === 0) return 0;
     const endpoints = await transaction
       .selectFrom('webhook_endpoints')
@@ -27,6 +27,8 @@ export async function fanOut(db: Db, now: Date): Promise<number> {
       .select(['webhook_endpoints.id', 'org_id', 'event_types', 'webhook_endpoints.created_at', 'organizations.slug'])
       .where('org_id', 'in', [...new Set(events.map((event) => event.org_id))])
       .where('enabled', '=', true)
+      // One that is being deleted is waited for: nothing can be added to it.
+      .forKeyShare('webhook_endpoints')
       .execute();
     const fresh = events.flatMap((event) =>
       endpoints

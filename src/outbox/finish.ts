@@ -25,7 +25,7 @@ export async function finishDeliveries(
   await db.transaction().execute(async (transaction) => {
     if (judged.length > 0) {
       await sql`select 1 from webhook_endpoints where id in
-        (select (value ->> 'id')::integer from json_array_elements(${JSON.stringify(judged)}::json) value) order by id for update`.execute(
+        (select (value ->> 'id')::integer from json_array_elements(${JSON.stringify(judged)}::json) value) order by id for no key update`.execute(
         transaction,
       );
     }

@@ -38,7 +38,10 @@ export function newDelivery(
   };
 }
 
-/** Due at once. An event that an endpoint already has a delivery of is passed over; returns how many were new. */
+/**
+ * Due at once. An event that an endpoint already has a delivery of is passed over; returns how many were new. They come in
+ * the order of their events, always: of two that add the same, one waits for the other.
+ */
 export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, due = true): Promise<number> {
   if (deliveries.length === 0) return 0;
   const { rows } = await sql`

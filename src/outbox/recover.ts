@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
 import { notifyCouriers } from './deliveries.ts';
+import { lockEndpoint } from './endpoint-state.ts';
 import { wants } from './fan-out.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
@@ -19,23 +20,19 @@ export async function recoverRange(
   range: { from: Date; to: Date },
   now: Date,
 ): Promise<number | undefined> {
-  const endpoint = await db
-    .selectFrom('webhook_endpoints')
-    .select(['id', 'org_id', 'event_types', 'enabled'])
-    .where('org_id', '=', organization.id)
-    .where('id', '=', endpointId)
-    .executeTakeFirst();
-  if (endpoint === undefined) return undefined;
-  const receiver = { ...endpoint, slug: organization.slug };
   let recovered = 0;
   // In pages, each with a transaction of its own: a wide range holds nobody up.
-  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
-    const { rows } = await sql<{ id: string; type: string; data: unknown; created_at: Date }>`
-      select id, type, data, created_at from webhook_events
-      where org_id = ${organization.id} and created_at >= ${range.from} and created_at <= ${range.to} and id > ${after}::uuid
-      order by id limit ${page}`.execute(db);
-    const wanted = rows.filter((row) => wants(endpoint.event_types, row.type));
-    recovered += await db.transaction().execute(async (transaction) => {
+  for (let after = { at: range.from.toISOString(), id: '00000000-0000-0000-0000-000000000000' }; ; ) {
+    const { rows } = await sql<{ id: string; type: string; data: unknown; created_at: Date; at: string }>`
+      select id, type, data, created_at, created_at::text as at from webhook_events
+      where org_id = ${organization.id} and (created_at, id) > (${after.at}::timestamptz, ${after.id}::uuid)
+        and created_at <= ${range.to}
+      order by created_at, id limit ${page}`.execute(db);
+    const sent = await db.transaction().execute(async (transaction) => {
+      const endpoint = await lockEndpoint(transaction, organization.id, endpointId);
+      if (endpoint === undefined) return undefined;
+      const wanted = rows.filter((row) => wants(endpoint.event_types, row.type));
+      const receiver = { ...endpoint, slug: organization.slug };
       const ids = wanted.map((event) => event.id);
       const revived = await revive(transaction, endpoint, ids, now);
       const fresh = wanted.map(({ id, type, data, created_at: createdAt }) => newDelivery(id, receiver, { type, createdAt, data }));
@@ -43,9 +40,11 @@ export async function recoverRange(
       await notifyCouriers(transaction);
       return revived + added;
     });
+    if (sent === undefined) return undefined;
+    recovered += sent;
     const last = rows.at(-1);
     if (last === undefined || rows.length < page) return recovered;
-    after = last.id;
+    after = last;
   }
 }
 

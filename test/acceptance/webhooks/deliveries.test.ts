@@ -1,8 +1,11 @@
 // What becomes of deliveries: attempts, failures, tests, resends and recovery, and who may see them.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
+import { engine } from '../../support/engine.ts';
 import { startParley } from '../../support/parley.ts';
+import { until } from '../../support/until.ts';
 import { createEndpoint, createKeyEvent, deliveriesOf } from '../../support/webhook-endpoints.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
@@ -151,6 +154,50 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
     assert.equal((await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body })).status, 422);
 });
 
+const besides = { skip: engine === 'pglite' && 'the embedded engine does one after the other' };
+
+test('an endpoint is changed while deliveries are being added to it, and nobody waits for the other', besides, async (t) => {
+  const org = await createOrganization(parley);
+  const endpoint = await createEndpoint(parley, org, await startReceiver(t), ['api_key.created']);
+  const { db } = parley.context.database;
+  await db.transaction().execute(async (adding) => {
+    await sql`select 1 from webhook_endpoints where id = ${endpoint.id} for key share`.execute(adding);
+    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(adding);
+    const blocked = sql`select 1 from pg_stat_activity where ${rows[0]?.pid}::integer = any (pg_blocking_pids(pid))`;
+    let isDone = false;
+    const watch = until(async () => isDone || (await blocked.execute(db)).rows.length > 0).then(() => assert.ok(isDone, 'somebody waits'));
+    const changes = async () => {
+      for (const verb of ['disable', 'enable', 'test', 'recover']) {
+        const body = verb === 'recover' ? { from: '2026-01-01T00:00:00Z' } : undefined;
+        assert.ok((await parley.call('POST', `${endpoint.path}/${verb}`, { key: org.key, body })).status < 300, verb);
+      }
+    };
+    await Promise.race([changes(), watch]);
+    isDone = true;
+    await watch;
+  });
+  assert.equal((await deliveriesOf(parley, org, endpoint)).length, 1);
+});
+
+test('an endpoint that is deleted at that moment is not there: to a test and to a recovery', besides, async (t) => {
+  const org = await createOrganization(parley);
+  const endpoint = await createEndpoint(parley, org, await startReceiver(t), ['api_key.created']);
+  const { db } = parley.context.database;
+  await parley.call('POST', `${endpoint.path}/disable`, { key: org.key });
+  await createKeyEvent(parley, org);
+  await parley.context.courier.idle();
+  const answers = Promise.withResolvers<{ text: string }[]>();
+  await db.transaction().execute(async (deleting) => {
+    await deleting.deleteFrom('webhook_endpoints').where('id', '=', endpoint.id).execute();
+    const calls = [{ verb: 'test' }, { verb: 'recover', body: { from: '2026-01-01T00:00:00Z' } }];
+    const made = calls.map(({ verb, body }) => parley.call('POST', `${endpoint.path}/${verb}`, { key: org.key, body }));
+    Promise.all(made).then(answers.resolve, answers.reject);
+    const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting.execute(db)).rows.length === made.length);
+  });
+  for (const { text } of await answers.promise) assert.equal(text, '{"detail":"Not Found"}');
+});
+
 test('turns that end while the endpoint is disabled are there for a recovery', async (t) => {
   const org = await createOrganization(parley);
   await createAgent(parley, org.key, 'helper', { tools: ['bash'] });
@@ -162,6 +209,8 @@ test('turns that end while the endpoint is disabled are there for a recovery', a
   const { id } = (await parley.call('POST', base, { key: org.key, body: {} })).body;
   await parley.call('POST', `${base}/${id}/messages`, { key: org.key, body: { text: '/say hello' } });
   await parley.call('POST', `${base}/${id}/messages`, { key: org.key, body: { text: '/tool bash {"command":"echo hi"}' } });
+  // What is made a delivery of only after the endpoint is enabled needs no recovery.
+  await parley.context.courier.idle();
   await parley.call('POST', `${endpoint.path}/enable`, { key: org.key });
   const recovered = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from } });
   assert.deepEqual(recovered.body, { recovered: 2 });
