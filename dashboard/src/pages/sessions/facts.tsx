@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import { CopyId } from '../../parts/copy.tsx';
 import { count } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
+import { withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import type { SessionHead } from '../../server/types.ts';
 
@@ -16,7 +17,18 @@ export function Facts({ session }: { session: SessionHead }) {
           </Link>
           , release {session.release}, sub-agent {session.current_agent}
         </Fact>
-        <Fact label="End user">{session.end_user_id === null ? 'none' : <CopyId value={session.end_user_id} />}</Fact>
+        <Fact label="End user">
+          {session.end_user_id === null ? (
+            'none'
+          ) : (
+            <span className="flex flex-wrap gap-x-3">
+              <CopyId value={session.end_user_id} />
+              <Link to={withQuery('/sessions', { q: session.end_user_id })} className="text-accent underline underline-offset-2">
+                All sessions
+              </Link>
+            </span>
+          )}
+        </Fact>
         <Fact label="Durable instance">
           <CopyId value={session.instance} />
         </Fact>
