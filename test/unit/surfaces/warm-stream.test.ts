@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { WarmSessions } from '../../../src/instances/warm-sessions.ts';
+import { warmFrames } from '../../../src/surfaces/managed-agents/warm-stream.ts';
+
+const frame = (status: string, more: object = {}) => `event: warm\ndata: ${JSON.stringify({ status, ...more })}\n\n`;
+
+test('the warm stream says warming at once and again after 2 s, and ready at the end', async () => {
+  const loaded = Promise.withResolvers<void>();
+  const frames = warmFrames(new WarmSessions(() => loaded.promise), 1, 'ses_1', new AbortController().signal);
+  const begun = performance.now();
+  assert.equal((await frames.next()).value, frame('warming'));
+  assert.ok(performance.now() - begun < 1_000);
+  assert.equal((await frames.next()).value, frame('warming'));
+  assert.ok(performance.now() - begun > 1_990);
+  const last = frames.next();
+  loaded.resolve();
+  assert.equal((await last).value, frame('ready'));
+  assert.equal((await frames.next()).done, true);
+});
+
+test('a session that is not ready after 60 s is an error', async (t) => {
+  const clock = t.mock.method(performance, 'now', () => 0);
+  const frames = warmFrames(new WarmSessions(() => new Promise(() => {})), 1, 'ses_1', new AbortController().signal);
+  await frames.next();
+  clock.mock.mockImplementation(() => 60_000);
+  assert.equal((await frames.next()).value, frame('error', { message: 'The session did not become ready in 60 s.' }));
+  assert.equal((await frames.next()).done, true);
+});
