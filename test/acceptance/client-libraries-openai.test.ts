@@ -140,8 +140,16 @@ test('retries of the library attach to the turn they started', async () => {
     assert.equal(chat.choices[0]?.message.content, 'once');
     const response = await client.responses.create({ model: 'helper', input: '/say once' });
     assert.equal(response.output_text, 'once');
-    assert.equal(proxy.passed.length, 4, 'each was sent twice');
-    assert.equal(await sessionCount(tenant), 2, 'and run once');
+    const unstored = await client.responses.create({ model: 'helper', input: '/say once', store: false });
+    assert.equal(unstored.output_text, 'once');
+    assert.equal(proxy.passed.length, 6, 'each was sent twice');
+    assert.equal(await sessionCount(tenant), 2, 'and one was not stored');
+    const used: { turns: number }[] = (await tenant.get('/api/usage')).body.data;
+    assert.equal(
+      used.reduce((sum, { turns }) => sum + turns, 0),
+      3,
+      'and each was run once',
+    );
   } finally {
     proxy.close();
   }
