@@ -94,7 +94,8 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const name = pathParameter(request, 'provider');
-      if (!isCredentialName(name)) throw new ServiceError('invalid', 'provider: must be 1 to 64 of A-Z a-z 0-9 _ -');
+      if (!isCredentialName(name))
+        throw new ServiceError('invalid', 'provider: must be 1 to 64 of A-Z a-z 0-9 _ - and start with a letter or digit');
       const credential = await change(context, request, (transaction, actor) =>
         storeCredential(transaction, actor, context.secrets, { name, secret: request.body.api_key }),
       );
