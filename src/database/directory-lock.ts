@@ -2,6 +2,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../errors.ts';
+import { holdDirectory, isDirectoryHeld } from './directory-socket.ts';
 
 /** Long against the moment between reading a stale lock and replacing it. */
 const settleMs = 100;
@@ -10,6 +11,7 @@ const settleMs = 100;
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = join(directory, 'parley.pid');
   const mine = describe(process.pid);
+  if (await isDirectoryHeld(directory)) throw inUse(directory, readHolder(file));
   if (!createLock(file, mine)) {
     // Created but not yet written, or left so by a full disk.
     if (readHolder(file) === '') await sleep(settleMs);
@@ -19,7 +21,9 @@ export async function lockDirectory(directory: string): Promise<() => Promise<vo
     const holder = readHolder(file);
     if (holder !== mine) throw inUse(directory, holder);
   }
+  const letGo = await holdDirectory(directory);
   return async () => {
+    letGo();
     if (readHolder(file) === mine) rmSync(file, { force: true });
   };
 }

@@ -77,3 +77,25 @@ test('of many processes that find the same stale lock, one gets it', async () =>
     for (const child of children) child.kill('SIGKILL');
   }
 });
+
+test('a directory that a process of another container holds is refused, though its pid says nothing here, until it is killed', {
+  skip: !isLinux && 'containers share the kernel of Linux',
+}, async () => {
+  const module = JSON.stringify(new URL('../../../src/database/directory-lock.ts', import.meta.url));
+  const program = `const { lockDirectory } = await import(${module});
+    await lockDirectory(${JSON.stringify(directory)}); console.log('held'); setInterval(() => {}, 1_000);`;
+  const holder = spawn(process.execPath, ['--input-type=module', '-e', program]);
+  try {
+    await once(holder.stdout, 'data');
+    // As the other container's first process wrote it.
+    writeFileSync(file, `${process.pid} 1`);
+    process.kill(holder.pid ?? 0, 'SIGSTOP');
+    await assert.rejects(lockDirectory(directory), { message: /is in use by process/ });
+    assert.equal(readFileSync(file, 'utf8'), `${process.pid} 1`);
+    holder.kill('SIGKILL');
+    await once(holder, 'exit');
+    await (await lockDirectory(directory))();
+  } finally {
+    holder.kill('SIGKILL');
+  }
+});
