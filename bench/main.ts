@@ -56,12 +56,13 @@ for (const { name, parley, pids } of engines)
   for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
 say(await measureApprovals(engines));
 say(await measureFanOut(engines));
-say(await measureOverload(engines));
 await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, false);
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients, true);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, true);
 await upstreamTurns('The same, one client: the first word', 0, 1, true);
 say(await measureStreams(postgres.url, 10_000));
+// After the others: what it leaves behind, the embedded database clears up for a while.
+say(await measureOverload(engines));
 
 for (const { parley } of engines) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
