@@ -23,15 +23,16 @@ export async function call<Answer = Body>(
   }
 }
 
-/** A whole list, page after page. The operator's has a name of its own. */
+/** A whole list, page after page. The operator's has a name of its own, and an audit log's pages say where the next begins in `meta`. */
 export async function callList<Item = Body>(path: string, caller?: Caller): Promise<{ data: Item[]; next_cursor: null }> {
-  type Page = { data?: Item[]; organizations?: Item[]; next_cursor: string | null };
+  type Page = { data?: Item[]; organizations?: Item[]; next_cursor?: string | null; meta?: { next_cursor: string | null } };
   const data: Item[] = [];
   for (let cursor = ''; ; ) {
-    const page = await call<Page>('GET', `${path}?cursor=${cursor}`, undefined, caller);
+    const page = await call<Page>('GET', `${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}`, undefined, caller);
     data.push(...(page.data ?? page.organizations ?? []));
-    if (page.next_cursor === null) return { data, next_cursor: null };
-    cursor = page.next_cursor;
+    const next = page.meta?.next_cursor ?? page.next_cursor ?? null;
+    if (next === null) return { data, next_cursor: null };
+    cursor = next;
   }
 }
 

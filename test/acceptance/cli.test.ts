@@ -150,6 +150,10 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
   assert.equal(exported.code, 0);
   assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
+  await sql`insert into audit_events (org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash)
+    select 1, now(), 'agent.updated', 'agent', n, '{}', '', '' from generate_series(1, 501) n`.execute(app.context.database.db);
+  const { data, next_cursor } = JSON.parse((await cli(['audit', 'export', '--json', '--action', 'agent.updated'])).stdout);
+  assert.deepEqual([data.length, data[0].subject_id, data[500].subject_id, next_cursor], [501, '501', '1', null], 'as JSON, all pages');
 });
 
 test('a list of organizations is shown to its end, and nothing in it moves the cursor; nor does a command that waits for approval', async (t) => {

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
-import { call, download } from '../api.ts';
+import { call, callList, download } from '../api.ts';
 import { day } from '../given.ts';
 import { print } from '../print.ts';
 
@@ -9,19 +9,22 @@ export function auditCommands(program: Command): void {
   const audit = program.command('audit').description('audit log');
   audit
     .command('export')
-    .description('export events as CSV')
+    .description('export events as CSV, or as JSON with --json')
     .option('--out <file>', 'write to a file instead of standard output')
     .option('--action <action>', 'only events with this action, such as api_key.created')
     .option('--from <date>', 'first day, YYYY-MM-DD in UTC')
     .option('--to <date>', 'last day, YYYY-MM-DD in UTC')
-    .action(async (options: { out?: string; action?: string; from?: string; to?: string }) => {
+    .action(async (options: { out?: string; action?: string; from?: string; to?: string }, command: Command) => {
       const query = new URLSearchParams();
       if (options.action !== undefined) query.set('event_action', options.action);
       if (options.from !== undefined) query.set('from', day('--from', options.from));
       if (options.to !== undefined) query.set('to', day('--to', options.to));
       // Opened first: an export is itself on record, and should not be made for nothing. What the file holds is replaced once there is more.
       const file = options.out === undefined ? undefined : await open(options.out, 'a');
-      const events = await download(`/api/audit_events.csv?${query}`);
+      const { json } = command.optsWithGlobals<{ json?: boolean }>();
+      const events = json
+        ? [`${JSON.stringify(await callList(`/api/audit_events?${query}&limit=500`), null, 2)}\n`]
+        : await download(`/api/audit_events.csv?${query}`);
       // A pipe or a terminal has nothing to replace.
       if ((await file?.stat())?.isFile()) await file?.truncate();
       await pipeline(events, file?.createWriteStream() ?? process.stdout);
