@@ -1,5 +1,6 @@
 // The parts of the context that take more than a call of their constructor.
 import { Materializer } from './accounts/materialize.ts';
+import type { Upstreams } from './accounts/pin-release.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { gatewayUrl } from './gateway/event.ts';
@@ -33,9 +34,10 @@ export function createRunner(
 
 export function createMaterializer(
   config: Config,
-  { database, directory, destinations, credentialFor }: Pick<Context, 'database' | 'directory' | 'destinations' | 'credentialFor'>,
+  parts: Pick<Context, 'database' | 'directory' | 'destinations' | 'credentialFor' | 'logger'>,
 ): Materializer {
-  return new Materializer(database, directory, {
+  const { database, directory, destinations, credentialFor, logger } = parts;
+  const upstreams: Upstreams = {
     checkUrl: (url) => destinations.upstreams.check(url),
     credentialFor,
     hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
@@ -43,7 +45,8 @@ export function createMaterializer(
       const { listServerTools } = await import('./instances/mcp-tools.ts');
       return listServerTools(server, credential, destinations.upstreams.fetch, signal);
     },
-  });
+  };
+  return new Materializer(database, directory, upstreams, logger);
 }
 
 export function createCourier(

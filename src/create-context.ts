@@ -82,7 +82,7 @@ async function assemble(
     warmTools,
     close: closeSettings,
   } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
-  const materializer = createMaterializer(config, { database, directory, destinations, credentialFor });
+  const materializer = createMaterializer(config, { database, directory, destinations, credentialFor, logger });
   const metrics = createMetrics();
   const runner = createRunner({ database, log, feed, logger, settings, tracing, metrics });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
@@ -108,7 +108,7 @@ async function assemble(
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
   await dropLeftovers(database.db);
   materializer.start();
-  const sweeper = sweepExpiredRows(database.db, () => turns.stopAbandoned());
+  const sweeper = sweepExpiredRows(database.db, logger, () => turns.stopAbandoned());
   await courier.start();
   const gateway = config.PARLEY_GATEWAY
     ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })

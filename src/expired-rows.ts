@@ -1,23 +1,23 @@
 import { sql } from 'kysely';
 import type { Db } from './database/database.ts';
+import type { Logger } from './logger.ts';
 import { dropEmptied } from './session/deleted-responses.ts';
 import { dropLeftovers } from './session/sessions.ts';
 
 const everyMs = 10 * 60_000;
 
 /**
- * Clears up, now and then: kept answers after a day, those to retries after ten minutes, ended sign-ins, unstored, emptied and
- * abandoned sessions. Returns a way to stop.
+ * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, and sessions that were
+ * not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
  */
-export function sweepExpiredRows(db: Db, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
+export function sweepExpiredRows(db: Db, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
-    // The database may be away; there is another time.
     sweeping = deleteExpiredRows(db)
       .then(() => dropLeftovers(db))
       .then(() => dropEmptied(db))
       .then(stopAbandoned)
-      .catch(() => {});
+      .catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
   }, everyMs).unref();
   return {
     async stop() {

@@ -1,4 +1,5 @@
 import type { Database } from '../database/database.ts';
+import type { Logger } from '../logger.ts';
 import type { ReleaseConfig } from '../release-config.ts';
 import type { Directory } from './directory.ts';
 import { pinRelease, type Upstreams } from './pin-release.ts';
@@ -13,33 +14,38 @@ export class Materializer {
   private readonly database: Database;
   private readonly directory: Directory;
   private readonly upstreams: Upstreams;
+  private readonly logger: Logger;
   private readonly running = new Map<string, Promise<void>>();
   private timer: NodeJS.Timeout | undefined;
+  private looking: Promise<void> = Promise.resolve();
 
-  constructor(database: Database, directory: Directory, upstreams: Upstreams) {
+  constructor(database: Database, directory: Directory, upstreams: Upstreams, logger: Logger) {
     this.database = database;
     this.directory = directory;
     this.upstreams = upstreams;
+    this.logger = logger;
   }
 
   /** Looks now, and every half minute, for releases that nobody finished. Materializing one twice is harmless. */
   start(): void {
     const look = (youngestMs: number) => {
       this.timer = setTimeout(look, lookEveryMs, graceMs).unref();
-      // The database may be away; the next look is soon.
-      this.resume(youngestMs).catch(() => {});
+      this.looking = this.resume(youngestMs).catch((error: unknown) =>
+        this.logger.warn({ err: error }, 'could not look for unfinished releases'),
+      );
     };
     look(0);
   }
 
   async close(): Promise<void> {
     clearTimeout(this.timer);
+    await this.looking;
     await this.idle();
   }
 
   /** Ends when nothing is being materialized here. */
   async idle(): Promise<void> {
-    await Promise.allSettled(this.running.values());
+    await Promise.all(this.running.values());
   }
 
   /** What is known at once of a release that needs no other server; undefined when it must be connected to first. */
@@ -47,17 +53,17 @@ export class Materializer {
     return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.upstreams);
   }
 
-  /** Materializes after the answer: a failure to do so is taken up by the next look. */
+  /**
+   * Materializes in the background. Why a release cannot be used is written to its row; what keeps us from finding that out,
+   * such as a database that is away, is logged, and the next look tries again.
+   */
   materializeLater(orgId: number, agentId: number, version: number): void {
-    this.materialize(orgId, agentId, version).catch(() => {});
-  }
-
-  /** Ends when the release is materialized or failed; the reason is in its row, not thrown. */
-  materialize(orgId: number, agentId: number, version: number): Promise<void> {
     const name = `${agentId}/${version}`;
-    const running = this.running.get(name) ?? this.run(orgId, agentId, version).finally(() => this.running.delete(name));
-    this.running.set(name, running);
-    return running;
+    if (this.running.has(name)) return;
+    const run = this.run(orgId, agentId, version)
+      .catch((error: unknown) => this.logger.warn({ err: error, agent_id: agentId, version }, 'could not materialize a release'))
+      .finally(() => this.running.delete(name));
+    this.running.set(name, run);
   }
 
   private async run(orgId: number, agentId: number, version: number): Promise<void> {
@@ -94,6 +100,6 @@ export class Materializer {
       .where('created_at', '<=', new Date(Date.now() - youngestMs))
       .limit(100)
       .execute();
-    await Promise.allSettled(unfinished.map((row) => this.materialize(row.org_id, row.agent_id, row.version)));
+    for (const row of unfinished) this.materializeLater(row.org_id, row.agent_id, row.version);
   }
 }
