@@ -15,10 +15,15 @@ export interface ReleaseConfig {
   context: { limit_tokens: number | null; overflow: 'drop' | 'summarize' };
 }
 
-export type Provider = 'offline' | 'openai' | 'anthropic' | 'google' | 'openai-compatible';
-export type BuiltInTool = 'bash' | 'files' | 'fetch';
-export type PermissionMode = 'interactive' | 'autonomous' | 'locked';
-export type InstanceScope = 'session' | 'end_user' | 'shared';
+export const providers = ['offline', 'openai', 'anthropic', 'google', 'openai-compatible'] as const;
+export const builtInTools = ['bash', 'files', 'fetch'] as const;
+export const permissionModes = ['interactive', 'autonomous', 'locked'] as const;
+export const instanceScopes = ['session', 'end_user', 'shared'] as const;
+
+export type Provider = (typeof providers)[number];
+export type BuiltInTool = (typeof builtInTools)[number];
+export type PermissionMode = (typeof permissionModes)[number];
+export type InstanceScope = (typeof instanceScopes)[number];
 
 export interface ModelConfig {
   provider: Provider;

@@ -1,6 +1,6 @@
 import { errorMessage } from '../errors.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
-import { completeReleaseConfig } from './release-defaults.ts';
+import { completeReleaseConfig } from './complete-release-config.ts';
 import type { PinOutcome } from './releases.ts';
 
 /** What materializing needs of the world. */

@@ -8,10 +8,10 @@ import type { Database, Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { createAgent } from './agents.ts';
 import { createApiKey, hashOfSecret, newApiKeySecret } from './api-keys.ts';
+import { completeReleaseConfig } from './complete-release-config.ts';
 import { invite } from './invitations.ts';
 import { storeOperatorKey } from './operator-key.ts';
 import { createOrganization } from './organizations.ts';
-import { completeReleaseConfig } from './release-defaults.ts';
 import { activateRelease, createRelease } from './releases.ts';
 import { allScopes } from './scopes.ts';
 
@@ -65,7 +65,7 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
     description: 'Answers offline',
     isDefault: true,
   });
-  const config = completeReleaseConfig({ instructions, tools: ['bash', 'files', 'fetch'] });
+  const config = completeReleaseConfig({ instructions });
   // The offline model has nothing to resolve or to connect to.
   const release = await createRelease(transaction, actor, agent.id, config, { state: 'materialized', pinnedTools: [] });
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1, { retry: false });

@@ -1,4 +1,5 @@
 import type { Context } from '../../context.ts';
+import { providers } from '../../release-config.ts';
 import { tryModel } from '../../turn/try-model.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -6,7 +7,7 @@ import { Type } from '../shared/schemas/type.ts';
 
 const body = Type.Object(
   {
-    provider: Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']),
+    provider: Type.Enum([...providers]),
     name: Type.String({ minLength: 1, maxLength: 200 }),
     base_url: Type.Optional(Type.Union([Type.String({ maxLength: 2_048 }), Type.Null()])),
   },

@@ -1,8 +1,9 @@
+import { builtInTools, instanceScopes, permissionModes, providers } from '../../release-config.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 /** The release config as documented; its errors are said by `completeReleaseConfig`, which knows more. */
-const provider = Type.Enum(['offline', 'openai', 'anthropic', 'google', 'openai-compatible']);
-const tool = Type.Enum(['bash', 'files', 'fetch']);
+const provider = Type.Enum([...providers]);
+const tool = Type.Enum([...builtInTools]);
 const nullable = { description: 'null is the same as absent.' };
 
 const model = Type.Object(
@@ -48,13 +49,13 @@ const rule = Type.Object(
 const sections = {
   permissions: Type.Object(
     {
-      mode: Type.Optional(Type.Enum(['interactive', 'autonomous', 'locked'], { default: 'interactive' })),
+      mode: Type.Optional(Type.Enum([...permissionModes], { default: 'interactive' })),
       rules: Type.Optional(Type.Array(rule, { description: 'The last rule that matches wins.' })),
     },
     { additionalProperties: false },
   ),
   instance: Type.Object(
-    { scope: Type.Optional(Type.Enum(['session', 'end_user', 'shared'], { default: 'end_user' })) },
+    { scope: Type.Optional(Type.Enum([...instanceScopes], { default: 'end_user' })) },
     { additionalProperties: false, description: 'What shares an instance, that is, files and a spending cap.' },
   ),
   limits: Type.Object(

@@ -1,4 +1,4 @@
-import { completeReleaseConfig } from '../../accounts/release-defaults.ts';
+import { completeReleaseConfig } from '../../accounts/complete-release-config.ts';
 import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 import { pinRelease, type Upstreams } from '../../../src/accounts/pin-release.ts';
-import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
 
 function upstreams(has: { own: boolean; operator: boolean }): Upstreams {
   return {

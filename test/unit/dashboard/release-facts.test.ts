@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withoutRepetition } from '../../../dashboard/src/pages/agents/release-facts.ts';
-import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 
 const written: Record<string, object> = {
   'one sub-agent': { instructions: 'Be brief.' },

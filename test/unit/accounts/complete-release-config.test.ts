@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { completeReleaseConfig } from '../../../src/accounts/release-defaults.ts';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 import { ServiceError } from '../../../src/errors.ts';
 
 test('an empty config is an agent that answers offline, with every default written out', () => {

@@ -1,11 +1,20 @@
 import { ServiceError } from '../errors.ts';
 import { isRecord } from '../json.ts';
 import { readModelSettings } from '../model-settings.ts';
-import type { BuiltInTool, McpServerConfig, ModelConfig, PermissionRule, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
+import {
+  type BuiltInTool,
+  builtInTools,
+  instanceScopes,
+  type McpServerConfig,
+  type ModelConfig,
+  type PermissionRule,
+  permissionModes,
+  providers,
+  type ReleaseConfig,
+  type SubAgentConfig,
+} from '../release-config.ts';
 import { FieldReader } from './field-reader.ts';
 
-const providers = ['offline', 'openai', 'anthropic', 'google', 'openai-compatible'] as const;
-const builtInTools = ['bash', 'files', 'fetch'] as const;
 const namePattern = {
   most: 64,
   pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/,
@@ -28,11 +37,7 @@ export function completeReleaseConfig(input: unknown): ReleaseConfig {
     mcp_servers: readMcpServers(fields),
     permissions: readPermissions(fields.raw('permissions') ?? {}),
     instance: {
-      scope: new FieldReader(fields.raw('instance') ?? {}, 'instance', ['scope']).oneOf(
-        'scope',
-        ['session', 'end_user', 'shared'],
-        'end_user',
-      ),
+      scope: new FieldReader(fields.raw('instance') ?? {}, 'instance', ['scope']).oneOf('scope', instanceScopes, 'end_user'),
     },
     limits: readLimits(fields.raw('limits') ?? {}),
     context: readContext(fields.raw('context') ?? {}),
@@ -125,7 +130,7 @@ function readMcpServers(fields: FieldReader): McpServerConfig[] {
 function readPermissions(value: unknown): ReleaseConfig['permissions'] {
   const fields = new FieldReader(value, 'permissions', ['mode', 'rules']);
   return {
-    mode: fields.oneOf('mode', ['interactive', 'autonomous', 'locked'], 'interactive'),
+    mode: fields.oneOf('mode', permissionModes, 'interactive'),
     rules: fields.list('rules', 500, (item, path): PermissionRule => {
       const rule = new FieldReader(item, path, ['tool', 'match', 'action']);
       return {
