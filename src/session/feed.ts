@@ -108,6 +108,8 @@ export class Subscription {
   closed = false;
   /** Why the turns of the session cannot go on; undefined while they can. */
   stranded: unknown;
+  /** A notice did not say how far the log goes: whether there still is one has to be looked up. */
+  mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
@@ -156,7 +158,8 @@ export class Subscription {
    */
   caughtUp(cursor: number, notices: number): void {
     if (this.notices !== notices) return;
-    if (this.knownSeq > cursor && this.knownSeq !== unknownSeq) this.strand(droppedSession());
+    if (this.knownSeq === unknownSeq) this.mayBeDropped = true;
+    else if (this.knownSeq > cursor) this.strand(droppedSession());
     this.knownSeq = cursor;
   }
 

@@ -1,5 +1,5 @@
 import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
-import type { Subscription } from './feed.ts';
+import { droppedSession, type Subscription } from './feed.ts';
 import type { SessionLog } from './log.ts';
 
 const pageLength = 500;
@@ -29,7 +29,10 @@ export async function* follow(
     if (updates !== undefined) yield updates;
     else if (subscription.closed) return;
     else if (subscription.stranded !== undefined) throw subscription.stranded;
-    else if (!hasNews)
+    else if (subscription.mayBeDropped) {
+      subscription.mayBeDropped = false;
+      if (!(await log.exists(sessionId))) throw droppedSession();
+    } else if (!hasNews)
       await new Promise<void>((resolve) => {
         wake = resolve;
       });

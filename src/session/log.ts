@@ -18,6 +18,8 @@ const readEvents = {
   text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
 };
 
+const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $1' };
+
 /** More than this in one statement makes everyone wait for everyone. */
 const maxBatch = 256;
 /**
@@ -130,6 +132,11 @@ export class SessionLog {
       if (events.length < page) return;
       cursor = events.at(-1)?.seq ?? cursor;
     }
+  }
+
+  /** False: the session was dropped, and its log with it. */
+  async exists(sessionId: string): Promise<boolean> {
+    return (await this.database.prepared(findHead, [sessionId])).length > 0;
   }
 
   private async rename(): Promise<void> {

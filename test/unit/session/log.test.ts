@@ -8,6 +8,7 @@ import { isStored } from '../../../src/session/events.ts';
 import { Feed, type Subscription } from '../../../src/session/feed.ts';
 import { follow } from '../../../src/session/follow.ts';
 import { numberEvents, SessionLog } from '../../../src/session/log.ts';
+import { dropSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 
 const app = await startApp({ after });
@@ -203,6 +204,24 @@ test('a follower whose session was dropped before it could read the rest is told
   };
   await assert.rejects(following, /no longer exists/);
   assert.deepEqual(seen, [1]);
+});
+
+test('so is one that is only told to look again, not how far', { timeout: 10_000 }, async () => {
+  const log = openLog();
+  const session = await newSession();
+  const subscription = new Feed().subscribe(session, false);
+  await write(log, new Feed(), session, [said('first')]);
+  const seen: number[] = [];
+  const following = async () => {
+    for await (const updates of follow(log, subscription, session, 0, true)) {
+      seen.push(...updates.filter(isStored).map(({ seq }) => seq));
+      if (seen.length === 1) await write(log, new Feed(), session, [said('second')]);
+      else await dropSession(database.db, 1, session);
+      subscription.lookAgain(Number.MAX_SAFE_INTEGER);
+    }
+  };
+  await assert.rejects(following, /no longer exists/);
+  assert.deepEqual(seen, [1, 2]);
 });
 
 test('live text is shown from its first word and without a gap, or not at all', async () => {
