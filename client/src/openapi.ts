@@ -554,6 +554,8 @@ export interface Schemas {
     /** In UTC. */
     day?: string;
     agent?: string | null;
+    /** Tells a deleted agent from the one that has its slug now. */
+    agent_id?: number;
     /** provider/name */
     model?: string;
     end_user_id?: string | null;

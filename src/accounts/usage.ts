@@ -22,6 +22,7 @@ export interface UsageRow {
   keys: (string | number)[];
   day: string | undefined;
   agent: string | undefined;
+  agentId: number | undefined;
   model: string | undefined;
   endUserId: string | undefined;
   turns: number;
@@ -69,6 +70,7 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
     keys: dimensions.map((dimension) => row[dimension] ?? ''),
     day: dimensions.includes('day') ? String(row.day) : undefined,
     agent: dimensions.includes('agent') ? slugs.get(Number(row.agent)) : undefined,
+    agentId: dimensions.includes('agent') ? Number(row.agent) : undefined,
     model: dimensions.includes('model') ? String(row.model) : undefined,
     endUserId: dimensions.includes('end_user') ? String(row.end_user) : undefined,
     turns: Number(row.turns),

@@ -12,6 +12,7 @@ const usageRow = Type.Object(
   {
     day: Type.Optional(Type.String({ description: 'In UTC.' })),
     agent: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    agent_id: Type.Optional(Type.Integer({ description: 'Tells a deleted agent from the one that has its slug now.' })),
     model: Type.Optional(Type.String({ description: 'provider/name' })),
     end_user_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     turns: Type.Integer(),
@@ -99,7 +100,7 @@ function day(text: string | undefined, field: string): string | undefined {
 function showUsage(groupBy: readonly UsageDimension[]) {
   return (row: UsageRow) => ({
     ...(row.day === undefined ? {} : { day: row.day }),
-    ...(groupBy.includes('agent') ? { agent: row.agent ?? null } : {}),
+    ...(groupBy.includes('agent') ? { agent: row.agent ?? null, agent_id: row.agentId } : {}),
     ...(row.model === undefined ? {} : { model: row.model }),
     ...(row.endUserId === undefined ? {} : { end_user_id: row.endUserId === '' ? null : row.endUserId }),
     turns: row.turns,

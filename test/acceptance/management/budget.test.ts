@@ -64,6 +64,7 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   assert.deepEqual(row, {
     day: new Date().toISOString().slice(0, 10),
     agent: 'desk',
+    agent_id: row.agent_id,
     model: row.model,
     end_user_id: 'ada',
     turns: 1,
@@ -98,6 +99,19 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   const budget = await budgetOf(acme);
   assert.deepEqual([budget.reserved_tokens, budget.reserved_micros], [0, 0]);
   assert.equal(budget.credits_remaining_micros, 1_000_000 - budget.spent_micros);
+  await createAgent(parley, acme.key, 'desk');
+  await say(acme, '/words 3');
+  const { agent: desk } = (await parley.call('GET', '/api/agents/desk', { key: acme.key })).body;
+  const ofBoth = (await parley.call('GET', ofDesk, { key: acme.key })).body.data;
+  const turns = ofBoth.map((entry: { agent_id: number; turns: number }) => [entry.agent_id, entry.turns]);
+  assert.deepEqual(
+    turns,
+    [
+      [row.agent_id, 2],
+      [desk.id, 1],
+    ],
+    'of two agents with one slug each is known by its id',
+  );
 });
 
 test('a hundred turns at the edge of a cap overspend it by no more than their reservations', async () => {
