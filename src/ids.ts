@@ -11,7 +11,8 @@ const random = Buffer.alloc(12 * 256);
 let randomUsed = random.length;
 
 /** An opaque id that sorts by the time it was made: 48 bits of time, a counter within the millisecond, 60 random bits. */
-export function newId(prefix: IdPrefix, now: number = Date.now()): string {
+export function newId(prefix: IdPrefix): string {
+  const now = Date.now();
   if (now <= lastMillisecond) countInMillisecond += 1;
   else {
     lastMillisecond = now;

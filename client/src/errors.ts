@@ -95,7 +95,7 @@ export function apiError(status: number, body: unknown, headers: Headers): ApiEr
 }
 
 /** `Retry-After` as seconds or as a date. */
-export function retryAfterSeconds(headers: Headers): number | undefined {
+function retryAfterSeconds(headers: Headers): number | undefined {
   const value = headers.get('retry-after');
   if (value === null) return undefined;
   const seconds = Number(value);

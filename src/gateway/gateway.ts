@@ -19,7 +19,7 @@ import type { GatewayEvent } from './event.ts';
 import { assertRoomFor, checkSender, joinSession, senderOf, sessionOf } from './participants.ts';
 import { type GatewayIdentity, markAdmitted, turnKeyOf } from './replies.ts';
 import { ReplyWorker } from './reply-worker.ts';
-import { finishEvent, forgetEvent, recordEvent } from './seen.ts';
+import { finishEvent, forgetEvent, recordEvent, submitTarget } from './seen.ts';
 
 export interface GatewayParts {
   database: Database;
@@ -33,9 +33,6 @@ export interface GatewayParts {
   logger: Logger;
   identity: GatewayIdentity;
 }
-
-/** What an event that came here by `submit` is recorded under. */
-const submitted = 'submit';
 
 /**
  * Brings events between human and AI participants. A submitted message runs a turn of its session's agent; a delivered
@@ -57,7 +54,7 @@ export class Gateway {
     if (event.hops.includes(identity.name)) return undefined;
     await checkSender(event, identity.url, destination);
     if (event.session_id !== undefined) await sessionOf(db, directory, orgId, event.session_id);
-    const seen = await recordEvent(db, orgId, event, submitted, event.session_id ?? newId('ses_'));
+    const seen = await recordEvent(db, orgId, event, submitTarget, event.session_id ?? newId('ses_'));
     if (!seen.isNew && isKeyed(event) && JSON.stringify(seen.event) !== JSON.stringify(event)) throw keyReused();
     const sessionId = seen.sessionId ?? '';
     if (seen.state === 'received') await this.takeIn(orgId, sessionId, event, agent, seen.isNew);
@@ -94,7 +91,7 @@ export class Gateway {
     } catch (error) {
       if (isFirstTry && error instanceof ServiceError) {
         // Refused: the sender may try again, and finds nothing of this try.
-        await forgetEvent(db, orgId, event.id, submitted);
+        await forgetEvent(db, orgId, event.id, submitTarget);
         if (isOpened) await dropSession(db, orgId, sessionId);
       }
       throw error;
@@ -104,7 +101,7 @@ export class Gateway {
   private async join(orgId: number, sessionId: string, event: GatewayEvent): Promise<void> {
     const { database, identity } = this.parts;
     await joinSession(database.db, sessionId, senderOf(event, identity.url));
-    await finishEvent(database.db, orgId, event.id, submitted);
+    await finishEvent(database.db, orgId, event.id, submitTarget);
   }
 
   private async startTurn(orgId: number, sessionId: string, event: GatewayEvent, text: string): Promise<void> {

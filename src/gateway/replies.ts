@@ -3,6 +3,7 @@ import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
 import { type GatewayEvent, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
+import { finishEvent, submitTarget } from './seen.ts';
 import { tellOthers } from './tell-others.ts';
 
 export interface GatewayIdentity {
@@ -37,7 +38,7 @@ export async function markAdmitted(
 ): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${turnId}
-      where org_id = ${orgId} and event_id = ${event.id} and target = 'submit' and state = 'received' returning event_id`.execute(
+      where org_id = ${orgId} and event_id = ${event.id} and target = ${submitTarget} and state = 'received' returning event_id`.execute(
       transaction,
     );
     if (rows.length === 0) return;
@@ -55,7 +56,7 @@ export async function resumeAdmitted(db: Db, own: GatewayIdentity, now: Date): P
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
     join idempotency_keys k on k.org_id = g.org_id and k.key = 'gateway ' || g.event_id and k.turn_id is not null
-    where g.state = 'received' and g.target = 'submit' and g.created_at < now() - interval '10 seconds' limit 50`.execute(db);
+    where g.state = 'received' and g.target = ${submitTarget} and g.created_at < now() - interval '10 seconds' limit 50`.execute(db);
   for (const row of rows) await markAdmitted(db, row.org_id, row.event, row.session_id, row.turn_id, own, now);
 }
 
@@ -70,8 +71,7 @@ export async function deliverReplies(db: Db, own: GatewayIdentity, now: Date): P
       const reply = await replyOf(transaction, row, own);
       if (reply !== undefined)
         await tellOthers(transaction, row.org_id, await participantsOf(transaction, row.session_id), reply, own.url, now);
-      await sql`update gateway_events set state = 'done'
-        where org_id = ${row.org_id} and event_id = ${row.event_id} and target = 'submit'`.execute(transaction);
+      await finishEvent(transaction, row.org_id, row.event_id, submitTarget);
     }
     return rows.length;
   });

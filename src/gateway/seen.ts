@@ -11,6 +11,9 @@ export interface SeenEvent {
   isStale: boolean;
 }
 
+/** The target of an event that came here by `submit`. */
+export const submitTarget = 'submit';
+
 const staleSeconds = 10;
 
 /** Records that this event is to do this here; an earlier copy of it is found instead. */

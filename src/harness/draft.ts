@@ -93,10 +93,11 @@ export class Draft {
   }
 
   /**
-   * What a call that did not finish has used, estimated, since no provider says it: nothing before it began to answer. Of an
-   * answer in one piece that was stopped on its way, only the question can be counted.
+   * What a call that did not finish has used. Providers report usage only at the end of an answer, so it is estimated from what
+   * arrived: nothing, if the answer had not begun. When the answer was to come in one piece, a call that we stopped was already
+   * being worked on, so its input counts.
    */
-  received(call: ModelCall, isStopped: boolean): Usage {
+  estimateUsage(call: ModelCall, isStopped: boolean): Usage {
     let characters = this.text.text.length;
     for (const block of this.reasoning) characters += block.text.length;
     for (const { tool, input } of this.calls) characters += tool.length + valueLength(input);

@@ -63,7 +63,7 @@ export async function* streamAnswer(
       }
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {
-      spent = addUsage(spent, draft.received(call, signal.aborted));
+      spent = addUsage(spent, draft.estimateUsage(call, signal.aborted));
       if (signal.aborted) {
         const why = signal.reason instanceof InterruptReason ? signal.reason.reason : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);

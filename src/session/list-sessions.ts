@@ -22,17 +22,24 @@ export async function listSessions(db: Db, orgId: number, filter: SessionFilter,
   return rows.map(sessionFrom);
 }
 
+const pageLength = 500;
+
 /** Every session that the filter lets through, newest activity first, in pages: its memory is that of a page. */
-export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter, page = 500): AsyncGenerator<Session[]> {
+export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter): AsyncGenerator<Session[]> {
   // As text, because a date is read to the millisecond and stored to the microsecond.
   const position = sql<string>`updated_at::text`.as('position');
   let last: { position: string; id: string } | undefined;
   for (;;) {
-    let query = filtered(db, orgId, filter).selectAll().select(position).orderBy('updated_at', 'desc').orderBy('id', 'desc').limit(page);
+    let query = filtered(db, orgId, filter)
+      .selectAll()
+      .select(position)
+      .orderBy('updated_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(pageLength);
     if (last !== undefined) query = query.where(sql<boolean>`(updated_at, id) < (${last.position}::timestamptz, ${last.id})`);
     const rows = await query.execute();
     if (rows.length > 0) yield rows.map(sessionFrom);
-    if (rows.length < page) return;
+    if (rows.length < pageLength) return;
     last = rows.at(-1);
   }
 }

@@ -1,5 +1,5 @@
 import type { Database, PreparedStatement } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
+import { errorCode, ServiceError } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
 import type { Operation, OperationResult } from './operations.ts';
 
@@ -69,7 +69,7 @@ export class SessionLog {
   /** Organizations with several operations in the last statement: the next of theirs waits for more. */
   private busyOrgs = new Set<number>();
   /** Ends the wait for more at once: something came that must not wait. */
-  private endRest = () => {};
+  private endGathering = () => {};
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
     this.database = database;
@@ -94,7 +94,7 @@ export class SessionLog {
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
-      } else if (!this.busyOrgs.has(operation.org)) this.endRest();
+      } else if (!this.busyOrgs.has(operation.org)) this.endGathering();
     });
   }
 
@@ -153,17 +153,17 @@ export class SessionLog {
       const batch = this.waiting.splice(0, maxBatch);
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
-      const restMs = begun + Math.min(maxGatherMs, batch.length / 2) - performance.now();
+      const gatherMs = begun + Math.min(maxGatherMs, batch.length / 2) - performance.now();
       const mayWait = this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
-      if (this.busyOrgs.size > 0 && mayWait && restMs > 1) await this.rest(restMs);
+      if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
     }
     this.writing = false;
   }
 
-  private rest(milliseconds: number): Promise<void> {
+  private gather(milliseconds: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
-      this.endRest = () => {
+      this.endGathering = () => {
         clearTimeout(timer);
         resolve();
       };
@@ -186,11 +186,11 @@ export class SessionLog {
     });
   }
 
-  /** A statement that failed for its content undid the whole batch: each is tried alone, so that only the culprit fails. */
+  /** When the content of one operation made the statement fail, none of the batch was written: each is tried alone, so that only that one fails. */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
     // By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
     // open whether the statement was carried out.
-    const isStatementError = error instanceof Error && 'code' in error && /^(2[0-9]|40|42|P0)/.test(String(error.code));
+    const isStatementError = /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
     if (batch.length === 1 || !isStatementError) {
       for (const entry of batch) {
         if (!isStatementError) this.doubtful.add(entry.operation.session);

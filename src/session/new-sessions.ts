@@ -35,7 +35,9 @@ const insertSessions: PreparedStatement = {
     select id, org_id, agent_id, release_version, surface, status, metadata, end_user_id, is_visitor, instance_key, permission_mode, current_agent,
       parent_id, participants, pending_input, active_turn_id, queued_turns, staged_files, stored, last_seq, message_count, last_message_at,
       created_at, updated_at
-    from fresh where (select count(*) from told) >= 0`,
+    from fresh
+    -- Always true: PostgreSQL does not run a CTE that only selects unless something reads it.
+    where (select count(*) from told) >= 0`,
   writes: true,
 };
 

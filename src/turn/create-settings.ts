@@ -72,7 +72,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
       return [...builtIn, ...remote];
     },
     workspaceFor: (session) => workspaceOf(database.db, session),
-    release: (sessionId) => mcp.closeSession(sessionId),
+    closeSession: (sessionId) => mcp.closeSession(sessionId),
   });
   return { settings, warmTools: () => shell.warm(), close: () => shell.close() };
 }

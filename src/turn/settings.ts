@@ -36,8 +36,8 @@ export interface SettingParts {
   traced(model: Model, sessionId: string): Model;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
   workspaceFor(session: Session): Workspace;
-  /** Lets go of what the turns of a session hold open. */
-  release(sessionId: string): void;
+  /** Closes what the turns of a session hold open. */
+  closeSession(sessionId: string): void;
 }
 
 /** Settings of sessions that are in use, kept in memory: the pinned parts of a session do not change while it lives. */
@@ -79,7 +79,7 @@ export class Settings {
   /** Of a session that was stopped, or dropped. */
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
-    this.parts.release(sessionId);
+    this.parts.closeSession(sessionId);
     this.onForgotten(sessionId);
   }
 

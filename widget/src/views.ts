@@ -79,7 +79,7 @@ function approvalView(item: Extract<Item, { kind: 'approval' }>, { labels, answe
           ${question.options.map(
             (option, index) => html`<button
               type="button"
-              class=${option === 'deny' ? 'quiet' : index === 0 ? 'primary' : ''}
+              class=${index === 0 && option !== 'deny' ? 'primary' : ''}
               ?disabled=${closed}
               aria-keyshortcuts=${index + 1}
               @click=${() => decide(item.id, option)}

@@ -24,7 +24,7 @@ interface RequestOptions {
 const organizationKey = 'parley-organization';
 
 /** The org that requests are for, where a person belongs to several. */
-export function chosenOrganization(): string | null {
+function chosenOrganization(): string | null {
   return localStorage.getItem(organizationKey);
 }
 

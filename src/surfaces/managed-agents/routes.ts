@@ -72,7 +72,7 @@ function collectionRoutes(server: Server, context: Context): void {
           sameAgent: true,
         });
         if (prewarm) context.warm.begin(session.orgId, session.id);
-        return sessionOf(session);
+        return sessionBodyOf(session);
       });
       return reply.code(201).send(body);
     },
@@ -87,7 +87,7 @@ function collectionRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { id: agentId, orgId } = agentOf(request);
       const filter = listFilter(principalOf(request), agentId, request.query.end_user);
-      return sendLongArray(reply, { object: 'list' }, 'data', mapPages(listAllSessions(db, orgId, filter), sessionOf));
+      return sendLongArray(reply, { object: 'list' }, 'data', mapPages(listAllSessions(db, orgId, filter), sessionBodyOf));
     },
   );
 }
@@ -190,7 +190,7 @@ function readingRoutes(server: Server, context: Context): void {
     { config, onRequest, schema: { tags, summary: 'Fetch a session with its log', response: answered(200, schemas.sessionState) } },
     async (request, reply) => {
       const session = sessionOfPath(request);
-      return sendLongArray(reply, sessionOf(session), 'events', eventsOf(context, session));
+      return sendLongArray(reply, sessionBodyOf(session), 'events', eventsOf(context, session));
     },
   );
 
@@ -255,7 +255,7 @@ function sessionOfPath(request: FastifyRequest): Session {
   return orNotFound(request.session);
 }
 
-function sessionOf(session: Session): { id: string; object: 'session'; status: 'idle' | 'running' } {
+function sessionBodyOf(session: Session): { id: string; object: 'session'; status: 'idle' | 'running' } {
   return { id: session.id, object: 'session', status: session.isRunning ? 'running' : 'idle' };
 }
 

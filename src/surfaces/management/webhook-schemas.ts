@@ -3,7 +3,7 @@ import type { Delivery } from '../../outbox/deliveries.ts';
 import type { WebhookEndpoint } from '../../outbox/endpoints.ts';
 import { Type } from '../shared/schemas/type.ts';
 
-const time = Type.Union([Type.String(), Type.Null()]);
+const textOrNull = Type.Union([Type.String(), Type.Null()]);
 const types = Type.Array(Type.String(), { maxItems: 100, description: 'Subscribed event types; an empty list means all of them.' });
 const url = Type.String({
   minLength: 1,
@@ -19,9 +19,9 @@ export const endpointObject = Type.Object(
     url: Type.String(),
     event_types: Type.Array(Type.String()),
     enabled: Type.Boolean(),
-    disabled_reason: time,
+    disabled_reason: textOrNull,
     consecutive_failures: Type.Integer({ description: 'Counted failures since the last success.' }),
-    previous_secret_expires_at: time,
+    previous_secret_expires_at: textOrNull,
     created_at: Type.String(),
     updated_at: Type.String(),
   },
@@ -81,7 +81,7 @@ const attempt = Type.Object({
   started_at: Type.String(),
   duration_ms: Type.Integer(),
   status: Type.Union([Type.Integer(), Type.Null()], { description: 'HTTP status; null if there was no response.' }),
-  error: time,
+  error: textOrNull,
   response_excerpt: Type.String(),
 });
 
@@ -93,9 +93,9 @@ export const deliveryObject = Type.Object(
     test: Type.Boolean(),
     state: Type.Enum(['pending', 'delivered', 'failed']),
     payload: Type.Unknown(),
-    next_attempt_at: time,
+    next_attempt_at: textOrNull,
     created_at: Type.String(),
-    delivered_at: time,
+    delivered_at: textOrNull,
     attempts: Type.Array(attempt),
   },
   { title: 'WebhookDelivery' },
