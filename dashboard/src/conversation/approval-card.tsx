@@ -7,14 +7,7 @@ import { notifyError } from '../parts/notice.tsx';
 import { forget } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 import { isTyping, Key } from '../shell/shortcuts.tsx';
-
-export interface ApprovalRequest {
-  requestId: string;
-  tool: string;
-  message: string;
-  options: readonly string[];
-  input: unknown;
-}
+import type { PendingApproval } from './fold.ts';
 
 const choices: readonly { decision: string; label: string; kind: ButtonKind }[] = [
   { decision: 'approve_once', label: 'Approve once', kind: 'primary' },
@@ -25,7 +18,7 @@ const choices: readonly { decision: string; label: string; kind: ButtonKind }[] 
 interface ApprovalCardProps {
   /** Of the managed-agents session that asks. */
   base: string;
-  request: ApprovalRequest;
+  request: PendingApproval;
   /** Whether 1, 2 and 3 answer this one. */
   keys: boolean;
   children?: ReactNode;

@@ -1,4 +1,5 @@
-import { type LogEvent, listOf, numberOf, textOf } from './log-event.ts';
+import type { Decision } from '../../../client/src/index.ts';
+import type { LogEvent } from './log-event.ts';
 
 export type Item =
   | { kind: 'user'; seq: number; at: string; text: string; files: string[]; name: string }
@@ -25,9 +26,8 @@ export interface PendingApproval {
   requestId: string;
   tool: string;
   message: string;
-  options: string[];
+  options: readonly string[];
   input: unknown;
-  at: string;
 }
 
 export interface Conversation {
@@ -36,9 +36,8 @@ export interface Conversation {
   pending: PendingApproval | undefined;
 }
 
-const decisions: Record<string, string> = {
+const decisions: Record<Decision, string> = {
   approve_once: 'Approved once',
-  allow: 'Approved once',
   approve_session: 'Approved for the session',
   deny: 'Denied',
 };
@@ -54,97 +53,61 @@ export function foldConversation(events: readonly LogEvent[]): Conversation {
     const { seq, created_at: at } = event;
     switch (event.type) {
       case 'user.message':
-        items.push({
-          kind: 'user',
-          seq,
-          at,
-          text: textOf(event, 'text'),
-          files: listOf(event, 'files'),
-          name: textOf(event, 'participant_name'),
-        });
+        items.push({ kind: 'user', seq, at, text: event.text, files: event.files ?? [], name: event.participant_name ?? '' });
         startedAt = at;
         break;
       case 'session.status_running':
         running = true;
         break;
       case 'agent.message':
-        if (textOf(event, 'text') !== '') items.push({ kind: 'agent', seq, at, text: textOf(event, 'text') });
+        if (event.text !== '') items.push({ kind: 'agent', seq, at, text: event.text });
         break;
       case 'agent.thinking':
-        items.push({ kind: 'thinking', seq, at, text: textOf(event, 'text') });
+        items.push({ kind: 'thinking', seq, at, text: event.text });
         break;
       case 'agent.tool_use': {
-        const id = textOf(event, 'tool_use_id');
-        const item: ToolItem = {
-          kind: 'tool',
-          seq,
-          at,
-          id,
-          tool: textOf(event, 'tool'),
-          input: event.input,
-          output: undefined,
-          isError: false,
-          finishedAt: undefined,
-        };
+        const { tool_use_id: id, tool, input } = event;
+        const item: ToolItem = { kind: 'tool', seq, at, id, tool, input, output: undefined, isError: false, finishedAt: undefined };
         tools.set(id, item);
         items.push(item);
         break;
       }
       case 'agent.tool_result': {
-        const item = tools.get(textOf(event, 'tool_use_id'));
-        if (item === undefined) break;
-        item.output = typeof event.output === 'string' ? event.output : JSON.stringify(event.output);
-        item.isError = event.is_error === true;
-        item.finishedAt = at;
+        const item = tools.get(event.tool_use_id);
+        if (item !== undefined) Object.assign(item, { output: event.output, isError: event.is_error, finishedAt: at });
         break;
       }
       case 'user.tool_confirmation':
         pending = undefined;
         running = true;
-        items.push({ kind: 'note', seq, at, text: decisions[textOf(event, 'result')] ?? 'Answered' });
+        items.push({ kind: 'note', seq, at, text: decisions[event.result] });
         break;
       case 'user.interrupt':
         items.push({ kind: 'note', seq, at, text: 'Stop requested' });
         break;
-      case 'session.status_idle': {
+      case 'session.status_idle':
         running = false;
-        const reason = textOf(event, 'stop_reason');
-        pending = reason === 'requires_action' ? pendingOf(event, tools) : undefined;
-        if (reason !== 'requires_action')
+        pending = undefined;
+        if (event.stop_reason === 'requires_action') {
+          const { request_id: requestId, tool, message, options } = event.pending_input;
+          pending = { requestId, tool, message, options, input: tools.get(event.tool_use_id)?.input };
+        } else {
           items.push({
             kind: 'end',
             seq,
             at,
-            reason: event.denied === true && reason === 'end_turn' ? 'denied' : reason,
-            tokens: numberOf(event.usage, 'total_tokens'),
+            reason: event.denied && event.stop_reason === 'end_turn' ? 'denied' : event.stop_reason,
+            tokens: event.usage.total_tokens,
             milliseconds: startedAt === '' ? 0 : Date.parse(at) - Date.parse(startedAt),
           });
+        }
         break;
-      }
       case 'session.error':
         running = false;
         pending = undefined;
-        items.push({ kind: 'error', seq, at, code: textOf(event, 'code'), message: textOf(event, 'message') });
+        items.push({ kind: 'error', seq, at, code: event.code, message: event.message });
         break;
     }
   }
   return { items, running, pending };
-}
-
-/** The pause names its tool; the arguments are those of the call that has no result yet. */
-function pendingOf(event: LogEvent, tools: ReadonlyMap<string, ToolItem>): PendingApproval {
-  const asked: object = typeof event.pending_input === 'object' && event.pending_input !== null ? event.pending_input : {};
-  const field = (name: string): unknown => Reflect.get(asked, name);
-  const tool = String(field('tool') ?? '');
-  const options = field('options');
-  const open =
-    tools.get(textOf(event, 'tool_use_id')) ?? [...tools.values()].findLast((item) => item.output === undefined && item.tool === tool);
-  return {
-    requestId: textOf(event, 'request_id') || String(field('request_id') ?? ''),
-    tool,
-    message: String(field('message') ?? ''),
-    options: Array.isArray(options) ? options.map(String) : ['approve_once', 'approve_session', 'deny'],
-    input: open?.input,
-    at: event.created_at,
-  };
 }

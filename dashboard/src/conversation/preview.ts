@@ -1,4 +1,5 @@
-import type { LogEvent, PreviewPiece } from './log-event.ts';
+import type { MessageDelta } from '../../../client/src/index.ts';
+import type { LogEvent } from './log-event.ts';
 
 /** The message that is being written, as far as it came. */
 export interface Preview {
@@ -12,7 +13,7 @@ export const noPreview: Preview = { messageId: '', text: '' };
  * What is shown of it after this frame. A message under another id is written in the place of one that broke off; and
  * when a message, a call or an end is in the log, nothing before it is still being written.
  */
-export function previewAfter(preview: Preview, frame: LogEvent | PreviewPiece): Preview {
+export function previewAfter(preview: Preview, frame: LogEvent | MessageDelta): Preview {
   if ('seq' in frame) return isPast(frame.type) ? noPreview : preview;
   const before = preview.messageId === frame.message_id ? preview.text : '';
   return { messageId: frame.message_id, text: before + frame.text };

@@ -2,7 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMemo, useRef } from 'react';
 import { duration } from '../parts/format.ts';
 import { clockTime } from '../parts/time.tsx';
-import { type LogEvent, textOf } from './log-event.ts';
+import type { LogEvent } from './log-event.ts';
 
 interface Span {
   seq: number;
@@ -98,7 +98,7 @@ function spansOf(events: readonly LogEvent[]): Span[] {
     const at = Date.parse(event.created_at);
     if (event.type === 'user.message') {
       close();
-      const text = textOf(event, 'text').split('\n')[0] ?? '';
+      const text = event.text.split('\n')[0] ?? '';
       turn = {
         seq: event.seq,
         label: text === '' ? 'Turn' : text,
@@ -120,15 +120,15 @@ function spansOf(events: readonly LogEvent[]): Span[] {
       add(event, 'model', event.type === 'agent.message' ? 'Message' : 'Thinking', mark, at);
     else if (event.type === 'agent.tool_use') {
       if (at > mark) add(event, 'model', 'Decides', mark, at);
-      tools.set(textOf(event, 'tool_use_id'), add(event, 'tool', textOf(event, 'tool'), at, at));
+      tools.set(event.tool_use_id, add(event, 'tool', event.tool, at, at));
     } else if (event.type === 'agent.tool_result') {
-      const span = tools.get(textOf(event, 'tool_use_id'));
-      if (span !== undefined) Object.assign(span, { end: at, open: false, failed: event.is_error === true });
+      const span = tools.get(event.tool_use_id);
+      if (span !== undefined) Object.assign(span, { end: at, open: false, failed: event.is_error });
     } else if (event.type === 'session.status_idle' && event.stop_reason === 'requires_action')
       wait = add(event, 'wait', 'Approval', at, at);
     else if (event.type === 'user.tool_confirmation' && wait !== undefined) {
       Object.assign(wait, { end: at, open: false });
-      const span = tools.get(textOf(event, 'tool_use_id'));
+      const span = tools.get(event.tool_use_id);
       if (span !== undefined) span.start = at;
     } else if (event.type === 'session.status_idle' || event.type === 'session.error') {
       turn.failed = event.type === 'session.error';

@@ -1,40 +1,34 @@
-/** What the server answers, as its API reference describes it. */
+import type { Routes, Schemas } from '../../../client/src/index.ts';
+
+/** What the server answers: on documented routes as the client has it, and on the dashboard's own. */
 export interface List<Item> {
   data: Item[];
   next_cursor: string | null;
 }
 
-export type Role = 'owner' | 'admin' | 'member';
+export type Agent = Schemas['Agent'];
+export type ApiKey = Schemas['ApiKey'];
+export type Budget = Schemas['Budget'];
+export type Credential = Schemas['ModelCredential'];
+export type Delivery = Schemas['WebhookDelivery'];
+export type Invitation = Schemas['Invitation'];
+export type Member = Schemas['Member'];
+export type Organization = Schemas['Organization'];
+export type Release = Schemas['Release'];
+export type UsageRow = Schemas['Usage'];
+export type Verification = Routes['GET /api/audit_events/verification']['answer'];
+export type WebhookEndpoint = Schemas['WebhookEndpoint'];
+export type WebhookList = Routes['GET /api/webhook_endpoints']['answer'];
 
 export interface SignedIn {
   user: { id: string; email: string; name: string };
   organization: { id: number; slug: string; name: string; status: string };
-  role: Role;
+  role: Member['role'];
   scopes: string[];
-  organizations: { slug: string; name: string; role: Role }[];
+  organizations: { slug: string; name: string; role: Member['role'] }[];
 }
 
-export interface Agent {
-  id: number;
-  slug: string;
-  name: string;
-  description: string;
-  default: boolean;
-  active_version: number | null;
-  active_state: Release['state'] | null;
-  created_at: string;
-  updated_at: string;
-}
-
-export interface Release {
-  version: number;
-  state: 'pending' | 'materializing' | 'materialized' | 'failed';
-  active: boolean;
-  error: string | null;
-  created_at: string;
-  config: Record<string, unknown>;
-  pinned_tools: { server: string; name: string; description: string; read_only: boolean }[];
-}
+export type AuditEvent = Schemas['AuditEvent'] & { id: number; hash: string };
 
 export interface SessionRow {
   id: string;
@@ -67,125 +61,6 @@ export interface Approval {
   message: string;
   options: string[];
   created_at: string;
-}
-
-export interface ApiKey {
-  id: number;
-  name: string;
-  prefix: string;
-  scopes: string[];
-  created_at: string;
-  last_used_at: string | null;
-  revoked_at: string | null;
-}
-
-export interface Budget {
-  state: 'ok' | 'exhausted';
-  reason: string | null;
-  percent_used: number;
-  credits_micros: number | null;
-  credits_remaining_micros: number | null;
-  total_tokens_cap: number | null;
-  tokens_used: number;
-  instance_spend_cap_micros: number | null;
-  spent_micros: number;
-  updated_at: string;
-}
-
-export interface UsageRow {
-  day?: string;
-  agent?: string | null;
-  model?: string;
-  end_user_id?: string | null;
-  turns: number;
-  input_tokens: number;
-  output_tokens: number;
-  total_tokens: number;
-  cached_tokens: number;
-  cost_micros: number;
-}
-
-export interface AuditEvent {
-  id: number;
-  created_at: string;
-  action: string;
-  actor_email: string | null;
-  api_key_prefix: string | null;
-  subject_type: string;
-  subject_id: string;
-  ip_address: string | null;
-  user_agent: string | null;
-  metadata: Record<string, unknown>;
-  hash: string;
-}
-
-export interface Organization {
-  slug: string;
-  name: string;
-  default_agent: string | null;
-  support_access: { transcripts: boolean };
-  alert_thresholds: number[];
-  subscription: { plan: string; status: string } | null;
-}
-
-export interface Member {
-  id: string;
-  email: string;
-  name: string;
-  role: Role;
-  created_at: string;
-}
-
-export interface Invitation {
-  id: number;
-  email: string | null;
-  role: Role;
-  created_at: string;
-  expires_at: string;
-}
-
-export interface Credential {
-  provider: string;
-  last_four: string;
-  updated_at: string;
-}
-
-export interface WebhookEndpoint {
-  id: number;
-  name: string;
-  url: string;
-  event_types: string[];
-  enabled: boolean;
-  disabled_reason: string | null;
-  consecutive_failures: number;
-  previous_secret_expires_at: string | null;
-  created_at: string;
-  updated_at: string;
-}
-
-export interface WebhookList {
-  event_types: string[];
-  webhook_endpoints: WebhookEndpoint[];
-}
-
-export interface Delivery {
-  id: string;
-  event_type: string;
-  test: boolean;
-  state: 'pending' | 'delivered' | 'failed';
-  payload: unknown;
-  next_attempt_at: string | null;
-  created_at: string;
-  delivered_at: string | null;
-  attempts: {
-    number: number;
-    manual: boolean;
-    started_at: string;
-    duration_ms: number;
-    status: number | null;
-    error: string | null;
-    response_excerpt: string;
-  }[];
 }
 
 export interface Overview {

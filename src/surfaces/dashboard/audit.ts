@@ -1,5 +1,4 @@
 import { estimateAuditRows, readAuditPage } from '../../audit/read.ts';
-import { verifyAuditChain } from '../../audit/verify.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
@@ -26,10 +25,5 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
       ({ org_id: _, actor_user_id: __, previous_hash: ___, created_at, ...row }) => ({ ...row, created_at: timestamp(created_at) }),
     );
     return before === undefined ? { ...page, row_estimate: await estimateAuditRows(db, orgId, filters) } : page;
-  });
-
-  server.get('/dashboard/api/audit/verification', { config, onRequest, schema: { hide: true } }, async (request) => {
-    const { valid, checked, head, broken } = await verifyAuditChain(db, principalOf(request).organization.id);
-    return { valid, checked, head, broken: broken ?? null };
   });
 }

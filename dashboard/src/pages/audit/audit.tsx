@@ -8,9 +8,9 @@ import { Json } from '../../parts/json.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
-import { Time } from '../../parts/time.tsx';
+import { absoluteTime, Time } from '../../parts/time.tsx';
 import { useMay, useRead } from '../../server/queries.ts';
-import type { AuditEvent, List, Member } from '../../server/types.ts';
+import type { AuditEvent, List, Member, Verification } from '../../server/types.ts';
 import { auditActions } from './actions.ts';
 
 interface AuditPageAnswer extends List<AuditEvent> {
@@ -47,7 +47,7 @@ function AuditLog() {
       {...(total === undefined ? {} : { aside: plural(total, 'event') })}
       actions={
         <>
-          <Verification />
+          <ChainState />
           <Button onClick={() => window.location.assign(csv)}>
             <Download size={15} /> Export CSV
           </Button>
@@ -140,13 +140,8 @@ function AuditLog() {
 }
 
 /** Whether nobody changed what was recorded: every event holds a hash of the one before it. */
-function Verification() {
-  const { data, error, isFetching, refetch } = useRead<{
-    valid: boolean;
-    checked: number;
-    head: string;
-    broken: { id: number; reason: string } | null;
-  }>('/dashboard/api/audit/verification', { staleTime: 60_000 });
+function ChainState() {
+  const { data, error, isFetching, refetch } = useRead<Verification>('/api/audit_events/verification', { staleTime: 60_000 });
   if (data === undefined)
     return error === null ? (
       <span className="text-faint">Checking the chain…</span>
@@ -154,19 +149,14 @@ function Verification() {
       <span className="text-bad">The chain was not checked</span>
     );
   return (
-    <Button
-      kind="quiet"
-      disabled={isFetching}
-      title={data.valid ? `Newest hash: ${data.head}` : data.broken?.reason}
-      onClick={() => void refetch()}
-    >
-      {data.valid ? (
+    <Button kind="quiet" disabled={isFetching} title={data.broken?.reason ?? `Newest hash: ${data.head}`} onClick={() => void refetch()}>
+      {data.broken === null ? (
         <>
           <ShieldCheck size={15} className="text-accent" /> Chain verified, {count(data.checked)} events
         </>
       ) : (
         <span className="inline-flex items-center gap-1.5 text-bad">
-          <ShieldX size={15} /> Chain broken at event {data.broken?.id}: {data.broken?.reason}
+          <ShieldX size={15} /> Chain broken at {data.broken.action}, {absoluteTime(data.broken.created_at)}: {data.broken.reason}
         </span>
       )}
     </Button>
