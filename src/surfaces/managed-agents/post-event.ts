@@ -3,9 +3,9 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
+import { answerOnce } from '../shared/once/answer-once.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
-import { answerOnce } from './once.ts';
 import type { eventBody } from './schemas.ts';
 
 type Event = Static<typeof eventBody>;

@@ -10,7 +10,7 @@ import { documented, scopesOfHooks } from './openapi-operation.ts';
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
 
 Send \`Authorization: Bearer svc_live_...\` with every request; the routes for end users' browsers also take a session token.
-Errors are \`{"detail": ...}\`. Every response carries \`X-Request-Id\`. A POST that creates something takes an \`Idempotency-Key\`.`;
+Errors are \`{"detail": ...}\`. Every response carries \`X-Request-Id\`. A POST takes an \`Idempotency-Key\`.`;
 
 const options: SwaggerOptions = {
   openapi: {

@@ -2,9 +2,9 @@ import { completeReleaseConfig } from '../../accounts/complete-release-config.ts
 import { activateRelease, createRelease, listReleases, type Release } from '../../accounts/releases.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { notFound, orNotFound } from '../../errors.ts';
+import { orNotFound } from '../../errors.ts';
 import { isRecord } from '../../json.ts';
-import { change, changeOnce } from '../shared/change.ts';
+import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { agentOf, pathNumber } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
@@ -97,15 +97,15 @@ export function releaseRoutes(server: Server, context: Context): void {
         response: answered(200, Type.Object({ release: releaseObject })),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const agent = agentOf(request);
       const version = pathNumber(request, 'version');
-      const release = await change(context, request, (transaction, actor) =>
-        activateRelease(transaction, actor, agent.id, version, { retry: true }),
-      );
-      if (release === undefined) throw notFound();
-      if (release.state === 'pending') context.materializer.materializeLater(agent.orgId, agent.id, version);
-      return { release: showRelease(release, version) };
+      const answer = await changeOnce(context, request, reply, 200, async (transaction, actor) => {
+        const release = orNotFound(await activateRelease(transaction, actor, agent.id, version, { retry: true }));
+        return { release: showRelease(release, version) };
+      });
+      if (answer.release.state === 'pending') context.materializer.materializeLater(agent.orgId, agent.id, version);
+      return answer;
     },
   );
 }

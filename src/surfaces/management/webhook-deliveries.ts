@@ -7,6 +7,7 @@ import { recoverRange } from '../../outbox/recover.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
+import { answerOnce } from '../shared/once/answer-once.ts';
 import { pathNumber, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
@@ -95,8 +96,12 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
         to: request.body.to === undefined ? now : parseTime('to', request.body.to),
       };
       if (range.from > range.to) throw new ServiceError('invalid', 'from: must not be after to');
-      const recovered = orNotFound(await recoverRange(db, principalOf(request).organization, pathNumber(request, 'id'), range, now));
-      return reply.code(202).send({ recovered });
+      const { organization } = principalOf(request);
+      reply.code(202);
+      const mayRepeat = async () => true;
+      return answerOnce(context, request, reply, mayRepeat, async () => ({
+        recovered: orNotFound(await recoverRange(db, organization, pathNumber(request, 'id'), range, now)),
+      }));
     },
   );
 

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Actor } from '../../audit/record.ts';
 import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
@@ -14,7 +14,7 @@ import {
 } from '../../outbox/endpoints.ts';
 import { eventTypes } from '../../outbox/event-types.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/caller/authenticate.ts';
-import { change, changeOnce, remove } from '../shared/change.ts';
+import { changeOnce, remove } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
@@ -88,10 +88,10 @@ export function webhookRoutes(server: Server, context: Context): void {
       onRequest: [canWrite, requireEndpoint(context)],
       schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
     },
-    async (request) => {
+    async (request, reply) => {
       const { name, url, event_types: eventTypes } = request.body;
       if (url !== undefined) await context.destinations.webhooks.check(url);
-      return changeEndpoint(request, (transaction, actor, id) => updateEndpoint(transaction, actor, id, { name, url, eventTypes }));
+      return changeEndpoint(request, reply, (transaction, actor, id) => updateEndpoint(transaction, actor, id, { name, url, eventTypes }));
     },
   );
 
@@ -107,8 +107,8 @@ export function webhookRoutes(server: Server, context: Context): void {
   server.post(
     '/api/webhook_endpoints/:id/enable',
     { config, onRequest: [canWrite], schema: { tags, summary: 'Enable a webhook endpoint', response: answered(200, answer) } },
-    async (request) => {
-      const body = await changeEndpoint(request, enableEndpoint);
+    async (request, reply) => {
+      const body = await changeEndpoint(request, reply, enableEndpoint);
       context.courier.wake();
       return body;
     },
@@ -117,7 +117,8 @@ export function webhookRoutes(server: Server, context: Context): void {
   server.post(
     '/api/webhook_endpoints/:id/disable',
     { config, onRequest: [canWrite], schema: { tags, summary: 'Disable a webhook endpoint', response: answered(200, answer) } },
-    (request) => changeEndpoint(request, (transaction, actor, id) => disableEndpoint(transaction, actor, id, 'Disabled by hand.')),
+    (request, reply) =>
+      changeEndpoint(request, reply, (transaction, actor, id) => disableEndpoint(transaction, actor, id, 'Disabled by hand.')),
   );
 
   server.post(
@@ -143,10 +144,13 @@ export function webhookRoutes(server: Server, context: Context): void {
 
   async function changeEndpoint(
     request: FastifyRequest,
+    reply: FastifyReply,
     work: (transaction: Db, actor: Actor, id: number) => Promise<WebhookEndpoint | undefined>,
   ) {
     const id = pathNumber(request, 'id');
-    const endpoint = orNotFound(await change(context, request, (transaction, actor) => work(transaction, actor, id)));
-    return { webhook_endpoint: showEndpoint(endpoint) };
+    return changeOnce(context, request, reply, 200, async (transaction, actor) => {
+      const endpoint = orNotFound(await work(transaction, actor, id));
+      return { webhook_endpoint: showEndpoint(endpoint) };
+    });
   }
 }

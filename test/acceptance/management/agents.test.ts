@@ -62,13 +62,17 @@ test('versions count up, a session stays on its release, and rolling back is act
   const second = await parley.call('POST', '/api/agents/pinned/releases', { key: acme.key, body: { instructions: 'two' } });
   assert.deepEqual([second.body.release.version, second.body.release.state, second.body.release.active], [2, 'materialized', false]);
   assert.equal((await openSession('pinned')).body.agent.version, 1);
-  const activated = await parley.call('POST', '/api/agents/pinned/releases/2/activate', { key: acme.key });
+  const activate = () =>
+    parley.call('POST', '/api/agents/pinned/releases/2/activate', { key: acme.key, headers: { 'idempotency-key': 'activate 2' } });
+  const activated = await activate();
   assert.deepEqual([activated.status, activated.body.release.active], [200, true]);
   assert.equal((await openSession('pinned')).body.agent.version, 2);
   const still = await parley.call('GET', `/acme/pinned/v1/sessions/${first.body.id}`, { key: acme.key });
   assert.equal(still.body.agent.version, 1);
   await parley.call('POST', '/api/agents/pinned/releases/1/activate', { key: acme.key });
-  assert.equal((await openSession('pinned')).body.agent.version, 1);
+  const repeated = await activate();
+  assert.deepEqual([repeated.body, repeated.headers['idempotent-replayed']], [activated.body, 'true']);
+  assert.equal((await openSession('pinned')).body.agent.version, 1, 'a repetition takes back nothing that came after the first');
   assert.equal((await parley.call('POST', '/api/agents/pinned/releases/9/activate', { key: acme.key })).status, 404);
   const list = await parley.call('GET', '/api/agents/pinned/releases', { key: acme.key });
   assert.deepEqual(

@@ -143,10 +143,13 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
   assert.equal(receiver.received.length, 3);
   receiver.answer = 200;
   await parley.call('POST', `${endpoint.path}/enable`, { key: org.key });
-  const recovered = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from } });
+  const recovery = { key: org.key, body: { from }, headers: { 'idempotency-key': 'recovery' } };
+  const recovered = await parley.call('POST', `${endpoint.path}/recover`, recovery);
   assert.deepEqual([recovered.status, recovered.body], [202, { recovered: 1 }]);
   await receiver.until((received) => received.length === 4);
   assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 4);
+  const repeated = await parley.call('POST', `${endpoint.path}/recover`, recovery);
+  assert.deepEqual([repeated.status, repeated.body, repeated.headers['idempotent-replayed']], [202, { recovered: 1 }, 'true']);
   const again = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from } });
   assert.deepEqual(again.body, { recovered: 0 });
   const beyond = [{ from: '0001-01-01T00:00:00+01:00' }, { from, to: '9999-12-31T23:59:59-01:00' }];

@@ -138,11 +138,18 @@ test('an endpoint is changed, disabled, enabled, rotated and deleted, and each i
   const changed = await parley.call('PATCH', path, { key, body: { name: 'Renamed', event_types: ['invoice.paid'] } });
   assert.deepEqual([changed.status, changed.body.webhook_endpoint.name, changed.body.webhook_endpoint.url], [200, 'Renamed', url]);
   assert.deepEqual(changed.body.webhook_endpoint.event_types, ['invoice.paid']);
-  const disabled = await parley.call('POST', `${path}/disable`, { key });
+  const disable = () => parley.call('POST', `${path}/disable`, { key, headers: { 'idempotency-key': 'disable' } });
+  const disabled = await disable();
   assert.deepEqual([disabled.status, disabled.body.webhook_endpoint.enabled], [200, false]);
   assert.equal((await parley.call('POST', `${path}/disable`, { key })).body.webhook_endpoint.enabled, false);
   const enabled = await parley.call('POST', `${path}/enable`, { key });
   assert.deepEqual([enabled.body.webhook_endpoint.enabled, enabled.body.webhook_endpoint.disabled_reason], [true, null]);
+  assert.deepEqual((await disable()).body, disabled.body);
+  assert.deepEqual(
+    (await parley.call('GET', path, { key })).body,
+    enabled.body,
+    'a repetition takes back nothing that came after the first',
+  );
   const rotated = await parley.call('POST', `${path}/rotate_secret`, { key });
   assert.equal(rotated.status, 200);
   assert.match(rotated.body.secret, /^whsec_svc_/);

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { holdKey, takeKey, takeOverKey } from '../../accounts/idempotency-keys.ts';
-import type { Context } from '../../context.ts';
-import { ServiceError } from '../../errors.ts';
-import { principalOf } from '../shared/caller/authenticate.ts';
-import { keyFingerprintOf } from '../shared/once/fingerprints.ts';
-import { answerAgain, forgetKey, idempotencyKey, keepAnswer } from '../shared/once/idempotency.ts';
+import { holdKey, takeKey, takeOverKey } from '../../../accounts/idempotency-keys.ts';
+import type { Context } from '../../../context.ts';
+import { ServiceError } from '../../../errors.ts';
+import { principalOf } from '../caller/authenticate.ts';
+import { keyFingerprintOf } from './fingerprints.ts';
+import { answerAgain, forgetKey, idempotencyKey, keepAnswer } from './idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
