@@ -34,7 +34,7 @@ export async function createApp(context: Context): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    // Nothing is logged for a request but its one line: it needs no logger of its own.
+    // A request is logged as one line, by `observeRequests`, and needs no child logger.
     childLoggerFactory: (logger) => logger,
     bodyLimit: 1024 * 1024,
     requestTimeout,

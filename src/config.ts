@@ -164,7 +164,7 @@ export function describeSettings(): { name: string; fallback: string; descriptio
   return Object.entries(settings).map(([name, { fallback, description }]) => ({ name, fallback, description }));
 }
 
-/** One that is there and cannot be read is not passed over: the server would start with another database than was meant. */
+/** A `.env` that exists but cannot be read is an error: without it the server could start on another database than was meant. */
 function readDotEnv(): NodeJS.ProcessEnv {
   try {
     return parseEnv(readFileSync('.env', 'utf8'));

@@ -64,7 +64,7 @@ export function createCourier(
   });
 }
 
-/** Without an address of its own a gateway still needs a name, to know the events that it has passed on: its key has one. */
+/** A gateway without a public URL still needs a name, to recognize events that it has passed on: the id of its secret key serves. */
 export function createGateway(
   config: Config,
   parts: Pick<

@@ -3,7 +3,7 @@ import { devNull } from 'node:os';
 import { errorCode } from './errors.ts';
 import type { Logger } from './logger.ts';
 
-/** Without a free descriptor the system drops new connections, and nobody is told: not even here, except by trying to open something. */
+/** Without a free file descriptor the system drops new connections and tells nobody: the only way to notice is to try to open something. */
 export function watchDescriptors(logger: Logger, everyMs = 5_000): void {
   setInterval(async () => {
     try {

@@ -20,7 +20,7 @@ export interface ErrorOptions {
   /** Further fields of a structured `detail`, such as `reason`, `provider` or `request_id`. */
   fields?: Record<string, unknown>;
   retryAfterSeconds?: number;
-  /** Whether the very same request may do better when it is sent again; without it, as the kind says. */
+  /** Whether the same request can succeed when it is sent again; without it, the kind decides. */
   willPass?: boolean;
   cause?: unknown;
 }

@@ -1,6 +1,6 @@
 /** A text without the secret, in any spelling that a server is likely to repeat it in. */
 export function hideSecret(text: string, secret: string | undefined): string {
-  // Hiding fewer letters than that would hide words.
+  // Anything shorter would also hide parts of ordinary words.
   if (secret === undefined || secret.length < 4) return text;
   const spellings = new Set([
     secret,

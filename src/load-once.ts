@@ -1,6 +1,6 @@
 export interface LoadedOnce<Value> {
   get(): Promise<Value>;
-  /** To let go of it: undefined where it was never asked for, or could not be loaded. */
+  /** For whoever closes it: undefined if it was never asked for, or could not be loaded. */
   loaded(): Promise<Value | undefined>;
 }
 

@@ -28,7 +28,7 @@ try {
 } catch (error) {
   process.stderr.write(`parley: ${errorMessage(error)}\n`);
   process.exitCode = error instanceof ConfigError ? 2 : 1;
-  // Its line to the process that started it would keep a worker running.
+  // The channel to the primary process would keep a worker running.
   if (cluster.isWorker) process.exit();
 }
 

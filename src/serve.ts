@@ -35,7 +35,7 @@ export async function serve(config: Config): Promise<void> {
     await server.close();
     clearTimeout(cut);
     await context.close();
-    // Of a worker: its line to the process that started it would keep it running.
+    // The channel to the primary process would keep a worker running.
     if (process.connected) process.disconnect?.();
   };
   process.on('SIGTERM', stop);
@@ -45,7 +45,7 @@ export async function serve(config: Config): Promise<void> {
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 
-/** A first start makes keys and a link that are shown once: not before it is sure to come to that. */
+/** Before anything is written: a first start creates keys that are printed once, and must not fail after that for want of a port. */
 async function tryAddress(config: Config): Promise<void> {
   const probe = createServer().listen(config.PORT, config.HOST);
   await once(probe, 'listening').catch((error: unknown) => {

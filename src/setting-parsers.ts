@@ -21,7 +21,7 @@ export function host(value: string): string {
   return name;
 }
 
-/** As an Origin header has them, `null` from a page without one: anything else would never match. */
+/** As a browser sends them in an Origin header, `null` included: anything else would never match. */
 export function origins(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
@@ -84,7 +84,7 @@ export function networks(value: string): string[] {
   return entries;
 }
 
-/** What stands between commas; none, where nothing does. */
+/** The entries of a comma-separated list; empty ones are left out. */
 export function list(value: string): string[] {
   return value
     .split(',')
@@ -102,7 +102,7 @@ function stringMap(value: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** Spelled as the addresses of gateways are kept, so that each finds its key. */
+/** By URL, normalized like the stored URLs of gateways, so that a key is found by one of those. */
 export function gatewayPeers(value: string): Record<string, string> {
   const entries = Object.entries(stringMap(value)).map(([url, key]) => {
     if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);

@@ -9,7 +9,7 @@ import type { SessionState } from './session/state.ts';
 export interface Tracing {
   turnStarted(turnId: string, facts: { orgId: number; sessionId: string; agentSlug: string }): void;
   turnEnded(turnId: string, state: SessionState | undefined): void;
-  /** The model, seen: its calls become spans below the turn that the session runs. */
+  /** The same model, whose calls become spans below the running turn of the session. */
   traced(model: Model, sessionId: string): Model;
   close(): Promise<void>;
 }
@@ -34,7 +34,7 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
   };
   const processor = new BatchSpanProcessor({ exporter: telling });
   const provider = new TracerProvider({ spanProcessors: [processor] });
-  // Whatever is left and not taken was told above: it keeps nobody from stopping.
+  // That the last spans could not be sent was logged above, and must not keep the server from stopping.
   return trace(provider.getTracer('parley'), api, () => processor.shutdown().catch(() => {}));
 }
 

@@ -58,7 +58,7 @@ export async function changeRole(
 
 /** False when the org has no such member. */
 export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: (role: Role) => void): Promise<boolean> {
-  // Ahead of the members, as when somebody joins: that they join or leave another org just now is known before the account may go.
+  // Locked before the members, as when somebody joins: the account must not go while they join another org.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const member = await lockMembers(transaction, actor.orgId, userId);
   if (member === undefined) return false;

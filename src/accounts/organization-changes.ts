@@ -42,8 +42,8 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
 }
 
 /**
- * For a change of several things: an audit event holds the org's chain until the commit, and whoever waits for that may hold
- * a row that is still to come. So the rows are taken first.
+ * Call this before changing several things of an org. The first audit event locks the org's chain until the commit, and another
+ * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock.
  */
 export async function lockOrganization(transaction: Db, orgId: number): Promise<void> {
   await transaction

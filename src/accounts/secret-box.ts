@@ -122,8 +122,8 @@ async function writeThrough(file: string, text: string): Promise<void> {
 }
 
 /**
- * Gives a file that is whole its name, unless there is one already. A key under its name is never half of one, whenever
- * the process or the machine stops; only a file system without links can leave it so.
+ * Gives the complete draft its final name, unless that is taken. A link cannot leave half a file, whenever the process or the
+ * machine stops; the copy, for file systems without links, can.
  */
 async function publish(draft: string, file: string): Promise<void> {
   await link(draft, file).catch(() => copyFile(draft, file, constants.COPYFILE_EXCL));

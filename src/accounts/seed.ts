@@ -83,7 +83,7 @@ function keepGenerated(config: Config, keys: { api_key: string; operator_key: st
   replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
 }
 
-/** Under its name there is the old file or the whole new one, for the owner alone, whenever the process or the machine stops. */
+/** For the owner alone. Whenever the process or the machine stops, the file is the old one or the complete new one. */
 function replaceFile(file: string, text: string): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
   try {

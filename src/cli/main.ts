@@ -2,7 +2,7 @@ import { CommanderError } from 'commander';
 import { errorCode, errorMessage } from '../errors.ts';
 import { program } from './program.ts';
 
-// Whoever reads along has seen enough: `parley sessions tail ... | head`.
+// The program at the other end of the pipe has ended, as in `parley sessions tail ... | head`.
 process.stdout.on('error', (error) => {
   if (errorCode(error) !== 'EPIPE') throw error;
   process.exit();

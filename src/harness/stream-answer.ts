@@ -34,7 +34,7 @@ export async function* streamAnswer(
   for (let attempt = 1; ; attempt += 1) {
     const draft = attempt === 1 ? shown : shown.again();
     try {
-      // What went wrong may have been the silence before an answer in one piece.
+      // A second attempt is streamed: the first may have failed because an answer in one piece is silent until it is there.
       call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
       if (delay > 0) await world.sleep(delay, signal);
       for await (const part of model.stream(call, signal)) {

@@ -228,7 +228,7 @@ export class Courier {
   private async dropOld(): Promise<void> {
     const { database, clock, retentionDays, logger } = this.parts;
     try {
-      // For what a process elsewhere put off that did not live to see its clock set back.
+      // For deliveries put off by a process that ended before it noticed that its clock was set back.
       await bringForward(database.db, clock.now());
       await dropOldDeliveries(database.db, clock.now(), retentionDays);
     } catch (error) {

@@ -38,8 +38,8 @@ export async function disableEndpoint(transaction: Db, actor: Actor, id: number,
 }
 
 /**
- * The endpoint before its deliveries, always: so that two writers cannot wait for each other. Not its key, which whoever
- * adds a delivery holds.
+ * Locked before its deliveries, always, so that two writers cannot wait for each other. `for no key update`: whoever inserts a
+ * delivery holds a share lock on the endpoint's key, and need not be waited for.
  */
 export function lockEndpoint(transaction: Db, orgId: number, id: number) {
   return transaction

@@ -33,7 +33,7 @@ export async function fanOut(db: Db, now: Date): Promise<number> {
     const fresh = events.flatMap((event) =>
       endpoints
         .filter((endpoint) => endpoint.org_id === event.org_id && wants(endpoint.event_types, event.type))
-        // Not what happened before it was made; unless the clock was set back since, and nobody can tell.
+        // Not what happened before the endpoint was made; if the clock was set back since, nobody can tell what did.
         .filter((endpoint) => endpoint.created_at <= event.created_at || endpoint.created_at > now)
         .map((endpoint) => newDelivery(event.id, endpoint, { type: event.type, createdAt: event.created_at, data: event.data })),
     );

@@ -39,8 +39,8 @@ export function newDelivery(
 }
 
 /**
- * Due at once. An event that an endpoint already has a delivery of is passed over; returns how many were new. They come in
- * the order of their events, always: of two that add the same, one waits for the other.
+ * Inserts deliveries, due at once where `due`, and returns how many were new: an event that an endpoint already has a delivery of
+ * is passed over. Callers give them in the order of their events, so that two who insert the same ones cannot deadlock.
  */
 export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, due = true): Promise<number> {
   if (deliveries.length === 0) return 0;

@@ -49,8 +49,8 @@ export interface Slots {
 
 /**
  * Takes due deliveries, every lane's first before any lane's second, so that a long queue of one destination delays no
- * other; what goes to another gateway one after another, whichever process sends it, so that it hears a message before its reply. Lanes are found by
- * skipping through the index, which costs by the number of destinations, not of deliveries.
+ * other. A lane to another gateway gets one at a time across all processes, so that a message arrives before its reply. Lanes are
+ * found by skipping through the index, which costs by the number of destinations, not of deliveries.
  *
  * `place` is the delivery's in its lane, counted after those that run here already: a lane in trouble gets one place, so that
  * it holds no more of the slots than it takes to see whether it is well again. A delivery that another process has locked in

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { dropSession } from './sessions.ts';
 
-/** Makes a response not found from now on. True when nothing is left that its session is kept for: then it can go too. */
+/** Makes a response not found from now on. True when it was the last one of its session, so that the session can be deleted too. */
 export async function deleteResponse(db: Db, orgId: number, sessionId: string, turnId: string, responseId: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     await sql`insert into deleted_responses (id, org_id, session_id, turn_id, while_running)
@@ -25,8 +25,8 @@ export async function dropEmptied(db: Db): Promise<void> {
 }
 
 /**
- * Whether the session came with its responses, none of which is left or under way. A turn has one response more than
- * approvals that were answered in it.
+ * Whether the session was opened by the responses API, runs nothing, and has no response left. Every turn began one, and so did
+ * every answer to an approval.
  */
 async function isEmptied(db: Db, sessionId: string): Promise<boolean> {
   const { rows } = await sql<{ emptied: boolean }>`

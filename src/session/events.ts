@@ -51,7 +51,7 @@ export interface MessageReceived {
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
   echo?: RequestEcho;
-  /** The mark of the instructions that the request came with: the next one is to tell whether its own are others. */
+  /** A hash of the instructions that came with the request, for the next request to compare its own with. */
   instructions?: string;
   /** Nobody can be asked on this wire: what would prompt is denied. */
   unattended?: boolean;

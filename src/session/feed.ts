@@ -100,7 +100,10 @@ export function droppedSession(): ServiceError {
   return new ServiceError('conflict', 'The session of this turn no longer exists. Send the request again.', { willPass: true });
 }
 
-/** One watcher's inbox, bounded: it forgets rather than grows, and knows that it did. Whoever subscribes closes it. */
+/**
+ * One watcher's inbox. It is bounded: when it is full it drops what it holds, and what was dropped is read from the log, since
+ * `knownSeq` says how far that goes. Whoever subscribes closes it.
+ */
 export class Subscription {
   readonly live: boolean;
   /** Called when there may be something to take, and when it is closed. One watcher, so one listener. */

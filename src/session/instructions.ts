@@ -2,12 +2,12 @@ import { hash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-/** What instructions are known by, so that a session is told the same ones once and not with every message. */
-export function markOfInstructions(instructions: readonly string[]): string {
+/** A hash that identifies instructions, so that a session is told the same ones once and not with every message. */
+export function hashOfInstructions(instructions: readonly string[]): string {
   return hash('sha256', JSON.stringify(instructions), 'base64url');
 }
 
-/** The mark of those that the newest message of the session came with. */
+/** The hash of the instructions that came with the session's newest message. */
 export async function newestInstructions(db: Db, sessionId: string): Promise<string | undefined> {
   const { rows } = await sql<{ mark: string | null }>`
     select data ->> 'instructions' as mark from events

@@ -6,7 +6,7 @@ import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 /**
  * Writes sessions, counts them for their agents, and reports `session.started`. The count is a row that all sessions of an
  * agent share, so it is locked for one statement only, and in an order in which two processes cannot wait for each other.
- * Its result is named column by column: one that a newer version adds would change it, which a prepared statement must not.
+ * The result names its columns: `*` would include those that a newer version adds, and a prepared statement whose result changes fails.
  */
 const insertSessions: PreparedStatement = {
   name: 'insert-sessions',

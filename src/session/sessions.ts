@@ -128,7 +128,7 @@ export async function dropSession(db: Db, orgId: number, sessionId: string, last
   });
 }
 
-/** Drops what was left for later or by a process that died: sessions that nobody wanted kept, and that rest. */
+/** Deletes sessions that were not to be stored and run nothing: their process died, or could not delete them at the time. */
 export async function dropLeftovers(db: Db): Promise<void> {
   const rows = await db
     .selectFrom('sessions')

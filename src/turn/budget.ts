@@ -58,7 +58,7 @@ export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<
   return true;
 }
 
-/** Who asks the same while it is being asked gets the same answer: it is a first look, and the one that counts is at admission. */
+/** Equal checks at the same moment share one query. They may: this check is a preliminary one, and the one at admission counts. */
 function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
   const checks = underWay.get(db) ?? new Map<string, Promise<void>>();
   underWay.set(db, checks);

@@ -61,7 +61,7 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
   return outcome;
 }
 
-/** For a caller who waits for the turn's rest and will not see it here. */
+/** For a caller whose turn goes on in another process: this one stops. */
 export function cutShort(): ServiceError {
   return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
 }

@@ -45,7 +45,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     async release() {
       isReleased = true;
       clearInterval(timer);
-      // It could take up again what is let go of here.
+      // A beat that still runs could claim again what is released here.
       await beating;
       try {
         await sql`update turns set lease_until = now() where id in (
@@ -62,7 +62,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       const ids = [...runner.running.keys()];
       if (ids.length > 0) {
         const renewed = await renew(database, await holderName(), leaseMs, ids);
-        // For one whose notice was lost: what the turn waits for may take long.
+        // The notice of an interrupt may have been lost, and what the turn waits for may take long.
         for (const { id, interrupted } of renewed) if (interrupted) runner.interrupt(id);
         if (renewed.length < ids.length) for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
       }
@@ -98,7 +98,7 @@ async function renew(database: Database, holder: string, leaseMs: number, ids: s
   return rows;
 }
 
-/** One that is not ours and still runs; those that have ended or paused are nobody's. */
+/** Of these turns, those that another process runs now. One that has ended or paused is held by nobody. */
 async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`select id from turns
     where id in ${idList(ids)} and process_id <> ${holder} and state = 'running'`.execute(database.db);

@@ -105,8 +105,8 @@ function halvesOf(fragments: LiveFragment[]): [LiveFragment[], LiveFragment[]] {
 }
 
 /**
- * What another process's relay sent: its notices are written by this program only. `after` is how far the log goes that the
- * text follows: the notice of that may be lost, with a process that died for one. The version before did not say it.
+ * What the relay of another process sent. `after` is the seq of the last stored event before this text: whoever has not seen
+ * that event, because its notice was lost, reads it first. A process of the version before this one leaves it out.
  */
 export function parseLive(text: string): { session: string; after?: number; fragments: LiveFragment[] } {
   return JSON.parse(text);

@@ -52,7 +52,7 @@ export class RecentStates {
     this.kept.set(sessionId, { state, entries: state.entries, counted: state.entries.length, bytes: sum });
   }
 
-  /** The same for one that ran meanwhile, unless it was dropped: then what it holds may be outdated. */
+  /** Counts what a turn has added to a fold that is kept. One that was dropped meanwhile stays dropped: it may be outdated. */
   keepStill(sessionId: string, state: SessionState): void {
     if (this.kept.peek(sessionId)?.state === state) this.keep(sessionId, state);
   }

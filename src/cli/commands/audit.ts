@@ -19,7 +19,7 @@ export function auditCommands(program: Command): void {
       if (options.action !== undefined) query.set('event_action', options.action);
       if (options.from !== undefined) query.set('from', day('--from', options.from));
       if (options.to !== undefined) query.set('to', day('--to', options.to));
-      // Opened first: an export is itself on record, and should not be made for nothing. What the file holds is replaced once there is more.
+      // Opened first: every export is recorded, and none should be for nothing. The file is emptied when the new content is there.
       const file = options.out === undefined ? undefined : await open(options.out, 'a');
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
       const events = json

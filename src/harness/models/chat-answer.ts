@@ -51,7 +51,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (isRecord(choice.message)) isDone = true;
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
-    // A word and nothing that counts or ends shows how the next words will look.
+    // A chunk of text that has no usage and ends nothing is the pattern for those that follow.
     if (typeof choice.finish_reason === 'string') hasEnded = true;
     else if (isRecord(delta) && !isRecord(chunk.usage)) shape.learn(data, delta);
   }
@@ -132,7 +132,7 @@ class WordShape {
     if (typeof content !== 'string' || content === '' || hasMore) return;
     const quoted = `"content":${JSON.stringify(content)}`;
     const at = data.indexOf(quoted);
-    // Where the same words stand twice it is not said which of them is the delta's.
+    // With `"content"` in more than one place it is not clear which of them is the delta's.
     if (at < 0 || data.indexOf('"content"', at + 1) >= 0 || data.lastIndexOf('"content"', at - 1) >= 0) return;
     this.before = data.slice(0, at + '"content":"'.length);
     this.after = data.slice(at + quoted.length - 1);

@@ -98,7 +98,7 @@ export class ShellProcess {
 
 const graceMs = 1_000;
 const heapMegabytes = 256;
-// Virtual size of everything writable; node itself takes about 0.7 GB of it. The kernel holds this one.
+// Virtual size of everything writable, enforced by the kernel; node itself takes about 0.7 GB of it.
 const dataKilobytes = 1_300_000;
 
 // The limit on CPU time ends a process whose parent died while it looped; any other is replaced before.

@@ -70,7 +70,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      // Also of one who asks again for what another made: the answer holds the secret.
+      // Also for a repetition under an Idempotency-Key, which somebody else may send: the answer holds the secret.
       const principal = principalOf(request);
       assertGrantable(request.body.scopes, scopesOf(principal));
       const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {

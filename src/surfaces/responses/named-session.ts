@@ -90,7 +90,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
     const requestId = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
     const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
-    // The answer to an approval that an agent has gone on from since is only told again.
+    // An answer to an approval that stands ahead of the agent's own items was given before and is only repeated.
     if (type === 'item_reference' || (type === 'mcp_approval_response' && !isPast)) isReferred = true;
     isPast ||= isAnswer({ type, role: fieldOf(item, 'role') });
     const key = isRequest ? requestId : place?.responseId;
@@ -102,7 +102,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
         : (await findTurnOfResponse(db, orgId, place.turnId, place.responseId))?.session;
     if (session !== undefined && isVisible(request, session)) return session;
   }
-  // What was only named, not said again, cannot be gone on without.
+  // The input only refers to items, or answers an approval, and the session that has them was not found.
   if (isReferred) throw notFound();
   return undefined;
 }

@@ -1,11 +1,11 @@
 import type { Context } from '../../../context.ts';
 import type { MessageReceived } from '../../../session/events.ts';
-import { markOfInstructions, newestInstructions } from '../../../session/instructions.ts';
+import { hashOfInstructions, newestInstructions } from '../../../session/instructions.ts';
 import type { AdapterSession } from './session.ts';
 
 type EarlierMessages = NonNullable<MessageReceived['context']>;
 
-/** What a request says as the system, in all, and what of it a session that goes on would have by now, since clients repeat it. */
+/** The system texts of a request: all of them, and those ahead of the last answer, which clients repeat and a session was told before. */
 export interface SystemTexts {
   all: readonly string[];
   before: EarlierMessages;
@@ -15,14 +15,14 @@ export function systemTexts(before: EarlierMessages, context: EarlierMessages): 
   return { all: [...before, ...context].flatMap(({ role, text }) => (role === 'system' ? [text] : [])), before };
 }
 
-/** What of it the model is to be told: what it was told with the message before is passed over, until it changes. */
+/** Which of the repeated texts the model is told: none while all are the same as with the message before, else all. */
 export async function tellInstructions(
   context: Context,
   { session, fresh }: AdapterSession,
   { all, before }: SystemTexts,
 ): Promise<{ told: EarlierMessages; mark: { instructions?: string } }> {
   if (all.length === 0) return { told: [], mark: {} };
-  const instructions = markOfInstructions(all);
+  const instructions = hashOfInstructions(all);
   const isKnown = !fresh && before.length > 0 && (await newestInstructions(context.database.db, session.id)) === instructions;
   return { told: isKnown ? [] : before, mark: { instructions } };
 }

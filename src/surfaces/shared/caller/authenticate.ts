@@ -31,7 +31,7 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
   });
 }
 
-/** Spec 4.3: to a session token of another agent the session is not there. One of this agent is nobody, as wherever only keys are let in. */
+/** Spec 4.3: a session token of another agent gets 404 here. One of this agent gets 401, as wherever only keys are accepted. */
 export function hideFromOtherAgents(context: Context): onRequestAsyncHookHandler {
   return async (request) => {
     const secret = bearerOf(request);
@@ -102,7 +102,7 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   }
   const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
   request.place = 'leave' in place ? place : await place;
-  // One that was cut off meanwhile gets no answer with which it would leave.
+  // A client that left while it waited gets no answer, with whose end the place would be left.
   if (request.raw.socket.destroyed) request.place.leave();
 }
 

@@ -15,7 +15,7 @@ export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request
     throw new ServiceError('forbidden', 'The metadata names a different end user than the session token.', { code: 'identity_mismatch' });
 };
 
-/** Who a new session belongs to. What a browser says of itself is taken for what it is; what its token says is not its word. */
+/** Whom a new session belongs to. What a browser says of itself is only a claim; what its token says, the customer's backend said. */
 export function identityOf(
   principal: Principal,
   metadata: Record<string, unknown>,

@@ -36,7 +36,7 @@ function credentialOf(request: FastifyRequest, principal: Principal): string {
       return `key ${principal.keyId}`;
     case 'token':
       if (principal.endUserId !== undefined) return `token ${principal.endUserId}`;
-      // A visitor's next token has nothing in common with this one. In a session that is nobody's, who has its id is the same to us.
+      // A visitor's next token has nothing in common with this one; but within a session, whoever knows its id counts as the same.
       return isInSession(request) ? 'visitor' : `visitor ${principal.tokenId}`;
     case 'member':
       return `member ${principal.userId}`;

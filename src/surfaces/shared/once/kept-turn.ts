@@ -45,8 +45,8 @@ export function openKeptTurn(context: Context, orgId: number, key: string, turnI
 }
 
 /**
- * What a request names; undefined when that is gone, as a session that is not stored goes with its turn, and this very
- * request was answered before.
+ * Finds what a request names. Undefined when it is gone and this very request was answered before: a session that is not
+ * stored is deleted after its turn, and a repetition still names it.
  */
 export async function findUnlessAnswered<Found>(
   context: Context,
@@ -79,6 +79,6 @@ function placeOf(request: FastifyRequest): { key: string; fingerprint: string } 
   if (key !== undefined) return { key, fingerprint: keyFingerprintOf(request) };
   if (request.headers['x-stainless-retry-count'] === undefined) return undefined;
   const fingerprint = retryFingerprintOf(request);
-  // No header has a line break in it: this is nobody's key.
+  // A header cannot hold a line break, so no client's own key is equal to this one.
   return { key: `retry\n${fingerprint}`, fingerprint };
 }

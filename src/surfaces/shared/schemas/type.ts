@@ -11,7 +11,7 @@ const builders = {
     return { type: 'object', ...(required.length === 0 ? {} : { required }), properties, ...options };
   },
   Array: (items: Schema, options?: Schema): Schema => ({ type: 'array', items, ...options }),
-  // Not by a pattern, as TypeBox has it: `.` is no line break, and what matches no pattern is left out of an answer.
+  // TypeBox describes the keys with a pattern, in which `.` matches no line break: such a key would be left out of an answer.
   Record: (_key: Schema, value: Schema, options?: Schema): Schema => ({ type: 'object', additionalProperties: value, ...options }),
   Union: (anyOf: Schema[], options?: Schema): Schema => ({ anyOf: [...anyOf], ...options }),
   Enum: (values: unknown[], options?: Schema): Schema => ({ enum: [...values], ...options }),

@@ -9,7 +9,7 @@ interface Refusal {
   body: string;
 }
 
-/** A key that is revoked, or given to nobody any more, is unknown everywhere within a second. */
+/** No longer, since a key that is revoked must be refused everywhere within a second. */
 const rememberedMs = 1_000;
 
 /**

@@ -100,7 +100,7 @@ export class OpenStreams {
     const now = this.context.clock.now().getTime();
     for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
     this.second = (this.second + 1) % heartbeatSeconds;
-    // Nobody says so when a member signs out, or when a key was revoked while its stream began.
+    // No notice comes when a member signs out, or of a key that was revoked while its stream began: these are looked for.
     if (this.second === 0) void this.recheck('*', ({ endsAt }) => endsAt === Number.POSITIVE_INFINITY);
     for (const { response } of this.rounds[this.second] ?? []) {
       // A reader that has not taken what came before needs no sign of life.
