@@ -55,6 +55,10 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.match(shown.stdout, /user: \/say good day\n\nassistant: good day/);
   const again = await cli(['chat', 'assistant', '--session', 'terminal'], '/say again\n');
   assert.deepEqual([again.stdout, /^Session terminal\..*\n> /.test(again.stderr)], ['again\n', true]);
+  const left = await cli(['chat', '--session', 'terminal'], '/tool bash {"command":"echo at last"}\n');
+  assert.match(left.stderr, /Allow\? \[y\/a\/n\] > \n$/);
+  const later = await cli(['chat', '--session', 'terminal'], 'y\n/say and on\n');
+  assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
   const failed = await cli(['chat'], '/fail rate_limited\n');
   assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
   assert.match((await cli(['chat', 'nobody'])).stderr, /^parley: not found: \/demo\/nobody\/v1\/sessions\n$/);

@@ -26,14 +26,21 @@ export function chatCommand(program: Command): void {
     .option('--thinking', "show the model's reasoning")
     .action(async (agent: string | undefined, options: { session?: string; subAgent?: string; thinking?: boolean }) => {
       const sessions = `${agent === undefined ? '/v1' : await agentRoutes(agent)}/sessions`;
-      const session = await call<{ id: string }>('POST', sessions, options.session === undefined ? {} : { session_id: options.session });
+      const opened = await call<{ id: string; pending_input: Frame['data'] | null }>(
+        'POST',
+        sessions,
+        options.session === undefined ? {} : { session_id: options.session },
+      );
+      const session = { path: `${sessions}/${opened.id}`, id: opened.id, agent };
       const body = { thinking: options.thinking ?? false, ...(options.subAgent === undefined ? {} : { agent: options.subAgent }) };
       note(`Session ${session.id}. Press Ctrl-D to quit.\n`);
       const terminal = createInterface({ input: process.stdin });
       // One reader for messages and answers, so that lines typed ahead are not lost.
       const lines = terminal[Symbol.asyncIterator]();
+      // Left open by an earlier chat: until it is answered nothing else can be said.
+      if (opened.pending_input !== null) await settle(lines, session, show({ type: 'input_required', data: opened.pending_input }));
       for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
-        if (line.trim() !== '') await talk(lines, { path: `${sessions}/${session.id}`, id: session.id, agent }, { text: line, ...body });
+        if (line.trim() !== '') await talk(lines, session, { text: line, ...body });
       }
       note('\n');
       terminal.close();
@@ -101,7 +108,16 @@ async function talk(
         request = show(frame) ?? request;
       }
     });
-    while (request !== undefined) request = await resolve(lines, session, request);
+  } catch (error) {
+    return fail(errorMessage(error));
+  }
+  await settle(lines, session, request);
+}
+
+/** Asks about a request, and about what its turn asks for next. */
+async function settle(lines: AsyncIterator<string>, session: Session, asked: string | undefined): Promise<void> {
+  try {
+    for (let request = asked; request !== undefined; ) request = await resolve(lines, session, request);
   } catch (error) {
     fail(errorMessage(error));
   }
