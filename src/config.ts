@@ -5,6 +5,7 @@ import { errorCode, errorMessage } from './errors.ts';
 import { parsePrices } from './harness/models/prices.ts';
 import { keyShapes } from './key-shapes.ts';
 import {
+  credential,
   flag,
   gatewayPeers,
   host,
@@ -111,9 +112,9 @@ const settings = {
     process.stdout.isTTY ? 'warn' : 'info',
     oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
   ),
-  OPENAI_API_KEY: setting("the operator's OpenAI key, for organizations without a key of their own", '', optional(text)),
-  ANTHROPIC_API_KEY: setting("the operator's Anthropic key, likewise", '', optional(text)),
-  GOOGLE_GENERATIVE_AI_API_KEY: setting("the operator's Google key, likewise", '', optional(text)),
+  OPENAI_API_KEY: setting("the operator's OpenAI key, for organizations without a key of their own", '', optional(credential)),
+  ANTHROPIC_API_KEY: setting("the operator's Anthropic key, likewise", '', optional(credential)),
+  GOOGLE_GENERATIVE_AI_API_KEY: setting("the operator's Google key, likewise", '', optional(credential)),
   OTEL_EXPORTER_OTLP_ENDPOINT: setting('where to send OpenTelemetry traces; none if not set', '', optional(urlWith(['http:', 'https:']))),
 };
 

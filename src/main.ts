@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError, describeSettings, loadConfig } from './config.ts';
 import { errorMessage } from './errors.ts';
-import { runWorkers, workerCount } from './workers.ts';
+import { readArguments } from './start-arguments.ts';
+import { runWorkers } from './workers.ts';
 
 // Before more is loaded: the compiled code of the last start makes this one about twice as fast.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/parley/compiled'));
@@ -12,12 +13,12 @@ enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/parley/comp
 setFlagsFromString('--semi-space-growth-factor=1');
 
 try {
-  if (process.argv.includes('--help') || process.argv.includes('-h')) {
+  const { help, workers } = readArguments(process.argv.slice(2));
+  if (help) {
     printHelp();
   } else {
     const config = loadConfig();
-    const workers = cluster.isPrimary ? workerCount(process.argv) : undefined;
-    if (workers === undefined) {
+    if (workers === undefined || cluster.isWorker) {
       const { serve } = await import('./serve.ts');
       await serve(config);
       setFlagsFromString('--semi-space-growth-factor=2');

@@ -14,6 +14,12 @@ export function text(value: string): string {
   return value;
 }
 
+/** What is sent in a header; a line break at its end, as files have one, would fail every request. */
+export function credential(value: string): string {
+  if (!/^[\x21-\x7e]+$/.test(value)) throw new Error('a key must be printable ASCII without spaces or line breaks');
+  return value;
+}
+
 /** As a Host header has it, in lower case. */
 export function host(value: string): string {
   const name = value.toLowerCase();
@@ -37,9 +43,8 @@ export function path(value: string): string {
 
 export function integer(least: number, most: number): Parse<number> {
   return (value) => {
-    const number = Number(value);
-    if (!Number.isInteger(number) || number < least || number > most)
-      throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
+    const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= least && number <= most)) throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
     return number;
   };
 }
@@ -106,7 +111,7 @@ function stringMap(value: string): Record<string, string> {
 export function gatewayPeers(value: string): Record<string, string> {
   const entries = Object.entries(stringMap(value)).map(([url, key]) => {
     if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);
-    return [gatewayUrl(url), key] as const;
+    return [gatewayUrl(url), credential(key)] as const;
   });
   return Object.fromEntries(entries);
 }

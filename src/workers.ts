@@ -40,12 +40,3 @@ export function runWorkers(count: number, config: Config): void {
     });
   }
 }
-
-/** `--workers N` of a command line. */
-export function workerCount(args: string[]): number | undefined {
-  const index = args.indexOf('--workers');
-  if (index < 0) return undefined;
-  const count = Number(args[index + 1]);
-  if (!Number.isInteger(count) || count < 1 || count > 256) throw new ConfigError('--workers: must be a whole number from 1 to 256');
-  return count;
-}

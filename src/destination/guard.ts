@@ -16,7 +16,7 @@ import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './r
 export interface DestinationPolicy extends Rules {
   /** Lifts the HTTPS-and-public rule for this kind of use. Metadata services and foreign ports stay refused. */
   allowPrivate: boolean;
-  /** The setting that lifts it, named in every refusal while it does not. */
+  /** The setting that lifts it, named in every refusal that it would lift. */
   liftedBy?: string;
   /** Origins that the operator chose, exempt from every rule but those on the form of a URL. */
   exemptOrigins?: readonly string[];
@@ -96,30 +96,32 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
   const open = undici.buildConnector({ ...sockets, lookup: checkedLookup, autoSelectFamily: true });
   const connect: buildConnector.connector = (options, callback) => {
     const literal = hostOf(options.hostname);
-    const reason = isIP(literal) === 0 ? undefined : refusedAddress(literal, policy);
-    if (reason !== undefined) return callback(refusal(options.hostname, reason, policy), null);
+    const error = isIP(literal) === 0 ? undefined : refusalOf(options.hostname, (rules) => refusedAddress(literal, rules), policy);
+    if (error !== undefined) return callback(error, null);
     open(options, callback);
   };
   return new undici.Agent({ ...connections, connect });
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {
-  const reason = isExempt ? refusedForm(url) : refusedUrl(url, policy);
-  if (reason !== undefined) throw refusal(url.host, reason, policy);
+  const refused = refusalOf(url.host, (rules) => (isExempt ? refusedForm(url) : refusedUrl(url, rules)), policy);
+  if (refused !== undefined) throw refused;
 }
 
 /** A name is refused when one of its addresses is: the connection could go to any of them. */
 function refusalOfAny(host: string, addresses: readonly { address: string }[], policy: DestinationPolicy): ServiceError | undefined {
   for (const { address } of addresses) {
-    const reason = refusedAddress(address, policy);
-    if (reason !== undefined) return refusal(host, reason, policy);
+    const refused = refusalOf(host, (rules) => refusedAddress(address, rules), policy);
+    if (refused !== undefined) return refused;
   }
   return undefined;
 }
 
-function refusal(host: string, reason: string, policy: DestinationPolicy): ServiceError {
-  const hint =
-    policy.liftedBy === undefined || policy.allowPrivate ? '' : ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)`;
+function refusalOf(host: string, reasonUnder: (rules: Rules) => string | undefined, policy: DestinationPolicy): ServiceError | undefined {
+  const reason = reasonUnder(policy);
+  if (reason === undefined) return undefined;
+  const isLifted = policy.liftedBy !== undefined && reasonUnder({ allowPrivate: true }) === undefined;
+  const hint = isLifted ? ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)` : '';
   return new ServiceError('invalid', `The destination ${host} is refused: it ${reason}${hint}`, { code: 'destination_refused' });
 }
 

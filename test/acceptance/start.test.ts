@@ -27,6 +27,8 @@ async function runToEnd(settings: Record<string, string>, args: string[] = []): 
 const badSettings: [name: string, value: string, says: string][] = [
   ['PORT', '80a', 'must be a whole number from 0 to 65535, not "80a"'],
   ['PORT', '65536', 'must be a whole number from 0 to 65535, not "65536"'],
+  ['PARLEY_RATE_LIMIT_RPS', ' ', 'must be a whole number from 0 to 10000000, not " "'],
+  ['OPENAI_API_KEY', 'sk-123\n', 'a key must be printable ASCII without spaces or line breaks'],
   ['DATABASE_URL', 'mysql://127.0.0.1/parley', 'must be a URL that starts with postgres:// or postgresql://'],
   ['REDIS_URL', '127.0.0.1:6379', 'must be a URL that starts with redis:// or rediss://'],
   ['PARLEY_API_KEY', 'svc_live_short', 'must be svc_live_ and 16 to 247 of A-Z a-z 0-9 _ -'],
@@ -43,11 +45,28 @@ const badSettings: [name: string, value: string, says: string][] = [
     'https://a.example, https://b.example/',
     'must be * or origins such as https://app.example.com, without a path, not "https://b.example/"',
   ],
+  [
+    'PARLEY_PRICES',
+    '{"opnai/gpt-5":{"input":1,"output":1}}',
+    '"opnai/gpt-5" must start with one of offline, anthropic, openai, google, openai-compatible',
+  ],
   ['PARLEY_MAX_TURNS', '0', 'must be a whole number from 1 to 1000000, not "0"'],
 ];
 for (const [name, value, says] of badSettings) {
   test(`${name}=${value} stops the start with one line that names it`, async () => {
     assert.deepEqual(await runToEnd({ [name]: value }), { code: 2, output: `parley: ${name}: ${says}\n` });
+  });
+}
+
+const badArguments: [args: string[], says: string][] = [
+  [['--port', '9000'], '--port: is not an option; npm start -- --help lists the options and settings'],
+  [['9000'], '9000: is not an option; npm start -- --help lists the options and settings'],
+  [['--workers=0'], '--workers: must be a whole number from 1 to 256'],
+  [['--workers=2'], '--workers: several processes need DATABASE_URL; the embedded database takes one'],
+];
+for (const [args, says] of badArguments) {
+  test(`${args.join(' ')} behind npm start -- stops it with one line`, async () => {
+    assert.deepEqual(await runToEnd({}, args), { code: 2, output: `parley: ${says}\n` });
   });
 }
 

@@ -101,6 +101,8 @@ export function parsePrices(json: string): PriceOverrides {
   if (!isRecord(value)) throw new Error('must be a JSON object of "provider/model" to a price');
   const prices = new Map<string, Price>();
   for (const [key, entry] of Object.entries(value)) {
+    const [provider = ''] = key.split('/');
+    if (!listed.has(provider)) throw new Error(`"${key}" must start with one of ${[...listed.keys()].join(', ')}`);
     if (!isRecord(entry)) throw new Error(`"${key}" must be an object with input and output`);
     for (const field of Object.keys(entry)) if (!priceFields.has(field)) throw new Error(`"${key}" has the unknown field "${field}"`);
     const input = readAmount(key, 'input', entry.input);

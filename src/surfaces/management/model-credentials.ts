@@ -14,6 +14,7 @@ import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { secretField } from '../shared/schemas/fields.ts';
 import { decodeTextCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 
@@ -31,12 +32,7 @@ const credentialObject = Type.Object(
 
 const storeBody = Type.Object(
   {
-    api_key: Type.String({
-      minLength: 1,
-      maxLength: 8_192,
-      pattern: '^[\\x21-\\x7e]+$',
-      description: 'Printable ASCII, because it is sent in a header.',
-    }),
+    api_key: secretField,
   },
   { title: 'StoreModelCredential', additionalProperties: false, examples: [{ api_key: 'sk-...' }] },
 );

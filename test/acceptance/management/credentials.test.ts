@@ -39,6 +39,7 @@ test('a stored credential shows its last four characters and nothing more, anywh
     [200, 200, 200, 422, 422, 422, 201, 200, 200, 404],
   );
   assert.equal(answers[1]?.body.model_credential.last_four, '9x7q');
+  assert.deepEqual(answers[5]?.body, { detail: 'api_key: must be printable ASCII without spaces or line breaks' });
   for (const { text } of answers) assert.equal(text.includes(secret), false, text);
   await server.stop();
   assert.equal(server.output().includes(secret), false, 'not in the log');

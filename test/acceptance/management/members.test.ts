@@ -288,7 +288,8 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
   assert.equal(late.status, 404);
   const twice = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'MEMBER@example.com' } });
   assert.equal(twice.status, 409);
-  assert.equal((await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'nonsense' } })).status, 422);
+  const nonsense = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'nonsense' } });
+  assert.deepEqual([nonsense.status, nonsense.body], [422, { detail: 'email: must be an email address' }]);
 });
 
 test('a suspended org keeps its members out', async () => {

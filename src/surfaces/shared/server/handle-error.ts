@@ -3,6 +3,7 @@ import { isDatabaseFailure } from '../../../database/database.ts';
 import { ServiceError } from '../../../errors.ts';
 import type { Logger } from '../../../logger.ts';
 import { outage, sendError } from '../errors.ts';
+import { patternWords } from '../schemas/fields.ts';
 import { dropRest } from './rest-of-body.ts';
 
 /** Never a 500 for something that a client sent: Fastify's own refusals become ours, and the surface's kind of bad body. */
@@ -68,5 +69,5 @@ function reasonOf(validation: Refusal[], nearest: Refusal | undefined): string {
   const allowed = same.flatMap(({ keyword, params }) => (keyword === 'const' ? [params.allowedValue] : (params.allowedValues ?? [])));
   if (allowed.length > 0) return `must be ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}`;
   if (nearest?.keyword === 'type') return `must be ${same.flatMap(({ params }) => params.type ?? []).join(' or ')}`;
-  return nearest?.message ?? 'is not valid';
+  return patternWords.get(nearest?.params.pattern) ?? nearest?.message ?? 'is not valid';
 }
