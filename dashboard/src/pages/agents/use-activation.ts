@@ -1,8 +1,8 @@
 import { type UseMutationResult, useIsMutating, useMutation } from '@tanstack/react-query';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { untilAnswered } from '../../server/post-once.ts';
+import { postOnce, untilAnswered } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
-import { get, post } from '../../server/request.ts';
+import { get } from '../../server/request.ts';
 import type { Release } from '../../server/types.ts';
 import { isUnfinished } from './release-facts.ts';
 
@@ -13,7 +13,7 @@ export function useActivation(path: string): UseMutationResult<Release, Error, R
     mutationFn: async ({ version }: Release) => {
       for (;;) {
         const { release } = await untilAnswered(() => get<{ release: Release }>(`${path}/${version}`));
-        if (release.state === 'materialized') await untilAnswered(() => post(`${path}/${version}/activate`));
+        if (release.state === 'materialized') await postOnce(`${path}/${version}/activate`, {});
         if (!isUnfinished(release)) return release;
         await new Promise((resolve) => setTimeout(resolve, 500));
       }
