@@ -40,17 +40,25 @@ export interface FoundSession {
   position: string;
 }
 
-/** What is rare and old is found in pieces of this many sessions: about 5 ms each, where a million at once took 0.2 s. */
+/** What is rare and old is found in pieces of this many sessions: about 10 ms each, where a million at once took 0.2 s. */
 const lookedThroughAtMost = 25_000;
+/** The part of a piece that is looked at first: what is common fills its page there, in a quarter of the time. */
+const firstPart = 1 / 25;
 
 /**
  * Sessions of all of an org's agents, newest activity first. Each agent's newest are read by its index and merged: the cost
  * grows with the page and the number of agents, not with what is stored. A text is looked up as an id or an end user.
  */
 export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
+  const { surface, release, limit, lookThrough = lookedThroughAtMost } = search;
+  if (surface === undefined && release === undefined) return readPage(db, orgId, search, undefined);
+  const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, lookThrough * firstPart));
+  if (page.sessions.length === limit || page.horizon === undefined) return page;
+  return readPage(db, orgId, search, await findHorizon(db, orgId, search, lookThrough));
+}
+
+async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: FoundPage['horizon']): Promise<FoundPage> {
   const { surface, release, limit } = search;
-  const isFiltered = surface !== undefined || release !== undefined;
-  const horizon = isFiltered ? await findHorizon(db, orgId, search) : undefined;
   const conditions = [
     ...indexedConditions(orgId, search),
     ...(surface === undefined ? [] : [sql`s.surface = ${surface}`]),
@@ -65,10 +73,10 @@ export async function searchSessions(db: Db, orgId: number, search: SessionSearc
   return { sessions: rows, horizon };
 }
 
-/** How far back this page looks: to where the agent with the most sessions in that time has used up its share of them. */
-async function findHorizon(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage['horizon']> {
+/** How far back a look at so many goes: to where the agent with the most sessions in that time has used up its share of them. */
+async function findHorizon(db: Db, orgId: number, search: SessionSearch, lookThrough: number): Promise<FoundPage['horizon']> {
   const agents = await sql<{ count: number }>`select count(*)::integer as count from agents a where ${ofAgents(orgId, search)}`.execute(db);
-  const share = Math.ceil((search.lookThrough ?? lookedThroughAtMost) / Math.max(1, agents.rows[0]?.count ?? 1));
+  const share = Math.ceil(lookThrough / Math.max(1, agents.rows[0]?.count ?? 1));
   const { rows } = await sql<{ position: string; id: string }>`
     select s.updated_at::text as position, s.id from agents a cross join lateral (
       select s.updated_at, s.id from sessions s where ${sql.join(indexedConditions(orgId, search), sql` and `)}
