@@ -6,7 +6,12 @@ export type Row = Record<string, unknown>;
 /** Prints data as JSON with `--json`, else as the given words. */
 export function print(command: Command, data: unknown, words: () => string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();
-  process.stdout.write(`${json ? JSON.stringify(data, null, 2) : harmless(words())}\n`);
+  process.stdout.write(`${json ? jsonText(data) : harmless(words())}\n`);
+}
+
+/** JSON with every control character escaped: by itself it leaves those of C1 as they are, which a terminal obeys too. */
+export function jsonText(data: unknown): string {
+  return JSON.stringify(data, null, 2).replaceAll(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
 }
 
 /** Columns as wide as their widest cell; an empty list says what would fill it. */

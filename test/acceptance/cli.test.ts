@@ -169,7 +169,9 @@ test('a list of organizations is shown to its end, and nothing in it moves the c
   const { stdout } = await cli(['orgs', 'list']);
   assert.match(stdout, /^demo +Demo suspended\uFFFD\[2J\uFFFD1A +active$/m);
   assert.match(stdout, /^org-1000 /m);
-  const { organizations } = JSON.parse((await cli(['orgs', 'list', '--json'])).stdout);
+  const { stdout: json } = await cli(['orgs', 'list', '--json']);
+  assert.doesNotMatch(json, /[^\P{Cc}\n]/u);
+  const { organizations } = JSON.parse(json);
   assert.deepEqual([organizations.length, organizations[0].name], [1_001, 'Demo\nsuspended\u001b[2J\u009b1A']);
   const hidden = `/tool bash ${JSON.stringify({ command: 'rm -rf .\u001b[2K\rls' })}\n`;
   assert.match((await cli(['chat', '--session', 'hidden'], hidden)).stderr, /Run this command\?\nrm -rf \.\uFFFD\[2K\uFFFDls\n/);

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { call, callList, download } from '../api.ts';
 import { day } from '../given.ts';
-import { print } from '../print.ts';
+import { jsonText, print } from '../print.ts';
 
 export function auditCommands(program: Command): void {
   const audit = program.command('audit').description('audit log');
@@ -23,7 +23,7 @@ export function auditCommands(program: Command): void {
       const file = options.out === undefined ? undefined : await open(options.out, 'a');
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
       const events = json
-        ? [`${JSON.stringify(await callList(`/api/audit_events?${query}&limit=500`), null, 2)}\n`]
+        ? [`${jsonText(await callList(`/api/audit_events?${query}&limit=500`))}\n`]
         : await download(`/api/audit_events.csv?${query}`);
       // A pipe or a terminal has nothing to replace.
       if ((await file?.stat())?.isFile()) await file?.truncate();
