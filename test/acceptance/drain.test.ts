@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 
 async function post(server: ServerProcess, path: string, body: unknown): Promise<Response> {
   const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' };
@@ -71,10 +72,9 @@ test('a turn that outlasts the drain is handed over: the next start brings it to
   const elapsed = performance.now() - begun;
   assert.ok(elapsed > 900 && elapsed < 5_000, `stopped after ${elapsed} ms`);
   await server.start();
-  let messages = await transcript(server, 'handed-over');
-  for (const until = Date.now() + 30_000; messages.length < 2 && Date.now() < until; ) messages = await transcript(server, 'handed-over');
+  await until(async () => (await transcript(server, 'handed-over')).length >= 2, 30_000);
   assert.deepEqual(
-    messages.map(({ role, text }) => [role, text.split(' ').length > 20]),
+    (await transcript(server, 'handed-over')).map(({ role, text }) => [role, text.split(' ').length > 20]),
     [
       ['user', false],
       ['assistant', true],
@@ -87,12 +87,12 @@ test('Ctrl-C stops at once, also with a unary call under way, a connection that 
   assert.equal((await post(server, '/v1/sessions', { session_id: 'cut' })).status, 200);
   const call = post(server, '/v1/sessions/cut/messages', { text: '/words 100\n/delay 100' });
   // The turn runs once its message counts.
-  for (;;) {
+  await until(async () => {
     const headers = { authorization: `Bearer ${server.apiKey}` };
     const state = await fetch(`${server.url}/demo/assistant/v1/sessions`, { headers });
     const { sessions } = (await state.json()) as { sessions: { message_count: number }[] };
-    if (sessions.some(({ message_count }) => message_count > 0)) break;
-  }
+    return sessions.some(({ message_count }) => message_count > 0);
+  });
   // As browsers and balancers do: opened ahead, and nothing asked yet.
   const ahead = connect(Number(new URL(server.url).port), '127.0.0.1');
   await once(ahead, 'connect');

@@ -1,8 +1,8 @@
 // What an operator sees: a line for each request and each turn, and numbers at /metrics; nothing of what is said, no secret.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/wire.ts';
 
 const server = await startServer({ after }, { settings: { PARLEY_LOG_LEVEL: 'info', PARLEY_RATE_LIMIT_RPS: '0' } });
@@ -24,13 +24,8 @@ function lines(): Line[] {
 }
 
 async function lineWhere(isIt: (line: Line) => boolean): Promise<Line> {
-  const until = Date.now() + 5_000;
-  for (;;) {
-    const line = lines().find(isIt);
-    if (line !== undefined) return line;
-    assert.ok(Date.now() < until, `no such line:\n${server.output()}`);
-    await sleep(10);
-  }
+  await until(async () => lines().some(isIt), 5_000, `a line of the log for which ${isIt}`);
+  return lines().find(isIt) as Line;
 }
 
 test('a turn is a line for its request and one for itself, with the same ids', async () => {

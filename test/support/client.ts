@@ -10,7 +10,12 @@ export interface LogEntry extends Json {
 }
 
 export interface TestClient {
-  send(method: string, path: string, body?: unknown): Promise<{ status: number; body: Json; headers: Headers }>;
+  send(
+    method: string,
+    path: string,
+    body?: unknown,
+    more?: Record<string, string>,
+  ): Promise<{ status: number; body: Json; headers: Headers }>;
   /** The managed log of a session, as it is streamed, until the signal aborts or the connection breaks. */
   follow(agent: string, sessionId: string, after: number, signal: AbortSignal): AsyncGenerator<LogEntry>;
 }
@@ -18,8 +23,8 @@ export interface TestClient {
 export function clientOf(server: Pick<ServerProcess, 'url' | 'apiKey'>, key: string = server.apiKey): TestClient {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
   return {
-    async send(method, path, body) {
-      const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+    async send(method, path, body, more = {}) {
+      const init = { method, headers: { ...headers, ...more }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
       const response = await fetch(server.url + path, init);
       const text = await response.text();
       return { status: response.status, body: text === '' ? {} : (JSON.parse(text) as Json), headers: response.headers };

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createAgent, createOrganization, type TestOrganization } from './accounts.ts';
 import type { Owner } from './app.ts';
 import { type Answer, type Parley, startParley } from './parley.ts';
+import { until } from './until.ts';
 
 export const ownUrl = 'https://here.example.com';
 
@@ -31,13 +32,14 @@ export async function startGateway(owner: Owner): Promise<TestGateway> {
     deliver: (org, body) => parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body }),
     sessionOf: async (org, sessionId) => (await parley.call('GET', `/v1/sessions/${sessionId}`, { key: org.key })).body,
     async logOf(org, sessionId, turns) {
-      for (;;) {
+      let events: { type: string }[] = [];
+      await until(async () => {
         const answer = await parley.call('GET', `/${org.slug}/helper/v1/managed-agents/sessions/${sessionId}`, { key: org.key });
         assert.equal(answer.status, 200, answer.text);
-        const ended = answer.body.events.filter((event: { type: string }) => event.type === 'session.status_idle');
-        if (ended.length >= turns) return answer.body.events;
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
+        events = answer.body.events;
+        return events.filter((event) => event.type === 'session.status_idle').length >= turns;
+      }, 30_000);
+      return events;
     },
   };
 }

@@ -1,8 +1,8 @@
 // A human and two AI participants on two gateways, each a process of its own.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { until } from '../../support/until.ts';
 
 type Body = ReturnType<typeof JSON.parse>;
 
@@ -26,16 +26,13 @@ async function said(server: ServerProcess, agent: string, sessionId: string): Pr
 }
 
 async function untilSaid(server: ServerProcess, agent: string, sessionId: string, expected: [string, string][]): Promise<void> {
-  const until = Date.now() + 30_000;
-  for (;;) {
-    const entries = await said(server, agent, sessionId);
-    if (entries.length >= expected.length || Date.now() > until) {
-      // Deliveries to another gateway are at least once and in no promised order.
-      assert.deepEqual(entries.toSorted(), expected.toSorted());
-      return;
-    }
-    await sleep(50);
-  }
+  let entries: [string, string][] = [];
+  await until(async () => {
+    entries = await said(server, agent, sessionId);
+    return entries.length >= expected.length;
+  }, 30_000);
+  // A delivery that is retried may come after a later one.
+  assert.deepEqual(entries.toSorted(), expected.toSorted());
 }
 
 async function createAgent(server: ServerProcess, slug: string): Promise<string> {
@@ -102,10 +99,6 @@ test('a human and two agents talk across two gateways, also when one of them doe
   await untilSaid(harbour, 'pilot', atHarbour, atTheHarbour);
   process.kill(hill.pid, 'SIGCONT');
   onTheHill.push(['ada', '/say Set sail.'], ['pilot', 'Set sail.']);
-  // The two were on their way at the same time: either may be first.
-  const sorted = (entries: [string, string][]) => entries.toSorted((a, b) => a.join().localeCompare(b.join()));
-  const until = Date.now() + 30_000;
-  while ((await said(hill, 'scout', atHill)).length < onTheHill.length && Date.now() < until) await sleep(50);
-  assert.deepEqual(sorted(await said(hill, 'scout', atHill)), sorted(onTheHill));
+  await untilSaid(hill, 'scout', atHill, onTheHill);
   assert.deepEqual(await said(harbour, 'pilot', atHarbour), atTheHarbour);
 });

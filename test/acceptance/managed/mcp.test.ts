@@ -231,13 +231,11 @@ test('a server that is gone is 502, and warming says error', async () => {
 async function release(slug: string, config: Record<string, unknown>): Promise<void> {
   await stored('POST', '/api/agents', { slug }, 201);
   await stored('POST', `/api/agents/${slug}/releases`, { ...config, activate: true }, 201);
-  const until = Date.now() + 15_000;
-  for (;;) {
+  await until(async () => {
     const { data } = JSON.parse((await app.request('GET', `/api/agents/${slug}/releases`)).text);
-    if (data[0].state === 'materialized') return;
-    assert.ok(data[0].state !== 'failed' && Date.now() < until, JSON.stringify(data[0]));
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+    assert.notEqual(data[0].state, 'failed');
+    return data[0].state === 'materialized';
+  });
 }
 
 async function stored(method: 'PUT' | 'POST', path: string, body: unknown, status: number): Promise<void> {

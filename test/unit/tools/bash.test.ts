@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
+import type { ChildProcess } from 'node:child_process';
+import { subscribe } from 'node:diagnostics_channel';
 import { after, test } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
 import { maxToolOutputCharacters, recordedOutput, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createBashTool } from '../../../src/harness/tools/bash.ts';
 import { createShellPool, type ShellPoolOptions } from '../../../src/harness/tools/bash-pool.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
+import { until } from '../../support/until.ts';
 
 const shared = createShellPool({ processes: 2, timeoutMs: 10_000 });
 after(() => shared.close());
@@ -187,13 +189,16 @@ test('aborting ends the command with the reason, also while it waits for a proce
 });
 
 test('more commands than processes all run; idle processes end', async () => {
+  const started: ChildProcess[] = [];
+  subscribe('child_process', (message) => started.push((message as { process: ChildProcess }).process));
   await withPool({ processes: 2, idleMs: 50 }, async (pool) => {
     const outcomes = await Promise.all(Array.from({ length: 6 }, (_, index) => bash(`echo ${index}`, new MemoryWorkspace(), pool)));
     assert.deepEqual(
       outcomes.map((outcome) => outcome.output),
       ['0', '1', '2', '3', '4', '5'],
     );
-    await setTimeout(200);
+    assert.equal(started.length, 2);
+    await until(async () => started.every((child) => child.signalCode !== null || child.exitCode !== null));
     assert.equal((await bash('echo again', new MemoryWorkspace(), pool)).output, 'again');
   });
 });
