@@ -153,6 +153,7 @@ export function loadClientSettings(): { url: string; apiKey: string | undefined;
   };
 }
 
+/** What a server that ran on this machine left for the command line. On another machine there is none, and the settings must name the keys. */
 function readCredentials(dataDirectory: string): { api_key?: string; operator_key?: string } {
   try {
     return JSON.parse(readFileSync(join(dataDirectory, 'credentials.json'), 'utf8'));

@@ -3,27 +3,28 @@ import type { TurnEvent } from './types.ts';
 type StepStart = Extract<TurnEvent, { type: 'step_start' }>;
 type Words = 'reasoning' | 'text';
 
-/** What was said in a step: to the caller, and by the server since it last began to tell the turn. */
+/** The words of one step. `given`: what the caller was handed. `told`: what the server has sent since it last began with the turn. */
 interface Step {
   start: StepStart;
   given: Record<Words, string>;
   told: Record<Words, string>;
-  /** Whether this telling has come to it. */
+  /** Whether the server has come to this step since it last began with the turn. */
   isTold: boolean;
 }
 
 /**
- * What of a turn that is told again is new. Its text may be cut into other pieces, and a step whose server died while
- * the model was writing may say something else: then the step is begun anew, with another `step_start` of its number.
+ * After a broken connection the server sends the whole turn again: this finds what of it the caller does not have yet.
+ * The text may be cut into other pieces than before, and a step whose server died while the model was writing may say
+ * something else: then the caller gets another `step_start` of that number, and the step's words from their beginning.
  */
 export class ToldAgain {
   readonly #steps = new Map<number, Step>();
   readonly #given = new Set<string>();
-  /** Where the telling is, and where the caller is. */
+  /** The step that the server is sending, and the last that the caller was handed something of. */
   #step: Step | undefined;
   #givenStep: Step | undefined;
 
-  /** The turn is told from its start. */
+  /** The server begins with the turn again. */
   restart(): void {
     this.#step = undefined;
     for (const step of this.#steps.values()) {
@@ -32,6 +33,7 @@ export class ToldAgain {
     }
   }
 
+  /** What the caller is handed when the server has sent this. */
   fresh(event: TurnEvent): TurnEvent[] {
     switch (event.type) {
       case 'step_start':
@@ -54,7 +56,7 @@ export class ToldAgain {
     const known = this.#steps.get(start.data.step);
     const before = known === this.#step ? [] : this.#corrected(this.#step);
     this.#step = known ?? { start, given: nothing(), told: nothing(), isTold: true };
-    // Whether it goes on differently this time is seen in its words.
+    // If it is a known step, its words will show whether it goes differently this time.
     this.#step.told = nothing();
     this.#step.isTold = true;
     if (known !== undefined) return before;
@@ -76,14 +78,14 @@ export class ToldAgain {
     return known === '' ? [event] : [said(step, type, piece.slice(known.length))];
   }
 
-  /** A step that has ended with fewer words than were given out of it. */
+  /** If the step has ended with fewer words than the caller was handed: the step anew. */
   #corrected(step: Step | undefined): TurnEvent[] {
     if (step === undefined) return [];
     const isShorter = step.told.text.length < step.given.text.length || step.told.reasoning.length < step.given.reasoning.length;
     return isShorter ? this.#beginAnew(step) : [];
   }
 
-  /** The same at the end of the turn, also for a step that it no longer came to. */
+  /** The same at the end of the turn, also for steps that the caller knows and the turn now does not have. */
   #givenUp(): TurnEvent[] {
     const untold = [...this.#steps.values()].filter((step) => !step.isTold);
     return [this.#step, ...untold].flatMap((step) => this.#corrected(step));

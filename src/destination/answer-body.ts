@@ -1,9 +1,12 @@
 import type { Dispatcher } from 'undici';
 
 /**
- * A body as it is read: the pieces of one packet together, and those that come fast after each other gathered, so that a
- * model's words are passed on some at a time at a fraction of the cost. A piece waits at most as long as the answer has
- * taken until then, and never longer than an eye can tell; the first, and one that comes after a pause, waits for nothing.
+ * The body of an answer as a stream that hands on fewer, larger pieces than come from the network: a model sends each word
+ * by itself, and to pass on several at a time costs a fraction.
+ *
+ * The first piece, and one that comes after a pause, is handed on at once. When pieces come fast after each other, the
+ * connection is not read for a while (`isGathering`), and then everything that has come is handed on together. That while
+ * is as long as the answer has taken so far, but at most `maxGatherMs`, which nobody notices.
  */
 export class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
@@ -39,7 +42,7 @@ export class AnswerBody {
 
   add(piece: Uint8Array): void {
     this.pieces.push(piece);
-    // The other pieces of the packet come before the microtask.
+    // The other pieces of the same packet are added before the microtask runs.
     if (this.pieces.length === 1 && !this.isGathering) queueMicrotask(() => this.send());
   }
 
@@ -55,15 +58,16 @@ export class AnswerBody {
     this.target?.error(error);
   }
 
-  /** Lets what has come since the last piece be read. */
+  /** Reads the connection again, unless the reader of the stream is behind. */
   readGathered(): void {
     if (!this.isOver && !this.isFull) this.request.resume();
   }
 
+  /** Hands on what was read; if that was nothing, the next piece need not wait. */
   sendGathered(): void {
     this.isGathering = this.pieces.length > 0;
     if (this.isGathering) this.send();
-    // Where its reader has caught up in the meantime.
+    // If its reader was behind and has caught up, nothing else starts the reading again.
     else this.readGathered();
   }
 
@@ -84,7 +88,7 @@ export class AnswerBody {
     const { pieces } = this;
     const [first] = pieces;
     if (first === undefined || this.isOver || this.target === undefined) return 0;
-    // Before the next line, which may bring more.
+    // Emptied first: `enqueue` may run the reader, and with it `add`.
     this.pieces = [];
     const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
     this.target.enqueue(whole);
@@ -97,8 +101,8 @@ export class AnswerBody {
 }
 
 /**
- * Answers that wait for the same moment. One after the other they cost about a third less than each at its own time: the code and
- * the connections are warm, and turns that end together are written together.
+ * Answers that gather until the same moment. To hand them on one after the other costs about a third less than each at its
+ * own time: code and data are still in the processor's caches, and turns that end together are stored in one statement.
  */
 let round: AnswerBody[] = [];
 
@@ -114,7 +118,7 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   setTimeout(() => {
     if (answers === round) round = [];
     for (const answer of answers) answer.readGathered();
-    // What has come in the meantime is read before the immediate, all at once.
+    // Between the two, Node reads what has come on these connections.
     setImmediate(() => {
       for (const answer of answers) answer.sendGathered();
     });
@@ -124,5 +128,5 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
 const maxGatherMs = 50;
 /** So that a round holds up other work for a few milliseconds at most. */
 const maxTogether = 32;
-/** More than words: a download, which nothing should hold up. */
+/** A piece this large is a download and not words: it is not held up. */
 const bulkBytes = 8 * 1024;

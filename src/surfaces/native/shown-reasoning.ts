@@ -1,6 +1,6 @@
 interface Block {
   text: string;
-  /** It came when text of its step had been shown: where the step is begun anew, it is part of the new beginning. */
+  /** Text of its step had been shown before it: if the step is then begun anew, this block belongs to the new attempt. */
   isAfterText: boolean;
 }
 
@@ -9,7 +9,7 @@ export class ShownReasoning {
   private readonly live = new Map<string, Block>();
   private stored = '';
 
-  /** What of a live piece is new. Whoever comes to it in the middle gets the block whole, when it is stored. */
+  /** What of a live piece is new. To a watcher who missed the beginning of the block nothing is shown until the block is stored. */
   addLive(messageId: string, offset: number, text: string, isAfterText: boolean): string {
     const block = this.live.get(messageId) ?? { text: '', isAfterText };
     const fresh = text.slice(Math.max(0, block.text.length - offset));
@@ -32,7 +32,7 @@ export class ShownReasoning {
     return this.live.size > 0;
   }
 
-  /** The step goes on with other words: what it has thought since, of which nothing is stored yet. */
+  /** The step was begun anew: forgets the blocks of the attempt before, and gives the reasoning of the new one. */
   sinceText(): string {
     let text = '';
     for (const [messageId, block] of this.live) {
@@ -43,7 +43,7 @@ export class ShownReasoning {
     return text;
   }
 
-  /** Forgets what was given up, and gives what is stored. */
+  /** Forgets the blocks that were never stored, and gives what is stored. */
   settle(): string {
     this.live.clear();
     return this.stored;

@@ -67,6 +67,16 @@ test('days are inclusive and in UTC, and what is no day is none', async () => {
     assert.equal(validDay(text), undefined);
 });
 
+test('more events than are worth counting are estimated', async () => {
+  await record(7, 'copied');
+  await sql`insert into audit_events (org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash)
+    select org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash
+    from audit_events, generate_series(1, 12000) where org_id = 7`.execute(database.db);
+  await sql`analyze audit_events`.execute(database.db);
+  const estimate = await estimateAuditRows(database.db, 7, {});
+  assert.ok(estimate > 11_000 && estimate < 13_000, `${estimate}`);
+});
+
 async function* pagesOf(rows: AuditLine[]): AsyncGenerator<AuditLine[]> {
   yield rows;
 }

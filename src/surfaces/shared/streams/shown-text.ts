@@ -18,9 +18,9 @@ const nothing: Fresh = { text: '', restarts: false };
 export class ShownText {
   private messageId = '';
   private step = 0;
-  /** Of the message as far as it came here. */
+  /** The beginning of the message, as far as it came live. */
   private text = '';
-  /** Shown under an id that was given up, and not yet said again. */
+  /** What was shown of the step under the id before, while the new message has not gone beyond it. */
   private repeated = '';
   private isOpen = false;
 
@@ -30,7 +30,7 @@ export class ShownText {
     if (fragment.offset !== this.text.length) return nothing;
     const before = this.text.length;
     this.text += fragment.text;
-    // Nearly always: and the text so far stays in its pieces, which cost nothing until it is looked at.
+    // Nearly always so. It comes first because to look at `this.text` would make V8 join the pieces it is concatenated from.
     if (this.repeated === '') return { text: fragment.text, restarts: false };
     if (this.repeated.startsWith(this.text)) return nothing;
     return this.beyond(this.text, before);
@@ -44,16 +44,17 @@ export class ShownText {
     return fresh;
   }
 
-  /** Whether something was shown of a message that was never stored, once all of its step is. */
+  /** Asked when all of a step is stored: whether something was shown of a message that was not. */
   get isUnfinished(): boolean {
     return this.isOpen && (this.text !== '' || this.repeated !== '');
   }
 
-  /** What was shown is void. */
+  /** The message that was being shown will not be stored. */
   giveUp(): void {
     this.isOpen = false;
   }
 
+  /** From here on it is this message that is being shown. */
   private turnTo(messageId: string, step: number): void {
     if (messageId === this.messageId) return;
     const isSameStep = this.isOpen && step === this.step;
@@ -64,6 +65,7 @@ export class ShownText {
     this.isOpen = true;
   }
 
+  /** What of `text` is new to one who was shown its first `shown` characters, or `repeated`. */
   private beyond(text: string, shown: number): Fresh {
     const { repeated } = this;
     this.repeated = '';
