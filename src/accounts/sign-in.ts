@@ -97,9 +97,10 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
     telemetry: { enabled: false },
     logger: { disabled: true },
     emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 10, maxPasswordLength: 256 },
-    ...(publicUrl === undefined ? {} : { baseURL: publicUrl }),
-    // Without a public URL, the address that the browser used is the only one it may come from.
-    trustedOrigins: (request) => (publicUrl === undefined && request !== undefined ? [new URL(request.url).origin] : []),
+    // Without its path, which a proxy has taken off, and which would stand in place of `basePath`.
+    ...(publicUrl === undefined ? {} : { baseURL: new URL(publicUrl).origin }),
+    // The route refuses every origin but the address that the browser used, which need not be the public one.
+    trustedOrigins: (request) => [request?.headers.get('origin')],
     rateLimit: {
       enabled: true,
       storage: 'database',

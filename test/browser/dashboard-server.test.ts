@@ -173,3 +173,20 @@ test('with split hosts, agents answer the dashboard on the management host, and 
   assert.equal((await split.call('GET', '/dashboard/', { headers: { host: 'admin.example' } })).status, 200);
   assert.equal((await split.call('GET', '/dashboard/', { headers: { host: 'agents.example' } })).status, 404);
 });
+
+test('people sign in where the dashboard is, whatever the public URL is, and nowhere else', async () => {
+  const settings = { PARLEY_PUBLIC_URL: 'https://agents.example/below', PARLEY_MANAGEMENT_HOST: 'admin.example' };
+  const split = await startParley({ after }, { settings });
+  const body = { email: 'nobody@example.com', password: 'a wrong password' };
+  const signIn = async (host: string, origin: string) => {
+    const { status, body: answer } = await split.call('POST', '/auth/sign-in/email', { headers: { host, origin }, body });
+    return [status, answer.detail];
+  };
+  assert.deepEqual(await signIn('admin.example', 'https://admin.example'), [401, 'Invalid email or password']);
+  assert.deepEqual(await signIn('admin.example:443', 'https://admin.example'), [401, 'Invalid email or password']);
+  assert.deepEqual(await signIn('admin.example', 'https://evil.example'), [403, 'This route is for the dashboard only.']);
+  assert.deepEqual(await signIn('admin.example', 'null'), [403, 'This route is for the dashboard only.']);
+  assert.deepEqual(await signIn('agents.example', 'https://agents.example'), [404, 'Not Found']);
+  const { status } = await parley.call('POST', '/auth/sign-in/email', { headers: { host: 'rebound.example' }, body });
+  assert.equal(status, 403, 'a name that we were not told of');
+});

@@ -1,8 +1,8 @@
 import type { Context } from '../../context.ts';
+import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
 import { dashboardAuditRoutes } from './audit.ts';
 import { overviewRoute } from './overview.ts';
-import { requireOwnAddress } from './own-address.ts';
 import { dashboardPages } from './pages.ts';
 import { dashboardSessionRoutes } from './sessions.ts';
 import { systemRoute } from './system.ts';

@@ -4,6 +4,7 @@ import { notFound, ServiceError } from '../../errors.ts';
 import { fieldOf, parseJson } from '../../json.ts';
 import { unauthorized } from '../shared/caller/authenticate.ts';
 import { dashboardMember } from '../shared/caller/dashboard-member.ts';
+import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
 
@@ -15,6 +16,7 @@ export function signInRoutes(server: Server, context: Context): void {
     method: ['GET', 'POST'],
     url: '/auth/*',
     config,
+    onRequest: [requireOwnAddress(context.config)],
     schema: { hide: true },
     handler: (request, reply) => passOn(context, request, reply),
   });

@@ -15,8 +15,10 @@ export async function dashboardMember(context: Context, request: FastifyRequest)
   return context.signIn.memberOf(new Headers({ cookie }), typeof slug === 'string' ? slug : undefined);
 }
 
-/** Where a browser names the page that sends it, that page must be ours. */
+/** Where a browser names the page that sends it, that page must be ours. A proxy may write out the port that a browser leaves out. */
 export function isOwnOrigin(request: FastifyRequest): boolean {
   const { origin } = request.headers;
-  return origin === undefined || (URL.canParse(origin) && new URL(origin).host === request.host);
+  if (origin === undefined) return true;
+  const page = URL.parse(origin);
+  return page !== null && page.host === URL.parse(`${page.protocol}//${request.host}`)?.host;
 }

@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import type { onRequestAsyncHookHandler } from 'fastify';
-import type { Config } from '../../config.ts';
-import { ServiceError } from '../../errors.ts';
-import { isOwnOrigin } from '../shared/caller/dashboard-member.ts';
+import type { Config } from '../../../config.ts';
+import { ServiceError } from '../../../errors.ts';
+import { isOwnOrigin } from './dashboard-member.ts';
 
 /**
  * Refuses what a page of another site could make a browser send here. A name that we were not told of may be one that
