@@ -31,8 +31,8 @@ export async function findAnswer(context: Context, slug: string, request: Fastif
   return answerAgain(context, reply, organization.id, key, earlier);
 }
 
-/** Beside the keys of the org, and never one of them. */
+/** Kept among the keys of the org. A header cannot hold a line break, so it is equal to none of the org's own. */
 function operatorsKey(request: FastifyRequest): string | undefined {
   const key = idempotencyKey(request);
-  return key === undefined ? undefined : `operator ${key}`;
+  return key === undefined ? undefined : `operator\n${key}`;
 }
