@@ -19,7 +19,7 @@ export class LiveRelay {
   private readonly seqOf: (sessionId: string) => number;
   /** Sessions that are watched elsewhere, and until when that holds. */
   private readonly watched = new Map<string, number>();
-  /** Those in which somebody has just begun to. */
+  /** Sessions that somebody elsewhere has just begun to watch. */
   private readonly joined = new Set<string>();
   private readonly gathered = new Map<string, Gathered>();
 

@@ -59,7 +59,7 @@ export async function joinPeers(
     bus.send(`${processId} join ${sessionId}`);
   };
   const refresh = setInterval(() => {
-    // Also of what runs here: the next turn may run elsewhere, and asks before it begins.
+    // Sessions whose turn runs here too: their next turn may run in another process, which must know of the watchers by then.
     for (const notice of packed([...feed.liveSessions()])) bus.send(`${processId} watch ${notice}`);
     relay.forgetWatchers();
   }, watchEveryMs).unref();
@@ -73,7 +73,7 @@ export async function joinPeers(
 
   await bus.receive((payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
-    // What this process changed it has dropped itself, unless it never heard that the change was carried out.
+    // A process acts on its own notices of changes too: if the answer to its write was lost, it does not know that it made one.
     const isOwn = sender === processId || sender?.startsWith(`${processId}.`);
     if (isOwn && kind !== 'changed') return;
     switch (kind) {
@@ -120,7 +120,7 @@ export async function joinPeers(
       .executeTakeFirst()
       .then(
         (row) => row?.interrupted && runner.interrupt(turnId),
-        // The next commit point of the turn tells as well.
+        // Not lost: the turn learns of the interrupt at its next commit point.
         () => {},
       );
   }

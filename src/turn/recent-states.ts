@@ -48,7 +48,7 @@ export class RecentStates {
     const { counted, bytes } = known?.entries === state.entries ? known : { counted: 0, bytes: bytesOfState };
     let sum = bytes;
     for (let index = counted; index < state.entries.length; index += 1) sum += bytesOf(state.entries[index]);
-    // Another object each time: the cache looks at the size of a value once.
+    // A new object each time, because the cache asks for the size of an object only once.
     this.kept.set(sessionId, { state, entries: state.entries, counted: state.entries.length, bytes: sum });
   }
 

@@ -66,7 +66,7 @@ export class Settings {
     return this.refreshed(setting);
   }
 
-  /** One that was opened just now: its first turn need not look for it. */
+  /** Keeps the setting of a session that was opened just now, so that its first turn need not read it. */
   keep(session: Session, release: Release, agentSlug: string): void {
     this.cache.set(session.id, this.build(session, release, agentSlug));
   }
@@ -76,14 +76,14 @@ export class Settings {
     return this.parts.modelFor(orgId, config);
   }
 
-  /** Of a session that was stopped, or dropped. */
+  /** For a session that was stopped or dropped. */
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
     this.parts.closeSession(sessionId);
     this.onForgotten(sessionId);
   }
 
-  /** Keys come and go while a session lives. */
+  /** Looks again which providers the org has a key of its own for: that may change while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
     const { orgId, ownKeys } = setting;
     for (const provider of ownKeys.keys())

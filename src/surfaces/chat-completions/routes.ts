@@ -7,7 +7,7 @@ import { principalOf, requireAgent } from '../shared/caller/authenticate.ts';
 import { refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
-import { findUnlessAnswered, isRepetition } from '../shared/once/kept-turn.ts';
+import { findUnlessAnswered, mayBeRepetition } from '../shared/once/kept-turn.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
@@ -32,8 +32,8 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 function completionRoute(server: Server, context: Context): void {
   const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
     const named = request.headers['x-svc-session'];
-    // Whether a repetition is one, its body says.
-    if (typeof named === 'string' && !isRepetition(request)) await visibleSetting(context, request, named);
+    // A repetition may name a session that is gone. To tell whether it is one takes the body: it is checked below.
+    if (typeof named === 'string' && !mayBeRepetition(request)) await visibleSetting(context, request, named);
   };
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {

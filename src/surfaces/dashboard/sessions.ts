@@ -14,7 +14,7 @@ import { badCursor, decodeCursor, encodeCursor, limitOf } from '../shared/schema
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
-/** In full, each with its arguments; those behind them come up as these are answered. */
+/** Each is shown in full, with its arguments. The ones after these are shown when these have been answered. */
 const mostApprovals = 200;
 
 /** Sessions and approvals across all agents of an org: what the public API only shows below one agent. */
@@ -32,7 +32,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     const { sessions, horizon } = await searchSessions(db, orgId, search);
     const page = sessions.slice(0, limit);
     const last = sessions.length > limit ? page.at(-1) : horizon;
-    // A page may be short, or empty, and yet have a next one: its sessions have not been looked at.
+    // A short or empty page may have a next one: a search looks at a limited number of sessions per page.
     return { data: page.map(showSession), next_cursor: last === undefined ? null : encodeCursor([last.position, last.id]) };
   });
 

@@ -23,8 +23,8 @@ export function gatewayRoutes(server: Server, context: Context): void {
   const { gateway } = context;
   if (gateway === undefined) return;
   const guard = requireKey(context);
-  // Before the body is validated: what is not visible is 404, whatever else is wrong. What goes on to another gateway names a
-  // session there, and what came from one is dropped if it was here before.
+  // Before the body is validated: what is not visible is 404, whatever else is wrong. An event for another gateway names a session
+  // there, and one that came from another is dropped, whatever it names, if it was here before: neither is checked here.
   const seesSession: preValidationAsyncHookHandler = async (request) => {
     const { body } = request;
     const sessionId = fieldOf(body, 'session_id');

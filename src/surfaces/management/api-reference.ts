@@ -40,7 +40,7 @@ async function loadReference(): Promise<FastifyInstance> {
       pageTitle: 'Parley API',
       telemetry: false,
       withDefaultFonts: false,
-      // What would lead to services of others.
+      // These link to services of the library's maker.
       hideClientButton: true,
       showDeveloperTools: 'never',
       agent: { disabled: true },

@@ -15,7 +15,7 @@ import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.t
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Audit log'];
-/** With split hosts it is on both. */
+/** With split hosts the audit log is on both of these. */
 const config: { family: RouteFamily[] } = { family: ['base', 'management'] };
 const text = Type.Union([Type.String(), Type.Null()]);
 

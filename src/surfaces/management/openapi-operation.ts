@@ -66,7 +66,7 @@ function answersOf(method: string, url: string, response: unknown, badBody: stri
   const isRead = method === 'GET' || method === 'HEAD';
   if (badBody === 'bad-request' && answers[422] !== undefined) {
     answers[400] = answers[422];
-    // What is left of it: another request under the same Idempotency-Key.
+    // Where a bad body is 400, a 422 only says that the Idempotency-Key was used for another request, which only a POST can be told.
     if (method !== 'POST') delete answers[422];
   }
   for (const [status, schema] of Object.entries(answers)) {

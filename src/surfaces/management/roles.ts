@@ -12,7 +12,7 @@ export function assertMayGrant(principal: Principal, role: Role): void {
     throw new ServiceError('forbidden', 'Only an owner, or a key that was not created by an admin, can grant or remove the role owner');
 }
 
-/** A key has this from whoever made it: otherwise an admin could make owners with a key of their own. */
+/** A key may do this if the one who made it could: otherwise an admin could make owners by making a key first. */
 export function managesOwners(principal: Principal): boolean {
   switch (principal.type) {
     case 'key':

@@ -78,7 +78,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
       if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
-      // What a session would refuse must not reach a browser that cannot help it.
+      // Refused here, where the customer's backend can change it: with such a token a browser could open no session.
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
       const named = metadata === undefined ? undefined : endUserOf(metadata);
       if (endUserId !== undefined && named !== undefined && named !== endUserId)
@@ -94,7 +94,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         return answer;
       }
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {
-        // Only here: a repetition gets the first answer, whatever the budget says by now.
+        // Inside, so that a repetition gets the first answer whatever the budget says by now.
         await checkBudget(transaction, payer, ownKey);
         if (context.config.PARLEY_AUDIT_TOKENS) {
           await recordAudit(transaction, actor, {

@@ -145,7 +145,7 @@ function deliveryId(request: FastifyRequest): string {
 
 function parseTime(name: string, text: string): Date {
   const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(text) : new Date(Number.NaN);
-  // An offset can carry it into a year that databases write differently.
+  // A UTC offset can move the time into year 0 or 10000, which PostgreSQL and JavaScript write differently.
   const isUsual = !Number.isNaN(date.getTime()) && date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9_999;
   if (!isUsual) throw new ServiceError('invalid', `${name}: must be an ISO 8601 time`);
   return date;

@@ -57,7 +57,7 @@ export class ResponseAnswer {
         this.status = 'completed';
         return;
       case 'turn-ended': {
-        // Clients wait for an item: a turn without words answers with none.
+        // Clients expect at least one item: a turn that said nothing gets an empty message.
         if (this.items.length === 0) this.addMessage('', false);
         this.usage = subtractUsage(event.data.usage, this.usageBefore);
         this.status = event.data.stopReason === 'end_turn' ? 'completed' : 'incomplete';

@@ -11,7 +11,7 @@ import { isVisible, visible, visibleSetting } from '../shared/caller/visible-ses
 import { isAnswer } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
-/** A long history is not looked up item by item. */
+/** Of the items that an input echoes, only so many are looked up to find the session. */
 const maxLookups = 8;
 
 /**

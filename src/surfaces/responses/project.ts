@@ -53,7 +53,7 @@ export class ResponseProjector {
       return '';
     }
     const fresh = update.type === 'message-produced' ? this.shown.rest(update.data) : undefined;
-    // By then a message that is to be stored has been.
+    // These come after the message of their step: if it is not stored by now, it never will be.
     const isPast = update.type === 'tool-called' || update.type === 'turn-ended' || update.type === 'turn-failed';
     let text = fresh?.restarts || isPast ? this.abandonItem() : '';
     const known = this.answer.items.length;

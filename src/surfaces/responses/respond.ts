@@ -81,7 +81,7 @@ async function begin(
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  // Another that was sent at the same time runs it, and drops what is to be dropped.
+  // The same request, sent at the same time, has started the turn in a session of its own, and drops that one if it is not to be kept.
   if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
   return { turn, after: 0, session: opened.session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
 }

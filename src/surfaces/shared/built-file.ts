@@ -46,7 +46,7 @@ export function sendBuilt(request: FastifyRequest, reply: FastifyReply, { type, 
 
 async function readBuilt(path: string, builtAt: number): Promise<BuiltFile> {
   const [plain, compressed] = await Promise.all([readFile(path), readFile(`${path}.gz`).catch(() => undefined)]);
-  // Weak: the two encodings share it.
+  // A weak tag (RFC 9110), since the plain and the compressed bytes share it.
   const tag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
   return { builtAt, type: types[extname(path)] ?? 'application/octet-stream', plain, compressed, tag };
 }

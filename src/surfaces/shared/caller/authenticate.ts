@@ -102,7 +102,7 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   }
   const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
   request.place = 'leave' in place ? place : await place;
-  // A client that left while it waited gets no answer, with whose end the place would be left.
+  // The place is otherwise left when the answer ends, and a client that went away while it waited gets none.
   if (request.raw.socket.destroyed) request.place.leave();
 }
 

@@ -31,7 +31,7 @@ export async function answerOnce<Answer>(
     if (!(await takeOverKey(db, orgId, key, earlier.held_until, holdUntil(context)))) throw unanswered();
   }
   const answer = await holding(context, orgId, key, work).catch(async (error: unknown) => {
-    // For a client that left the work was cut off, and may have been done: the key stays, and is let go of in time.
+    // The work is cut off when its client leaves, and may have been done by then: the key stays, without an answer, until its hold runs out.
     if (!reply.raw.destroyed) await forgetKey(context, request);
     throw error;
   });

@@ -60,7 +60,7 @@ export async function findUnlessAnswered<Found>(
 }
 
 async function findKept(context: Context, request: FastifyRequest) {
-  const place = isRepetition(request) ? placeOf(request) : undefined;
+  const place = mayBeRepetition(request) ? placeOf(request) : undefined;
   if (place === undefined) return undefined;
   const since = idempotencyKey(request) === undefined ? new Date(context.clock.now().getTime() - retryWindowMs) : undefined;
   const row = await readKey(context.database.db, principalOf(request).organization.id, place.key, since);
@@ -68,8 +68,8 @@ async function findKept(context: Context, request: FastifyRequest) {
   return { key: place.key, turn_id: row.turn_id, response: row.response };
 }
 
-/** Whether the client says that it sent this before: such a request may name a session that went with its turn. */
-export function isRepetition({ headers }: FastifyRequest): boolean {
+/** Whether the client may have sent this before. Then it may name a session that was deleted after its turn. */
+export function mayBeRepetition({ headers }: FastifyRequest): boolean {
   return headers['idempotency-key'] !== undefined || Number(headers['x-stainless-retry-count']) >= 1;
 }
 

@@ -3,7 +3,7 @@ import { Type } from './type.ts';
 /** Fields that the bodies of the management API and of the operator's routes have in common. */
 export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
-/** Deliberately loose: whether mail arrives there is for the one who sends it. */
+/** Deliberately loose: only sending a mail there shows whether an address is one. */
 const emailPattern = '^[^\\s@]+@[^\\s@]+$';
 export const emailField = Type.String({ maxLength: 254, pattern: emailPattern });
 

@@ -26,7 +26,8 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
 
 /** A request for a tunnel never becomes one of ours either; node:http hands its connection over, and closes it unless somebody takes it. */
 export function refuseTunnel(_request: IncomingMessage, socket: Duplex): void {
-  // Nobody else listens any more; and with bytes unread, closing would take the answer back.
+  // node:http has removed its own listeners. What the client has sent is read: closing a connection with unread bytes resets
+  // it, and the client would not get the answer.
   socket.on('error', () => socket.destroy()).resume();
   refuseUnreadable(Object.assign(new Error('CONNECT'), { code: 'CONNECT' }), socket);
 }
@@ -38,7 +39,7 @@ export function refuseExpectation(_request: IncomingMessage, response: ServerRes
   response.writeHead(417, headers).end(body);
 }
 
-/** The request that is being answered is the one that cannot be read: its body does not arrive, or is none. */
+/** Whether the request that is being answered is itself the unreadable one: its body did not arrive, or is malformed. */
 function isItsOwn({ req, headersSent, socket }: ServerResponse): boolean {
   return !req.complete && !headersSent && socket !== null;
 }

@@ -32,7 +32,7 @@ export async function sendEvents(
       if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams);
     }
   } catch (error) {
-    // After the first byte a failure is a frame.
+    // The status has been sent, so that a failure can only be told in a frame.
     if (!isDatabaseFailure(error)) throw error;
     last = farewell('database_unavailable');
   } finally {
