@@ -159,9 +159,11 @@ const vectors: [name: string, bytes: Buffer | string, ...statuses: number[]][] =
   ['a page of 1e308', get(`${list}?page=1e308`), 200, 422],
   ['a query of 10,000 pairs', get(`${list}?${'a=1&'.repeat(3_000)}`), 200],
   ['a cursor of rubbish', get('/api/audit_events?cursor=%F0%9F%98%80'), 422],
-  ['a cursor that decodes to NUL', get(`/api/agents?cursor=${Buffer.from('["\0"]').toString('base64url')}`), 422],
-  ['a cursor beyond integers', get(`/api/agents?cursor=${Buffer.from('99999999999999999999').toString('base64url')}`), 422],
+  ['a cursor that decodes to NUL', get(`/api/agents?cursor=${Buffer.from('["agents","\0"]').toString('base64url')}`), 422],
+  ['a cursor beyond integers', get(`/api/agents?cursor=${Buffer.from('["agents",99999999999999999999]').toString('base64url')}`), 422],
   ['a cursor of another shape', get(`/api/api_keys?cursor=${Buffer.from('{"a":[1]}').toString('base64url')}`), 422],
+  ['a cursor of another list', get(`/api/api_keys?cursor=${Buffer.from('["agents",1]').toString('base64url')}`), 422],
+  ['a cursor of this list', get(`/api/api_keys?cursor=${Buffer.from('["api_keys",1]').toString('base64url')}`), 200],
   ['after that is no number', get('/demo/assistant/v1/managed-agents/sessions/bytes/events/stream?after=0x1g'), 400],
   // Lines
   ['no HTTP at all', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],

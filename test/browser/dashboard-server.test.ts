@@ -115,7 +115,7 @@ test('the session search pages by cursor without a gap, and refuses what is no c
     cursor = page.body.next_cursor;
   }
   assert.deepEqual(seen, ids.reverse());
-  for (const bad of ['cursor=x', 'state=odd', 'release=0', `cursor=${Buffer.from('["now()","x"]').toString('base64url')}`])
+  for (const bad of ['cursor=x', 'state=odd', 'release=0', `cursor=${Buffer.from('["sessions","now()","x"]').toString('base64url')}`])
     assert.equal((await parley.call('GET', `/dashboard/api/sessions?${bad}`, { key: apiKey })).status, 422, bad);
 });
 

@@ -17,8 +17,9 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
     const { id: orgId } = principalOf(request).organization;
     const { action, user_id: userId, from, to } = request.query;
     const filters = { action, userId, from: validDay(from), to: validDay(to) };
-    const before = decodeIntegerCursor(request.query.cursor);
+    const before = decodeIntegerCursor('audit_events', request.query.cursor);
     const page = await readPage(
+      'audit_events',
       limitOf(request.query),
       (limit) => readAuditPage(db, orgId, filters, { limit, before }),
       (row) => row.id,

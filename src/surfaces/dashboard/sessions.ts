@@ -33,7 +33,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     const page = sessions.slice(0, limit);
     const last = sessions.length > limit ? page.at(-1) : horizon;
     // A short or empty page may have a next one: a search looks at a limited number of sessions per page.
-    return { data: page.map(showSession), next_cursor: last === undefined ? null : encodeCursor([last.position, last.id]) };
+    return { data: page.map(showSession), next_cursor: last === undefined ? null : encodeCursor('sessions', [last.position, last.id]) };
   });
 
   server.get('/dashboard/api/sessions/:session_id', { config, onRequest, schema: { hide: true } }, async (request) => {
@@ -96,7 +96,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 }
 
 function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<SessionSearch, 'limit'> {
-  const position = decodeCursor(cursor, ['string', 'string']);
+  const position = decodeCursor('sessions', cursor, ['string', 'string']);
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
   const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
   if (!isTime) throw badCursor();

@@ -76,8 +76,9 @@ export function agentRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { organization } = principalOf(request);
-      const after = decodeIntegerCursor(request.query.cursor);
+      const after = decodeIntegerCursor('agents', request.query.cursor);
       return readPage(
+        'agents',
         limitOf(request.query),
         (limit) => listAgents(context.database.db, organization.id, { limit, after }),
         (agent) => agent.id,

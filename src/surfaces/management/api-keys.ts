@@ -45,9 +45,10 @@ export function apiKeyRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'List API keys', querystring: Type.Object(pageQuery), response: answered(200, listOf(apiKeyObject)) },
     },
     async (request) => {
-      const before = decodeIntegerCursor(request.query.cursor);
+      const before = decodeIntegerCursor('api_keys', request.query.cursor);
       const { id: orgId } = principalOf(request).organization;
       return readPage(
+        'api_keys',
         limitOf(request.query),
         (limit) => listApiKeys(context.database.db, orgId, { limit, before }),
         (key) => key.id,

@@ -72,11 +72,12 @@ export function auditRoutes(server: Server, context: Context): void {
     async (request) => {
       const { id: orgId } = principalOf(request).organization;
       const { db } = context.database;
-      const before = decodeIntegerCursor(request.query.cursor);
+      const before = decodeIntegerCursor('audit_events', request.query.cursor);
       const limit = limitOf(request.query, 100, 500);
       const wanted = filtersOf(request.query);
       await recordExport(request, { format: 'json', ...namesOf(wanted), limit });
       const { data, next_cursor } = await readPage(
+        'audit_events',
         limit,
         (count) => readAuditPage(db, orgId, wanted, { limit: count, before }),
         (row) => row.id,

@@ -65,9 +65,10 @@ export function invitationRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const before = decodeIntegerCursor(request.query.cursor);
+      const before = decodeIntegerCursor('invitations', request.query.cursor);
       const { id: orgId } = principalOf(request).organization;
       return readPage(
+        'invitations',
         limitOf(request.query),
         (limit) => listInvitations(context.database.db, orgId, context.clock.now(), { limit, before }),
         (invitation) => invitation.id,

@@ -40,8 +40,9 @@ export function memberRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'List members', querystring: Type.Object(pageQuery), response: answered(200, listOf(memberObject)) },
     },
     async (request) => {
-      const after = decodeTextCursor(request.query.cursor);
+      const after = decodeTextCursor('members', request.query.cursor);
       return readPage(
+        'members',
         limitOf(request.query),
         (limit) => listMembers(context.database.db, principalOf(request).organization.id, { limit, after }),
         (member) => member.userId,

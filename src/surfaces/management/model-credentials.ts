@@ -55,8 +55,9 @@ export function modelCredentialRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const after = decodeTextCursor(request.query.cursor);
+      const after = decodeTextCursor('model_credentials', request.query.cursor);
       return readPage(
+        'model_credentials',
         limitOf(request.query),
         (limit) => listCredentials(context.database.db, principalOf(request).organization.id, { limit, after }),
         (credential) => credential.name,

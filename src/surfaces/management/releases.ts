@@ -26,8 +26,9 @@ export function releaseRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const agent = agentOf(request);
-      const before = decodeIntegerCursor(request.query.cursor);
+      const before = decodeIntegerCursor('releases', request.query.cursor);
       return readPage(
+        'releases',
         limitOf(request.query),
         (limit) => listReleases(context.database.db, agent.orgId, agent.id, { limit, before }),
         (release) => release.version,

@@ -57,11 +57,13 @@ export function usageRoutes(server: Server, context: Context): void {
       const { id: orgId } = principalOf(request).organization;
       const groupBy = dimensionsOf(request.query.group_by);
       const after = decodeCursor(
+        'usage',
         request.query.cursor,
         groupBy.map((dimension) => cursorShape[dimension]),
       );
       if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined) throw badCursor();
       return readPage(
+        'usage',
         limitOf(request.query),
         (limit) =>
           readUsage(context.database.db, orgId, {

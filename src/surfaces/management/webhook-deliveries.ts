@@ -39,10 +39,11 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const before = decodeCursor(request.query.cursor, ['string'])?.[0];
+      const before = decodeCursor('webhook_deliveries', request.query.cursor, ['string'])?.[0];
       if (before !== undefined && !/^\d{1,18}$/.test(String(before))) throw badCursor();
       const filter = { before: before === undefined ? undefined : Number(before), state: request.query.state };
       return readPage(
+        'webhook_deliveries',
         limitOf(request.query),
         (limit) => listDeliveries(db, principalOf(request).organization.id, pathNumber(request, 'id'), { limit, ...filter }),
         (delivery) => String(delivery.position),

@@ -82,8 +82,9 @@ export function operatorRoutes(server: Server, context: Context): void {
     '/operator/organizations',
     { config, onRequest, schema: { hide: true, querystring: Type.Object(pageQuery) } },
     async (request) => {
-      const after = decodeIntegerCursor(request.query.cursor);
+      const after = decodeIntegerCursor('organizations', request.query.cursor);
       const { data, next_cursor } = await readPage(
+        'organizations',
         limitOf(request.query, 1_000, 1_000),
         (limit) => listOrganizationSettings(db, { limit, after }),
         (settings) => settings.id,

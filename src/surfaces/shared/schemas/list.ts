@@ -3,7 +3,7 @@ import { ServiceError } from '../../../errors.ts';
 import { parseJson } from '../../../json.ts';
 import { Type } from './type.ts';
 
-/** Lists are `{data, next_cursor}`; the cursor says where the page ended and means nothing to the client. */
+/** Lists are `{data, next_cursor}`; the cursor says where the page of which list ended and means nothing to the client. */
 export const pageQuery = {
   limit: Type.Optional(Type.Integer({ default: 50, description: 'Page size, clamped to 1..200.' })),
   cursor: Type.Optional(Type.String({ description: 'The `next_cursor` of the previous page.' })),
@@ -19,6 +19,7 @@ export function limitOf({ limit }: { limit?: number | undefined }, fallback = 50
 
 /** Reads one entry more than the page holds, so that the last page has no cursor. */
 export async function readPage<Item, Shown>(
+  list: string,
   limit: number,
   read: (limit: number) => Promise<Item[]>,
   positionOf: (item: Item) => string | number | (string | number)[],
@@ -28,19 +29,24 @@ export async function readPage<Item, Shown>(
   const page = items.slice(0, limit);
   const last = page.at(-1);
   const more = items.length > limit && last !== undefined;
-  return { data: page.map(show), next_cursor: more ? encodeCursor([positionOf(last)].flat()) : null };
+  return { data: page.map(show), next_cursor: more ? encodeCursor(list, [positionOf(last)].flat()) : null };
 }
 
-export function encodeCursor(position: (string | number)[]): string {
-  return Buffer.from(JSON.stringify(position)).toString('base64url');
+export function encodeCursor(list: string, position: (string | number)[]): string {
+  return Buffer.from(JSON.stringify([list, ...position])).toString('base64url');
 }
 
-/** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make. */
-export function decodeCursor(cursor: string | undefined, shape: readonly ('string' | 'integer')[]): (string | number)[] | undefined {
+/** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make, or made for another list. */
+export function decodeCursor(
+  list: string,
+  cursor: string | undefined,
+  shape: readonly ('string' | 'integer')[],
+): (string | number)[] | undefined {
   if (cursor === undefined || cursor === '') return undefined;
-  const position = parseJson(Buffer.from(cursor, 'base64url').toString('utf8'));
+  const parts = parseJson(Buffer.from(cursor, 'base64url').toString('utf8'));
+  const [name, ...position] = Array.isArray(parts) ? parts : [];
   const fits =
-    Array.isArray(position) &&
+    name === list &&
     position.length === shape.length &&
     position.every((part, index) => (shape[index] === 'string' ? isText(part) : Number.isSafeInteger(part) && Math.abs(part) < 2 ** 31));
   if (!fits) throw badCursor();
@@ -51,13 +57,13 @@ export function badCursor(): ServiceError {
   return new ServiceError('invalid', 'cursor: is not a cursor of this list');
 }
 
-export function decodeTextCursor(cursor: string | undefined): string | undefined {
-  const position = decodeCursor(cursor, ['string'])?.[0];
+export function decodeTextCursor(list: string, cursor: string | undefined): string | undefined {
+  const position = decodeCursor(list, cursor, ['string'])?.[0];
   return position === undefined ? undefined : String(position);
 }
 
-export function decodeIntegerCursor(cursor: string | undefined): number | undefined {
-  const position = decodeCursor(cursor, ['integer'])?.[0];
+export function decodeIntegerCursor(list: string, cursor: string | undefined): number | undefined {
+  const position = decodeCursor(list, cursor, ['integer'])?.[0];
   return position === undefined ? undefined : Number(position);
 }
 
