@@ -162,11 +162,12 @@ test('all of it is less than 200 kB compressed, and the first page less than 130
 
 test('with split hosts, agents answer the dashboard on the management host, and nobody else there', async () => {
   const hosts = { PARLEY_BASE_HOST: 'base.example', PARLEY_AGENT_HOST: 'agents.example', PARLEY_MANAGEMENT_HOST: 'admin.example' };
-  const split = await startParley({ after }, { settings: hosts });
+  const split = await startParley({ after }, { settings: { ...hosts, PARLEY_TRUST_PROXY: '127.0.0.1' } });
   const path = '/demo/assistant/v1/sessions';
   const ask = async (headers: Record<string, string>, key?: string) => (await split.call('GET', path, { key, headers })).status;
   assert.equal(await ask({ host: 'agents.example' }, apiKey), 200);
   assert.equal(await ask({ host: 'admin.example' }, apiKey), 404);
+  assert.equal(await ask({ host: 'admin.example', 'x-forwarded-host': 'agents.example' }, apiKey), 404, 'which a client can send');
   assert.equal(await ask({ host: 'admin.example', 'x-parley-dashboard': '1' }, apiKey), 404);
   assert.equal(await ask({ host: 'admin.example', 'x-parley-dashboard': '1' }), 401);
   assert.equal(await ask({ host: 'base.example', 'x-parley-dashboard': '1' }), 404);
@@ -175,11 +176,16 @@ test('with split hosts, agents answer the dashboard on the management host, and 
 });
 
 test('people sign in where the dashboard is, whatever the public URL is, and nowhere else', async () => {
-  const settings = { PARLEY_PUBLIC_URL: 'https://agents.example/below', PARLEY_MANAGEMENT_HOST: 'admin.example' };
+  const settings = {
+    PARLEY_PUBLIC_URL: 'https://agents.example/below',
+    PARLEY_MANAGEMENT_HOST: 'admin.example',
+    PARLEY_TRUST_PROXY: '127.0.0.1',
+  };
   const split = await startParley({ after }, { settings });
   const body = { email: 'nobody@example.com', password: 'a wrong password' };
   const signIn = async (host: string, origin: string) => {
-    const { status, body: answer } = await split.call('POST', '/auth/sign-in/email', { headers: { host, origin }, body });
+    const headers = { host, origin, 'x-forwarded-proto': 'no scheme' };
+    const { status, body: answer } = await split.call('POST', '/auth/sign-in/email', { headers, body });
     return [status, answer.detail];
   };
   assert.deepEqual(await signIn('admin.example', 'https://admin.example'), [401, 'Invalid email or password']);

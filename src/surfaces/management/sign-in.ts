@@ -7,6 +7,7 @@ import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
+import { hostOf } from '../shared/server/host-header.ts';
 
 const config = { family: 'management' as const };
 
@@ -65,7 +66,7 @@ function toFetchRequest(request: FastifyRequest): Request {
     headers.set('content-type', 'application/json');
     init.body = request.rawBody === '' ? '{}' : request.rawBody;
   }
-  return new Request(new URL(request.url, `${request.protocol}://${request.host}`), init);
+  return new Request(new URL(request.url, `http://${hostOf(request)}`), init);
 }
 
 /** Its errors in our shape; its cookies as they are. */

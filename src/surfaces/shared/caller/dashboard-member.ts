@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { SignedIn } from '../../../accounts/sign-in.ts';
 import type { Context } from '../../../context.ts';
+import { hostOf } from '../server/host-header.ts';
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 
@@ -20,5 +21,5 @@ export function isOwnOrigin(request: FastifyRequest): boolean {
   const { origin } = request.headers;
   if (origin === undefined) return true;
   const page = URL.parse(origin);
-  return page !== null && page.host === URL.parse(`${page.protocol}//${request.host}`)?.host;
+  return page !== null && page.host === URL.parse(`${page.protocol}//${hostOf(request)}`)?.host;
 }

@@ -2,6 +2,7 @@ import type { onRequestAsyncHookHandler } from 'fastify';
 import type { Config } from '../../../config.ts';
 import { notFound, ServiceError } from '../../../errors.ts';
 import type { RouteFamily } from '../fastify.ts';
+import { hostOf } from './host-header.ts';
 
 /** With split hosts, a route family answers only on its own, and one without a host on any that is not another's. */
 export function splitHosts(config: Config): onRequestAsyncHookHandler {
@@ -13,7 +14,7 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
   return async (request) => {
     const families = request.routeOptions.config.family ?? 'any';
     if (families === 'any') return;
-    const host = request.host.toLowerCase();
+    const host = hostOf(request).toLowerCase();
     const isOn = (name: string | undefined) => host === name || host.split(':')[0] === name;
     // The dashboard is on the management host and talks to agents from there, with a member's cookie.
     const { authorization, 'x-parley-dashboard': dashboard } = request.headers;
