@@ -7,4 +7,6 @@ export const locks = {
   /** An empty database is filled once. */
   firstStart: 7_265_748,
   signingKeys: 7_265_749,
+  /** Together with a hash of the instance: one upload at a time is held against the limits of its workspace. */
+  workspace: 7_265_750,
 } as const;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { locks } from '../database/locks.ts';
 import { ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './workspace.ts';
@@ -36,6 +37,8 @@ export async function stageUpload(
 }
 
 async function writeFile(db: Db, { orgId, agentId, instanceKey }: Instance, path: string, content: Uint8Array): Promise<void> {
+  // Until commit: the sessions of an instance share its workspace, and each would count without the other's upload.
+  await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(db);
   const others = await db
     .selectFrom('workspace_files')
     .select(({ fn }) => [fn.countAll<string>().as('count'), fn.coalesce(fn.sum<string>('size'), sql<string>`0`).as('bytes')])

@@ -89,6 +89,18 @@ test('an upload beyond a limit writes nothing', async () => {
   assert.equal((await workspaceOf(database.db, own).list()).length, 6);
 });
 
+test('uploads of several sessions at once stay within the limits of the workspace they share', async () => {
+  const sharers = Array.from({ length: 8 }, () => createSession('crowded'));
+  const row = { org_id: 1, agent_id: 2, instance_key: 'crowded', path: 'large', content: new Uint8Array(), size: 64 * 1024 * 1024 - 10 };
+  await database.db.insertInto('workspace_files').values(row).execute();
+  const content = new Uint8Array(10);
+  const staged = await Promise.allSettled(
+    (await Promise.all(sharers)).map((session) => stageUpload(database.db, 1, session, { name: session, content })),
+  );
+  assert.equal(staged.filter(({ status }) => status === 'fulfilled').length, 1);
+  assert.equal((await workspaceOf(database.db, { ...instance, instanceKey: 'crowded' }).list()).length, 2);
+});
+
 const kept: [name: string, path: string][] = [
   ['report.pdf', 'uploads/report.pdf'],
   ['../../etc/passwd', 'uploads/passwd'],
