@@ -12,10 +12,8 @@
 -- * What a turn has reserved stands in its row. Settling takes exactly that off the budget, and the row is set to 0 with it.
 --
 -- These functions are the hot path. Each statement in them costs about 20 microseconds of a turn, so that they read a
--- row once, write it once, and look at budgets only where one is set. Later files replace some of them: add_events,
--- is_limited and apply_turn_operations stand in 0014-alike-turns.sql, report_thresholds in 0013-cap-alerts.sql,
--- resolve_approval in 0016-resumed-agent.sql, interrupt_turn in 0021-stopped-lines.sql, start_next_turn in 0025-reported-lines.sql,
--- advance_turn in 0028-questions-of-deleted-agents.sql, settle_turn in 0027-models-of-a-turn.sql.
+-- row once, write it once, and look at budgets only where one is set. Later files replace some of them:
+-- docs/schema.sql has each as it is now.
 
 -- An operation with its fields parsed once. The names are those of the program's JSON.
 create type turn_operation as (

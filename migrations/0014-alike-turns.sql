@@ -55,7 +55,6 @@ begin
     from message m;
 end $$;
 
--- Replaced in 0027-models-of-a-turn.sql.
 -- Ends of turns that reserved nothing and behind which nobody waits. An end changes no files and hands over to nobody: that
 -- was committed before.
 create function end_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text)

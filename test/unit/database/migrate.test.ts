@@ -1,15 +1,23 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
+import { schemaText } from '../../../scripts/schema-text.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
 import { createLogger } from '../../../src/logger.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
-test('a database that a newer version has changed is noticed, and left as it is', async (t) => {
-  const database = await openTestDatabase();
-  t.after(() => database.close());
+const database = await openTestDatabase();
+after(() => database.close());
+
+test('docs/schema.sql is what the migrations leave behind', async () => {
+  const written = readFileSync(new URL('../../../docs/schema.sql', import.meta.url), 'utf8');
+  assert.ok(written === (await schemaText(database.db)), 'docs/schema.sql is out of date: npm run generate');
+});
+
+test('a database that a newer version has changed is noticed, and left as it is', async () => {
   assert.deepEqual(await migrate(database), []);
   await sql`insert into migrations (name) values ('9999-from-tomorrow.sql')`.execute(database.db);
   assert.deepEqual(await migrate(database), ['9999-from-tomorrow.sql']);
