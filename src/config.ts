@@ -143,11 +143,19 @@ export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 /** Where the command line finds a server and what it signs in with: the environment, else what the first start wrote down. */
-export function loadClientSettings(): { url: string; apiKey: string | undefined; operatorKey: string | undefined } {
+export function loadClientSettings(): {
+  url: string;
+  /** For a person's browser: the server of these settings may be known to others by another name. */
+  publicUrl: string;
+  apiKey: string | undefined;
+  operatorKey: string | undefined;
+} {
   const environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env };
   const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
+  const url = (environment.PARLEY_URL || `http://127.0.0.1:${environment.PORT || '8080'}`).replace(/\/+$/, '');
   return {
-    url: (environment.PARLEY_URL || `http://127.0.0.1:${environment.PORT || '8080'}`).replace(/\/+$/, ''),
+    url,
+    publicUrl: environment.PARLEY_URL ? url : environment.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') || url,
     apiKey: environment.PARLEY_API_KEY || kept.api_key,
     operatorKey: environment.PARLEY_OPERATOR_KEY || kept.operator_key,
   };

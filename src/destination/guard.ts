@@ -104,7 +104,7 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {
-  const refused = refusalOf(url.host, (rules) => (isExempt ? refusedForm(url) : refusedUrl(url, rules)), policy);
+  const refused = refusalOf(url.host || url.protocol, (rules) => (isExempt ? refusedForm(url) : refusedUrl(url, rules)), policy);
   if (refused !== undefined) throw refused;
 }
 

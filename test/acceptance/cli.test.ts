@@ -148,6 +148,9 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.match((await cli(['keys', 'list'])).stdout, /^\d+ +reader +svc_live_\S+ +- +\d{4}-\S+ +agents:read$/m, 'with when it was revoked');
   assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /API key \(shown once\): svc_live_/);
   assert.match((await cli(['orgs', 'invite', 'acme'])).stdout, /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=inv_[\w-]{32}\n$/);
+  const { port } = new URL(await app.listen());
+  const server = { PORT: port, PARLEY_PUBLIC_URL: 'https://parley.example.com/', PARLEY_OPERATOR_KEY: app.operatorKey };
+  assert.match((await run(server, ['orgs', 'invite', 'acme'])).stdout, /^https:\/\/parley\.example\.com\/dashboard\/join\?token=inv_/);
   assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
   assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
   assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);

@@ -40,7 +40,7 @@ function organizations(orgs: Command): void {
     .action(async (slug: string, options: { role: string; email?: string }, command: Command) => {
       const path = `/operator/organizations/${encodeURIComponent(slug)}/invitations`;
       const answer = await call<{ token: string }>('POST', path, options, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () => `${loadClientSettings().url}/dashboard/join?token=${answer.token}`);
+      print(command, answer, () => `${loadClientSettings().publicUrl}/dashboard/join?token=${answer.token}`);
     });
   for (const [name, status, description] of [
     ['suspend', 'suspended', 'refuse all of its requests'],

@@ -155,6 +155,7 @@ test('a refusal names the setting if that would lift it, and never the credentia
     ['https://10.0.0.1/', '10.0.0.1 is refused: it is not on the public internet (private)', true],
     ['https://api.example.com/', 'api.example.com is refused: it is not on the public internet (private)', true],
     ['https://user:hunter2@10.0.0.1/', '10.0.0.1 is refused: it must not carry a user name or password', false],
+    ['file:///etc/passwd', 'file: is refused: it must be an https:// URL', false],
     ['https://169.254.169.254/', '169.254.169.254 is refused: it is a metadata service', false],
     ['http://10.0.0.1:22/', '10.0.0.1:22 is refused: it must use HTTPS', false],
     ['https://10.0.0.1:22/', '10.0.0.1:22 is refused: it must not use port 22, which belongs to another kind of service', false],
