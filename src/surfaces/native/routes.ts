@@ -130,12 +130,15 @@ function agentOnlyRoutes(server: Server, context: Context): void {
       const activeSince = new Date(context.clock.now().getTime() - activityWindowMs);
       const filter = { agentId: agent.id, ...(request.query.active ? { activeSince } : {}) };
       const { db } = context.database;
-      const sessions = await listSessions(db, agent.orgId, filter, Math.min((page - 1) * perPage, 2 ** 31 - 1), perPage);
+      const total = await countSessions(db, agent.orgId, filter);
+      const offset = (page - 1) * perPage;
+      // Of a page beyond the last, the database would read every session to find that out.
+      const sessions = offset < total ? await listSessions(db, agent.orgId, filter, offset, perPage) : [];
       return {
         agent: { ref: `${principalOf(request).organization.slug}/${agent.slug}`, agent_id: agent.id },
         page,
         per_page: perPage,
-        total: await countSessions(db, agent.orgId, filter),
+        total,
         sessions: sessions.map((session) => ({
           id: session.id,
           status: session.status,
