@@ -177,7 +177,8 @@ export function describeSettings(): { name: string; fallback: string; descriptio
 /** A `.env` that exists but cannot be read is an error: without it the server could start on another database than was meant. */
 function readDotEnv(): NodeJS.ProcessEnv {
   try {
-    return parseEnv(readFileSync('.env', 'utf8'));
+    // The decoder takes off a byte-order mark, which would hide the first setting.
+    return parseEnv(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync('.env')));
   } catch (error) {
     if (['ENOENT', 'EISDIR'].includes(errorCode(error) ?? '')) return {};
     throw new ConfigError(`.env: ${errorMessage(error)}`, { cause: error });

@@ -43,7 +43,7 @@ export function path(value: string): string {
 
 export function integer(least: number, most: number): Parse<number> {
   return (value) => {
-    const number = /^\d+$/.test(value) ? Number(value) : Number.NaN;
+    const number = /^\s*\d+\s*$/.test(value) ? Number(value) : Number.NaN;
     if (!(number >= least && number <= most)) throw new Error(`must be a whole number from ${least} to ${most}, not "${value}"`);
     return number;
   };

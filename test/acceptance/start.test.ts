@@ -93,6 +93,10 @@ test('a .env file of the working directory counts, the environment wins over it,
     assert.deepEqual(refused, { code: 2, output: 'parley: PARLEY_DRAIN_SECONDS: must be a whole number from 0 to 3600, not "soon"\n' });
     const elsewhere = await runToEnd({ PARLEY_DRAIN_SECONDS: '5', PARLEY_MAX_TURNS: 'x' });
     assert.match(elsewhere.output, /^parley: PARLEY_MAX_TURNS: /);
+    writeFileSync(file, '\uFEFFPARLEY_DRAIN_SECONDS=soon\r\n');
+    assert.deepEqual(await runToEnd({}), refused, 'as some editors write it');
+    writeFileSync(file, '\uFEFFPARLEY_DRAIN_SECONDS=soon\r\n', 'utf16le');
+    assert.match((await runToEnd({})).output, /^parley: \.env: .*utf-8\n$/);
     rmSync(file);
     symlinkSync('.env', file);
     const unreadable = await runToEnd({});
