@@ -106,9 +106,9 @@ async function assemble(
     onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
   });
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
-  await dropLeftovers(database.db);
+  await dropLeftovers(database.db, feed);
   materializer.start();
-  const sweeper = sweepExpiredRows(database.db, logger, () => turns.stopAbandoned());
+  const sweeper = sweepExpiredRows(database.db, feed, logger, () => turns.stopAbandoned());
   await courier.start();
   const gateway = config.PARLEY_GATEWAY
     ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })

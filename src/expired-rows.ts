@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Db } from './database/database.ts';
 import type { Logger } from './logger.ts';
 import { dropEmptied } from './session/deleted-responses.ts';
+import type { Feed } from './session/feed.ts';
 import { dropLeftovers } from './session/sessions.ts';
 
 const everyMs = 10 * 60_000;
@@ -10,12 +11,12 @@ const everyMs = 10 * 60_000;
  * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, and sessions that were
  * not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
  */
-export function sweepExpiredRows(db: Db, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
+export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
     sweeping = deleteExpiredRows(db)
-      .then(() => dropLeftovers(db))
-      .then(() => dropEmptied(db))
+      .then(() => dropLeftovers(db, feed))
+      .then(() => dropEmptied(db, feed))
       .then(stopAbandoned)
       .catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
   }, everyMs).unref();

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import type { Feed } from './feed.ts';
 import { dropSession } from './sessions.ts';
 
 /** Makes a response not found from now on. True when it was the last one of its session, so that the session can be deleted too. */
@@ -14,13 +15,14 @@ export async function deleteResponse(db: Db, orgId: number, sessionId: string, t
 }
 
 /** Drops sessions whose last response was deleted while their turn still ran. */
-export async function dropEmptied(db: Db): Promise<void> {
+export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
   const { rows } = await sql<{ id: string; org_id: number }>`
     select id, org_id from sessions
     where id in (select session_id from deleted_responses where while_running) and active_turn_id is null`.execute(db);
   for (const { id, org_id: orgId } of rows) {
-    if (await isEmptied(db, id)) await dropSession(db, orgId, id);
-    else await db.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
+    if (await isEmptied(db, id)) {
+      if (await dropSession(db, orgId, id)) feed.drop(id);
+    } else await db.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
   }
 }
 

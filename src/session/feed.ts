@@ -1,4 +1,3 @@
-import { ServiceError } from '../errors.ts';
 import { Drafts } from './drafts.ts';
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
@@ -14,6 +13,8 @@ export class Feed {
   private readonly drafts = new Drafts();
   /** Told when somebody begins to watch the text of a session that may be running in another process. */
   onWatched: (sessionId: string) => void = () => {};
+  /** Told of sessions that were dropped here. */
+  onDropped: (sessionId: string) => void = () => {};
 
   subscribe(sessionId: string, live: boolean, mayRunElsewhere = false): Subscription {
     const set = this.subscriptions.get(sessionId) ?? new Set();
@@ -62,6 +63,12 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
   }
 
+  /** A session was dropped: whoever watches it sees that it is gone, and does not wait for a log that never grows. */
+  drop(sessionId: string): void {
+    this.lookAgain(sessionId);
+    this.onDropped(sessionId);
+  }
+
   /** The turns of a session cannot continue for now: whoever waits for one is told why instead of waiting on. */
   strand(sessionId: string, reason: unknown): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.strand(reason);
@@ -95,11 +102,6 @@ export class Feed {
   }
 }
 
-/** For whoever would wait for a log that is gone. */
-export function droppedSession(): ServiceError {
-  return new ServiceError('conflict', 'The session of this turn no longer exists. Send the request again.', { willPass: true });
-}
-
 /**
  * One watcher's inbox. It is bounded: when it is full it drops what it holds, and what was dropped is read from the log, since
  * `knownSeq` says how far that goes. Whoever subscribes closes it.
@@ -111,7 +113,9 @@ export class Subscription {
   closed = false;
   /** Why the turns of the session cannot go on; undefined while they can. */
   stranded: unknown;
-  /** A notice did not say how far the log goes: whether there still is one has to be looked up. */
+  /** The session is gone, and its log with it. */
+  dropped = false;
+  /** A notice did not say how far the log goes, and nothing new is in it: whether there still is one has to be looked up. */
   mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
@@ -159,10 +163,10 @@ export class Subscription {
    * The log was read to its end at `cursor`, after so many notices: unless another came since, nothing more is known of. A log
    * that ends before where a notice said it goes was dropped meanwhile.
    */
-  caughtUp(cursor: number, notices: number): void {
+  caughtUp(cursor: number, notices: number, foundNews: boolean): void {
     if (this.notices !== notices) return;
-    if (this.knownSeq === unknownSeq) this.mayBeDropped = true;
-    else if (this.knownSeq > cursor) this.strand(droppedSession());
+    if (this.knownSeq === unknownSeq) this.mayBeDropped = !foundNews;
+    else if (this.knownSeq > cursor) this.dropped = true;
     this.knownSeq = cursor;
   }
 

@@ -1,13 +1,15 @@
+import { ServiceError } from '../errors.ts';
 import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } from './events.ts';
-import { droppedSession, type Subscription } from './feed.ts';
+import type { Subscription } from './feed.ts';
 import type { SessionLog } from './log.ts';
 
 const pageLength = 500;
+const dropped = 'The session of this turn no longer exists. Send the request again.';
 
 /**
  * Yields every stored event after `after` once and in order, and live fragments as they come, in batches. Ends when the
- * subscription is closed, and throws why when its turns are stranded. With `replay` false the caller knows that nothing was
- * written between `after` and its subscribing.
+ * subscription is closed, and throws why when its turns are stranded or the session was dropped. With `replay` false the
+ * caller knows that nothing was written between `after` and its subscribing.
  */
 export async function* follow(
   log: SessionLog,
@@ -29,10 +31,8 @@ export async function* follow(
     if (updates !== undefined) yield updates;
     else if (subscription.closed) return;
     else if (subscription.stranded !== undefined) throw subscription.stranded;
-    else if (subscription.mayBeDropped) {
-      subscription.mayBeDropped = false;
-      if (!(await log.exists(sessionId))) throw droppedSession();
-    } else if (!hasNews)
+    else if (subscription.dropped) throw new ServiceError('conflict', dropped, { willPass: true });
+    else if (!hasNews)
       await new Promise<void>((resolve) => {
         wake = resolve;
       });
@@ -62,12 +62,16 @@ export class Follower {
     this.preview = subscription.live ? new Preview() : undefined;
   }
 
-  /** The next batch; undefined when there is none until the subscription has news. */
+  /** The next batch; undefined when there is none until the subscription has news, or ever, if it says that the session is gone. */
   async read(): Promise<SessionUpdate[] | undefined> {
+    const { subscription } = this;
     for (;;) {
       const updates = this.isBehind ? await this.readLog() : this.readNews();
-      if (this.subscription.closed) return undefined;
-      if (updates === undefined || updates.length > 0) return updates;
+      if (subscription.closed) return undefined;
+      if (updates?.length === 0) continue;
+      if (updates !== undefined || !subscription.mayBeDropped) return updates;
+      subscription.mayBeDropped = false;
+      subscription.dropped = !(await this.log.exists(this.sessionId));
     }
   }
 
@@ -76,7 +80,7 @@ export class Follower {
     this.cursor = events.at(-1)?.seq ?? this.cursor;
     if (events.length < pageLength) {
       this.isBehind = false;
-      this.subscription.caughtUp(this.cursor, this.notices);
+      this.subscription.caughtUp(this.cursor, this.notices, events.length > 0);
     }
     const { preview } = this;
     return preview === undefined ? events : events.flatMap((event) => [...preview.close(event), event]);

@@ -4,6 +4,7 @@ import type { Participant, PendingInput, Schema, Surface } from '../database/sch
 import { isSessionId } from '../ids.ts';
 import type { PermissionMode } from '../release-config.ts';
 import type { RequestEcho } from './events.ts';
+import type { Feed } from './feed.ts';
 
 /** The head of a conversation. What it says is kept in its log. */
 export interface Session {
@@ -129,7 +130,7 @@ export async function dropSession(db: Db, orgId: number, sessionId: string, last
 }
 
 /** Deletes sessions that were not to be stored and run nothing: their process died, or could not delete them at the time. */
-export async function dropLeftovers(db: Db): Promise<void> {
+export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
   const rows = await db
     .selectFrom('sessions')
     .select(['id', 'org_id'])
@@ -137,7 +138,7 @@ export async function dropLeftovers(db: Db): Promise<void> {
     .where('active_turn_id', 'is', null)
     .where('updated_at', '<', new Date(Date.now() - 60_000))
     .execute();
-  for (const row of rows) await dropSession(db, row.org_id, row.id);
+  for (const row of rows) if (await dropSession(db, row.org_id, row.id)) feed.drop(row.id);
 }
 
 export function sessionFrom(row: Selectable<Schema['sessions']>): Session {

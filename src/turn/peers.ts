@@ -54,9 +54,14 @@ export async function joinPeers(
   );
   /** Other processes, and until when they count as alive. */
   const others = new Map<string, number>();
+  /** Sessions that were dropped here since the last beat: under load there are many, and hardly one is watched elsewhere. */
+  const dropped = new Set<string>();
 
   feed.onWatched = (sessionId) => {
     bus.send(`${processId} join ${sessionId}`);
+  };
+  feed.onDropped = (sessionId) => {
+    dropped.add(sessionId);
   };
   const refresh = setInterval(() => {
     // Sessions whose turn runs here too: their next turn may run in another process, which must know of the watchers by then.
@@ -66,6 +71,8 @@ export async function joinPeers(
 
   const presence = setInterval(() => {
     bus.send(`${processId} alive`);
+    announce(dropped);
+    dropped.clear();
     const now = performance.now();
     for (const [other, until] of others) if (until < now) others.delete(other);
     rateLimit.shareWith(others.size + 1);
@@ -147,13 +154,15 @@ export async function joinPeers(
     feed.show(session, fragments, after);
   }
 
+  function announce(sessionIds: Iterable<string>): void {
+    for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
+  }
+
   return {
     showLive: (sessionId, fragment) => relay.show(sessionId, fragment),
     isWatched: (sessionId) => relay.isWatched(sessionId),
     flushLive: (sessionId) => relay.flush(sessionId),
-    announce(sessionIds) {
-      for (const notice of packed([...sessionIds])) bus.send(`${processId} sessions ${notice}`);
-    },
+    announce,
     announceStop(sessionId) {
       bus.send(`${processId} stopped ${sessionId}`);
     },

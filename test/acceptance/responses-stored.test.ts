@@ -108,7 +108,7 @@ test('a response that is deleted while its turn runs leaves nothing behind once 
   const next = await tenant.post(pathOf(tenant), { input: '/say I stay', conversation: session });
   assert.equal((await alone.rest()).at(-1)?.event, 'response.completed');
   await followed.rest();
-  await dropEmptied(app.context.database.db);
+  await dropEmptied(app.context.database.db, app.context.feed);
   assert.deepEqual([await sessionCount(tenant), next.body.output_text], [1, 'I stay']);
   await tenant.delete(`${pathOf(tenant)}/${next.body.id}`);
   assert.equal(await sessionCount(tenant), 0);

@@ -50,7 +50,7 @@ class LogFrames implements PushedSource {
     if (this.isOver || this.subscription.closed) return undefined;
     const updates = this.rest ?? (await this.follower.read());
     this.rest = undefined;
-    if (updates === undefined) return this.subscription.closed ? undefined : '';
+    if (updates === undefined) return this.readEnd();
     let text = '';
     for (const [index, update] of updates.entries()) {
       if (!isStored(update)) {
@@ -66,6 +66,13 @@ class LogFrames implements PushedSource {
     }
     // Only reasoning came, which has no preview: there may be more behind it.
     return text === '' ? this.read() : text;
+  }
+
+  private readEnd(): string | undefined {
+    const { closed, dropped } = this.subscription;
+    if (closed) return undefined;
+    this.isOver = dropped;
+    return dropped ? closingFrame('session_deleted') : '';
   }
 
   close(): void {

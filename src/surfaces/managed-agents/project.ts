@@ -91,12 +91,13 @@ export function frameText(event: StoredEvent, sessionId: string): string {
 }
 
 /** Without id, so that a browser's cursor stays at the last logged entry. */
-export function closingFrame(reason: ClosingReason): string {
-  const messages: Record<ClosingReason, string> = {
+export function closingFrame(reason: ClosingReason | 'session_deleted'): string {
+  const messages: Record<typeof reason, string> = {
     token_expired: 'The session token has expired. Open the stream again with a new one and the last seq.',
     credential_revoked: 'The credential of this stream is no longer valid.',
     server_shutdown: 'The server is restarting. Open the stream again with the last seq.',
     database_unavailable: 'The database is not reachable at the moment. Open the stream again with the last seq.',
+    session_deleted: 'The session no longer exists.',
   };
   return `event: stream.closed\ndata: ${JSON.stringify({ type: 'stream.closed', reason, message: messages[reason] })}\n\n`;
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startApp } from '../../support/app.ts';
+import { startApp, type TestApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { collect, fields, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
 
@@ -85,6 +85,28 @@ test('a stream whose log cannot be read ends with a frame that says so', { timeo
   assert.equal((await collect(await client.follow(session))).at(-1)?.data.reason, 'database_unavailable');
 });
 
+test('a stream ends when its session is dropped, with a frame that says so', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const base = `${await app.listen()}/demo/assistant/v1/responses`;
+  const headers = { authorization: `Bearer ${app.apiKey}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ input: '/delay 20\n/words 8', stream: true, store: false });
+  const unstored = await fetch(base, { method: 'POST', headers, body });
+  const stream = await client.follow(unstored.headers.get('x-svc-session') ?? '');
+  const [idle, closing] = (await collect(stream)).slice(-2);
+  assert.deepEqual([idle?.event, closing?.event, closing?.data.reason], ['session.status_idle', 'stream.closed', 'session_deleted']);
+  await unstored.text();
+  await endsWhenDeleted(app, app);
+});
+
+test('so does one that another process follows', { skip: engine === 'pglite' && 'one process owns PGlite', timeout: 20_000 }, async (t) => {
+  const database = await createDatabase();
+  const here = await startApp(t, { database });
+  const there = await startApp(t, { database });
+  t.after(() => database.remove());
+  await endsWhenDeleted(here, there);
+});
+
 test('a comment keeps an idle stream alive every 15 s', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
   const app = await startApp(t);
@@ -134,4 +156,16 @@ async function closedStreams(app: { server: { streams: { size: number } } }): Pr
   const until = Date.now() + 5_000;
   while (app.server.streams.size > 0 && Date.now() < until) await sleep(10);
   assert.equal(app.server.streams.size, 0);
+}
+
+/** Follows a session `here` while its only response is deleted `there`. */
+async function endsWhenDeleted(here: TestApp, there: TestApp): Promise<void> {
+  const given = await there.request('POST', '/demo/assistant/v1/responses', { input: '/say soon gone' });
+  const stream = await new ManagedClient(here).follow(String(given.headers['x-svc-session']));
+  const iterator = stream[Symbol.asyncIterator]();
+  await readUntil(iterator, ({ event }) => event === 'session.status_idle');
+  assert.equal((await there.request('DELETE', `/demo/assistant/v1/responses/${fields(given).id}`)).status, 200);
+  const [closing] = await readUntil(iterator, () => true);
+  assert.deepEqual([closing?.event, closing?.data.reason], ['stream.closed', 'session_deleted']);
+  assert.equal((await iterator.next()).done, true);
 }

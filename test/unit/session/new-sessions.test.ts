@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { newId } from '../../../src/ids.ts';
+import { Feed } from '../../../src/session/feed.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
 import { dropLeftovers, type NewSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
@@ -97,7 +98,7 @@ test('of the sessions that nobody wanted kept, those that rest are dropped after
   const notYoung = [ids.kept, ids.unstored, ids.paused];
   await db.updateTable('sessions').set({ updated_at: ago }).where('id', 'in', notYoung).execute();
   await db.updateTable('sessions').set({ active_turn_id: 'turn_1' }).where('id', '=', ids.paused).execute();
-  await dropLeftovers(db);
+  await dropLeftovers(db, new Feed());
   const left = await db.selectFrom('sessions').select('id').where('id', 'in', Object.values(ids)).orderBy('id').execute();
   assert.deepEqual(left.map(({ id }) => id).sort(), [ids.kept, ids.paused, ids.young].sort());
 });

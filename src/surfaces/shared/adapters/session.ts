@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
 import { isStored, type StoredEvent } from '../../../session/events.ts';
-import { droppedSession } from '../../../session/feed.ts';
 import { assertMetadata } from '../../../session/metadata.ts';
 import { dropSession, type Session } from '../../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../../turn/budget.ts';
@@ -96,16 +95,14 @@ export async function dropWhenEnded(
   }
   if (last === undefined || !isRest(last)) return;
   await keepTurn(context, request, turn, events);
-  if (last === 'approval-requested' || !(await forget(context, session, turnId))) return;
-  // Whoever joined the turn too late to have seen its end would wait for a log that is gone.
-  context.feed.strand(session.id, droppedSession());
+  if (last !== 'approval-requested') await forget(context, session, turnId);
 }
 
 /** Drops the session, unless a turn of another call is under way in it, or came after `lastTurn`: that call drops it then. */
-export async function forget(context: Context, session: TurnSession, lastTurn?: string): Promise<boolean> {
-  const isGone = await dropSession(context.database.db, session.orgId, session.id, lastTurn);
-  if (isGone) context.settings.forget(session.id);
-  return isGone;
+export async function forget(context: Context, session: TurnSession, lastTurn?: string): Promise<void> {
+  if (!(await dropSession(context.database.db, session.orgId, session.id, lastTurn))) return;
+  context.settings.forget(session.id);
+  context.feed.drop(session.id);
 }
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
