@@ -1,7 +1,7 @@
 import { credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
-import { checkSecretKey, loadSecretKey, type SecretBox } from './accounts/secret-box.ts';
-import { type SeedResult, seedInstallation } from './accounts/seed.ts';
+import { checkSecretKey, loadSecretKey } from './accounts/secret-box.ts';
+import { seedInstallation } from './accounts/seed.ts';
 import { SessionTokens } from './accounts/session-tokens.ts';
 import { SignIn } from './accounts/sign-in.ts';
 import { SigningKeys } from './accounts/signing-keys.ts';
@@ -10,7 +10,6 @@ import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { createCourier, createGateway, createMaterializer, createRunner } from './context-parts.ts';
 import { openBus } from './database/bus.ts';
-import type { Database } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { openDatabase } from './database/open.ts';
 import { createDestinations } from './destination/destinations.ts';
@@ -19,7 +18,7 @@ import { newId } from './ids.ts';
 import { createLazyMcpConnections } from './instances/lazy-mcp.ts';
 import { RateLimit } from './load/rate-limit.ts';
 import { WaitingRoom } from './load/waiting-room.ts';
-import { createLogger, type Logger } from './logger.ts';
+import { createLogger } from './logger.ts';
 import { createMetrics } from './metrics.ts';
 import { watchProcess } from './metrics-of-process.ts';
 import { Feed } from './session/feed.ts';
@@ -34,66 +33,59 @@ import { joinPeers } from './turn/peers.ts';
 import { Turns } from './turn/turns.ts';
 import { createWarming } from './turn/warming.ts';
 
-/** Puts together what lives as long as the process does. */
+/** Puts together what lives as long as the process does. All of it is closed in the reverse order, also when the start fails halfway. */
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
+  await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
   const { box: secrets, origin, warning } = await loadSecretKey(config);
   const database = await openDatabase(config);
-  try {
-    const foreign = await migrate(database, logger);
-    await checkSecretKey(database, secrets, origin);
-    const seeded = await seedInstallation(database, config, clock);
-    const warnings = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
-    return await assemble(config, clock, logger, database, secrets, seeded, warnings);
-  } catch (error) {
-    await database.close();
-    throw error;
-  }
-}
+  opened.defer(() => database.close());
+  const foreign = await migrate(database, logger);
+  await checkSecretKey(database, secrets, origin);
+  const seeded = await seedInstallation(database, config, clock);
+  const warnings = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
 
-function newerDatabase(foreign: string[]): string | undefined {
-  if (foreign.length === 0) return undefined;
-  return `A newer version of Parley has changed this database (${foreign.join(', ')}). This version is meant to run on it only during an upgrade.`;
-}
-
-async function assemble(
-  config: Config,
-  clock: Clock,
-  logger: Logger,
-  database: Database,
-  secrets: SecretBox,
-  seeded: SeedResult,
-  warnings: string[],
-): Promise<Context> {
   const processId = newId('proc_');
   const directory = new Directory(database, processId);
+  opened.defer(() => directory.close());
   const bus = await openBus(database, config.REDIS_URL, logger);
+  opened.defer(() => bus.close());
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const newSessions = new NewSessions(database);
   const feed = new Feed();
   const rateLimit = new RateLimit(config.PARLEY_RATE_LIMIT_RPS, config.PARLEY_RATE_LIMIT_BURST);
   const waitingRoom = new WaitingRoom();
   const destinations = createDestinations(config);
-  const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
   const credentialFor = credentialReader(directory, secrets);
   const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, logger);
-  const {
-    settings,
-    warmTools,
-    close: closeSettings,
-  } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
+  opened.defer(() => tracing.close());
+  const mcp = createLazyMcpConnections({ fetch: destinations.upstreams.fetch });
+  opened.defer(() => mcp.close());
+  const { settings, ...tools } = createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing });
+  opened.defer(() => tools.close());
   const materializer = createMaterializer(config, { database, directory, destinations, credentialFor, logger });
+  opened.defer(() => materializer.close());
   const metrics = createMetrics();
   const runner = createRunner({ database, log, feed, logger, settings, tracing, metrics });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
-  const peers = await joinPeers(bus, processId, { db: database.db, feed, runner, directory, settings, courier, rateLimit });
-  runner.onLive = peers.showLive;
-  runner.isWatchedElsewhere = peers.isWatched;
-  runner.onStoring = peers.flushLive;
-  turns.onStopped = peers.announceStop;
-  if (!bus.announcesWrites) log.onWritten = peers.announce;
+  opened.defer(() => courier.stop());
+  const peerParts = { db: database.db, feed, log, runner, turns, directory, settings, courier, rateLimit };
+  const peers = await joinPeers(bus, processId, peerParts);
+  opened.defer(() => peers.close());
+  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
+  await dropLeftovers(database.db, feed);
+  materializer.start();
+  const sweeper = sweepExpiredRows(database.db, feed, logger, () => turns.stopAbandoned());
+  opened.defer(() => sweeper.stop());
+  await courier.start();
+  const gateway = config.PARLEY_GATEWAY
+    ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })
+    : undefined;
+  gateway?.replies.start();
+  opened.defer(() => gateway?.replies.stop());
+  // Last, so that turns are let go of first: whatever they need is still there.
   const leases = await holdLeases(database, runner, {
     holderName: () => log.holderName(),
     leaseMs: config.PARLEY_LEASE_MS,
@@ -105,16 +97,14 @@ async function assemble(
     },
     onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
   });
-  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
-  await dropLeftovers(database.db, feed);
-  materializer.start();
-  const sweeper = sweepExpiredRows(database.db, feed, logger, () => turns.stopAbandoned());
-  await courier.start();
-  const gateway = config.PARLEY_GATEWAY
-    ? createGateway(config, { database, directory, newSessions, settings, log, turns, destinations, clock, logger, secrets })
-    : undefined;
-  gateway?.replies.start();
+  const releaseTurns = async () => {
+    turns.draining = true;
+    await runner.release();
+    await leases.release();
+  };
+  opened.defer(releaseTurns);
   const signingKeys = new SigningKeys(database, secrets);
+  const started = opened.move();
   return {
     config,
     clock,
@@ -132,7 +122,7 @@ async function assemble(
     settings,
     destinations,
     mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
-    warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }),
+    warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools: tools.warmTools }),
     credentialFor,
     materializer,
     signingKeys,
@@ -152,24 +142,13 @@ async function assemble(
       });
       await Promise.race([runner.idle(), patience]);
       clearTimeout(timer);
-      await runner.release();
-      await leases.release();
+      await releaseTurns();
     },
-    async close() {
-      turns.draining = true;
-      await runner.release();
-      await leases.release();
-      await gateway?.replies.stop();
-      await courier.stop();
-      await materializer.close();
-      await sweeper.stop();
-      mcp.close();
-      closeSettings();
-      peers.close();
-      await bus.close();
-      await tracing.close();
-      await directory.close();
-      await database.close();
-    },
+    close: () => started.disposeAsync(),
   };
+}
+
+function newerDatabase(foreign: string[]): string | undefined {
+  if (foreign.length === 0) return undefined;
+  return `A newer version of Parley has changed this database (${foreign.join(', ')}). This version is meant to run on it only during an upgrade.`;
 }

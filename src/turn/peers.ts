@@ -1,7 +1,6 @@
 import type { Directory } from '../accounts/directory.ts';
 import type { Bus } from '../database/bus.ts';
 import type { Db } from '../database/database.ts';
-import type { LiveFragment } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { LiveRelay, parseLive } from './live-relay.ts';
 import type { Runner } from './runner.ts';
@@ -11,26 +10,12 @@ const watchEveryMs = 5_000;
 const aliveEveryMs = 1_000;
 const aliveLastsMs = 3_500;
 
-export interface Peers {
-  /** Text that a turn of this process shows, for watchers elsewhere. */
-  showLive(sessionId: string, fragment: LiveFragment): void;
-  /** Whether somebody elsewhere watches a session's text come. */
-  isWatched(sessionId: string): boolean;
-  /** Sends what was gathered of a session's text now, so that it comes before what is about to be stored. */
-  flushLive(sessionId: string): Promise<void> | undefined;
-  /** What a batch of this process wrote, where the database does not announce it. */
-  announce(sessionIds: Iterable<string>): void;
-  /** A session that was stopped here. */
-  announceStop(sessionId: string): void;
-  close(): void;
-}
-
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
  * again), `stopped <session>` and `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go
  * out), `alive` (there is another process), `join <session>` (someone here begins to watch it live), `watch <session> …` (and
  * goes on to) and `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look
- * after it.
+ * after it. What this process has to tell them it hears from its own parts, whose callbacks it sets.
  */
 export async function joinPeers(
   bus: Bus,
@@ -38,14 +23,16 @@ export async function joinPeers(
   parts: {
     db: Db;
     feed: Feed;
+    log: { onWritten: (sessionIds: Set<string>) => void };
     runner: Runner;
+    turns: { onStopped: (sessionId: string) => void };
     directory: Directory;
     settings: Settings;
     courier: { wake(): void };
     rateLimit: { shareWith(processes: number): void };
   },
-): Promise<Peers> {
-  const { db, feed, runner, directory, settings, courier, rateLimit } = parts;
+): Promise<{ close(): void }> {
+  const { db, feed, log, runner, turns, directory, settings, courier, rateLimit } = parts;
   const relay = new LiveRelay(
     bus,
     processId,
@@ -63,6 +50,14 @@ export async function joinPeers(
   feed.onDropped = (sessionId) => {
     dropped.add(sessionId);
   };
+  runner.onLive = (sessionId, fragment) => relay.show(sessionId, fragment);
+  runner.isWatchedElsewhere = (sessionId) => relay.isWatched(sessionId);
+  runner.onStoring = (sessionId) => relay.flush(sessionId);
+  turns.onStopped = (sessionId) => {
+    bus.send(`${processId} stopped ${sessionId}`);
+  };
+  if (!bus.announcesWrites) log.onWritten = announce;
+
   const refresh = setInterval(() => {
     // Sessions whose turn runs here too: their next turn may run in another process, which must know of the watchers by then.
     for (const notice of packed([...feed.liveSessions()])) bus.send(`${processId} watch ${notice}`);
@@ -159,13 +154,6 @@ export async function joinPeers(
   }
 
   return {
-    showLive: (sessionId, fragment) => relay.show(sessionId, fragment),
-    isWatched: (sessionId) => relay.isWatched(sessionId),
-    flushLive: (sessionId) => relay.flush(sessionId),
-    announce,
-    announceStop(sessionId) {
-      bus.send(`${processId} stopped ${sessionId}`);
-    },
     close() {
       clearInterval(refresh);
       clearInterval(presence);

@@ -9,7 +9,7 @@ import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
 
 const app = await startApp({ after });
-const { database, directory, settings, runner } = app.context;
+const { database, directory, settings, log, runner, turns } = app.context;
 const sent: string[] = [];
 let receive: (payload: string) => void = () => {};
 const bus: Bus = {
@@ -22,7 +22,8 @@ const bus: Bus = {
 };
 const courier = { wake() {} };
 const rateLimit = { shareWith() {} };
-const peers = await joinPeers(bus, 'proc_here', { db: database.db, feed: new Feed(), runner, directory, settings, courier, rateLimit });
+const parts = { db: database.db, feed: new Feed(), log, runner, turns, directory, settings, courier, rateLimit };
+const peers = await joinPeers(bus, 'proc_here', parts);
 after(() => peers.close());
 
 async function newSession(): Promise<string> {
@@ -54,7 +55,7 @@ test('text says how far the log goes that it follows', async () => {
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
   const begun: LiveFragment = { type: 'text-delta', turnId: 'turn_2', messageId: 'msg_2', step: 1, agent: 'main', offset: 0, text: 'sec' };
   receive(`proc_there watch ${id}`);
-  peers.showLive(id, begun);
-  await peers.flushLive(id);
+  runner.onLive(id, begun);
+  await runner.onStoring(id);
   assert.deepEqual(sent.at(-1), `proc_here live ${JSON.stringify({ session: id, after: 4, fragments: [begun] })}`);
 });
