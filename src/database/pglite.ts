@@ -1,106 +1,142 @@
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { PGlite, type PGliteOptions, types } from '@electric-sql/pglite';
-import { Kysely, PGliteDialect } from 'kysely';
-import { lookAtSockets } from '../load/arrivals.ts';
+import { Duplex } from 'node:stream';
+import { Worker } from 'node:worker_threads';
+import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
 import { prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { watchDiskSpace } from './disk-space.ts';
+import { pg } from './driver.ts';
 import type { Schema } from './schema.ts';
 import { keepUp } from './upkeep.ts';
 
-const parsers = {
-  [types.INT8]: (value: string) => Number(value),
-  [types.DATE]: (value: string) => value,
-};
-
-/** All of the engine's cache is resident from the start; beyond this, the system's page cache serves. */
-const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=32MB'];
-
-/**
- * Lets the process look at its sockets before each statement. The engine works on this thread and answers at once, so that
- * statements waiting in line would otherwise run in one go while connections and requests wait to be read.
- */
-class YieldingPGlite extends PGlite {
-  /** Statements and transactions that were asked for and have not ended. */
-  pending = 0;
-
-  override async _runExclusiveTransaction<Result>(work: () => Promise<Result>): Promise<Result> {
-    this.pending += 1;
-    try {
-      return await super._runExclusiveTransaction(async () => {
-        await lookAtSockets();
-        return work();
-      });
-    } finally {
-      this.pending -= 1;
-    }
-  }
-}
-
-/** The embedded engine: one connection, on this thread, in `<data dir>/db`. A second process is refused. */
+/** The embedded engine in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
   await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
+  const directory = join(dataDirectory, 'db');
+  const checkSpace = watchDiskSpace(dataDirectory);
   try {
-    return await wrapPGlite({ dataDir: join(dataDirectory, 'db') }, watchDiskSpace(dataDirectory), release);
+    // Making a database takes memory that its thread keeps: another serves it.
+    if (!existsSync(directory)) await (await startPGlite(directory, checkSpace)).close();
+    return await startPGlite(directory, checkSpace, release);
   } catch (error) {
     await release();
     throw error;
   }
 }
 
-/** Opens PGlite with any options; tests keep one in memory this way. */
-export async function wrapPGlite(
-  options: PGliteOptions,
+/**
+ * Starts the engine on a thread of its own and opens the one connection that it takes: no statement, however long, holds up
+ * the thread that serves HTTP. Without a directory it is in memory. `checkSpace` comes before every write, and throws to refuse it.
+ */
+export async function startPGlite(
+  directory: string | undefined,
   checkSpace: () => void = () => {},
   onClosed: () => Promise<void> = async () => {},
 ): Promise<Database> {
   checkSpace();
-  const pglite = new YieldingPGlite({ ...options, parsers, startParams });
-  await pglite.waitReady;
-  const db = new Kysely<Schema>({ dialect: new PGliteDialect({ pglite: refusingWrites(pglite, checkSpace) }) });
-  const endUpkeep = keepUp(pglite, checkSpace);
+  const thread = new Worker(new URL('./pglite-thread.ts', import.meta.url), { workerData: directory });
+  // Nobody listens for an error after this one: an engine that fails later ends the process, which can serve nothing without it.
+  await once(thread, 'message');
+  const stream = () => new ThreadSocket(thread);
+  const pool = new pg.Pool({ max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true, user: 'postgres', stream });
+  /** By `pool.query`, a statement that fails would cost the connection. */
+  const query = async (statement: string | pg.QueryConfig) => {
+    const client = await pool.connect();
+    return client.query(statement).finally(() => client.release());
+  };
+  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: refusingWrites(pool, checkSpace) }) });
+  const endUpkeep = keepUp(db, checkSpace);
   return {
     engine: 'pglite',
     db,
-    async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
-      if (statement.writes) checkSpace();
-      const result = await pglite.query<Row>(statement.text, values);
-      return result.rows;
+    async prepared<Row>({ name, text, writes }: PreparedStatement, values: unknown[]) {
+      if (writes) checkSpace();
+      const { rows } = await query({ name, text, values });
+      return rows as Row[];
     },
-    exclusively: (work) => work(db, async (text) => void (await pglite.exec(text))),
+    exclusively: (work) => work(db, async (text) => void (await query(text))),
     async listen(receive) {
-      await pglite.listen('parley', receive);
+      const client = await pool.connect();
+      client.on('notification', ({ payload = '' }) => receive(payload));
+      await client.query('listen parley').finally(() => client.release());
     },
     async notify(payload) {
-      await pglite.query('select pg_notify($1, $2)', ['parley', payload]);
+      await query({ text: 'select pg_notify($1, $2)', values: ['parley', payload] });
     },
-    pool: () => ({ open: 1, idle: pglite.pending === 0 ? 1 : 0, waiting: Math.max(0, pglite.pending - 1) }),
+    pool: () => ({ open: 1, idle: pool.idleCount, waiting: pool.waitingCount }),
     async ping() {
       checkSpace();
-      await pglite.query('select 1');
+      await query('select 1');
     },
     async close() {
       endUpkeep();
-      await pglite.close();
+      await pool.end();
+      thread.ref();
+      thread.postMessage('close');
+      await once(thread, 'exit');
       await onClosed();
     },
   };
 }
 
-/** Writes are refused while the disk is nearly full; reads go on. A transaction is for writing. */
-function refusingWrites(pglite: PGlite, checkSpace: () => void): PGlite {
-  return new Proxy(pglite, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name);
-      if (typeof value !== 'function') return value;
-      return (...args: unknown[]) => {
-        if (name === 'transaction' || (name === 'query' && isWrite.test(String(args[0])))) checkSpace();
-        return Reflect.apply(value, target, args);
-      };
-    },
-  });
+/** The way to the engine's thread, which `pg` takes for a socket. */
+class ThreadSocket extends Duplex {
+  private readonly thread: Worker;
+
+  constructor(thread: Worker) {
+    super();
+    this.thread = thread;
+    thread.on('message', (answer: Uint8Array) => this.push(answer));
+  }
+
+  connect(): void {
+    process.nextTick(() => this.emit('connect'));
+  }
+
+  setNoDelay(): void {}
+
+  ref(): void {
+    this.thread.ref();
+  }
+
+  unref(): void {
+    this.thread.unref();
+  }
+
+  override _read(): void {}
+
+  override _write(message: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.send(message, done);
+  }
+
+  /** A statement is several messages, which `pg` writes one after another. */
+  override _writev(messages: { chunk: Buffer }[], done: () => void): void {
+    this.send(Buffer.concat(messages.map(({ chunk }) => chunk)), done);
+  }
+
+  private send(bytes: Buffer, done: () => void): void {
+    this.thread.postMessage(bytes);
+    done();
+  }
 }
 
-const isWrite = /\b(insert|update|delete)\b/i;
+/** Writes are refused while the disk is nearly full; reads go on. A transaction is for writing. */
+function refusingWrites(pool: pg.Pool, checkSpace: () => void): PostgresPool {
+  const checked: ProxyHandler<pg.PoolClient> = {
+    get(client, name) {
+      const value: unknown = Reflect.get(client, name);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (name === 'query' && isWrite.test(String(args[0]))) checkSpace();
+        return Reflect.apply(value, client, args);
+      };
+    },
+  };
+  return { connect: async () => new Proxy(await pool.connect(), checked), end: () => pool.end(), options: {} };
+}
+
+const isWrite = /^begin|\b(insert|update|delete)\b/i;

@@ -1,14 +1,11 @@
 import { Socket } from 'node:net';
 import { Kysely, PostgresDialect } from 'kysely';
-import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
+import { pg } from './driver.ts';
 import { locks } from './locks.ts';
 import { createListener } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
-
-pg.types.setTypeParser(pg.types.builtins.INT8, Number);
-pg.types.setTypeParser(pg.types.builtins.DATE, (value) => value);
 
 const connectMs = 5_000;
 /** A server that is gone without a word would otherwise be waited for until the kernel gives up, a quarter of an hour later. */

@@ -1,8 +1,9 @@
-import type { PGlite } from '@electric-sql/pglite';
+import { sql } from 'kysely';
+import type { Db } from './database.ts';
 
 const firstMs = 10 * 60_000;
 const everyMs = 60 * 60_000;
-/** A statement of the embedded engine holds up everything: in a larger table, one that looks at all of it would for seconds. */
+/** A statement of the embedded engine holds up all others: in a larger table, one that looks at all of it would for seconds. */
 const smallBytes = 256 * 1024 * 1024;
 /** Transactions after which a table is vacuumed however large it is. PostgreSQL stops after two thousand million. */
 const oldAge = 100_000_000;
@@ -12,27 +13,25 @@ const oldAge = 100_000_000;
  * in indexes above all, and its planner would know nothing of the tables. `checkSpace` throws while the disk is too full to write.
  * Returns what ends it.
  */
-export function keepUp(pglite: Pick<PGlite, 'query' | 'exec'>, checkSpace: () => void): () => void {
+export function keepUp(db: Db, checkSpace: () => void): () => void {
   let timer = setTimeout(next, firstMs).unref();
   function next(): void {
     timer = setTimeout(next, everyMs).unref();
     // What cannot be done now may be possible in an hour.
-    vacuum(pglite, checkSpace).catch(() => {});
+    vacuum(db, checkSpace).catch(() => {});
   }
   return () => clearTimeout(timer);
 }
 
 /** One table after another, so that others get in between. */
-export async function vacuum(pglite: Pick<PGlite, 'query' | 'exec'>, checkSpace: () => void): Promise<void> {
-  const { rows } = await pglite.query<{ name: string; isOurs: boolean; isSmall: boolean; isOld: boolean }>(
-    `select format('%I.%I', n.nspname, c.relname) as name, n.nspname = 'public' as "isOurs",
-       pg_total_relation_size(c.oid) < $1 as "isSmall", age(c.relfrozenxid) > $2 as "isOld"
-     from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.relkind = 'r'`,
-    [smallBytes, oldAge],
-  );
+export async function vacuum(db: Db, checkSpace: () => void): Promise<void> {
+  const { rows } = await sql<{ name: string; isOurs: boolean; isSmall: boolean; isOld: boolean }>`
+    select format('%I.%I', n.nspname, c.relname) as name, n.nspname = 'public' as "isOurs",
+      pg_total_relation_size(c.oid) < ${smallBytes} as "isSmall", age(c.relfrozenxid) > ${oldAge} as "isOld"
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.relkind = 'r'`.execute(db);
   for (const { name, isOurs, isSmall, isOld } of rows) {
     checkSpace();
-    if (isOld || (isOurs && isSmall)) await pglite.exec(`vacuum (analyze) ${name}`);
-    else if (isOurs) await pglite.exec(`analyze ${name}`);
+    if (isOld || (isOurs && isSmall)) await sql`vacuum (analyze) ${sql.raw(name)}`.execute(db);
+    else if (isOurs) await sql`analyze ${sql.raw(name)}`.execute(db);
   }
 }

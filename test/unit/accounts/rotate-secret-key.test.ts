@@ -8,10 +8,10 @@ import { rotateSecretKey } from '../../../src/accounts/rotate-secret-key.ts';
 import { checkSecretKey, createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
 import { migrate } from '../../../src/database/migrate.ts';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { startPGlite } from '../../../src/database/pglite.ts';
 import { deleteExpiredRows } from '../../../src/expired-rows.ts';
 
-const database = await wrapPGlite({});
+const database = await startPGlite(undefined);
 await migrate(database);
 after(() => database.close());
 const at = new Date();

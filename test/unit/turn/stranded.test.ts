@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { wrapPGlite } from '../../../src/database/pglite.ts';
+import { startPGlite } from '../../../src/database/pglite.ts';
 import { createLogger } from '../../../src/logger.ts';
 import { Feed } from '../../../src/session/feed.ts';
 import { follow } from '../../../src/session/follow.ts';
@@ -20,7 +20,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
   skip: engine === 'postgres',
 }, async (t) => {
   const prepared = await createDatabase();
-  const database = await wrapPGlite({ dataDir: join(prepared.settings.PARLEY_DATA_DIR, 'db') }, () => {
+  const database = await startPGlite(join(prepared.settings.PARLEY_DATA_DIR, 'db'), () => {
     if (refusal === undefined) return;
     refused += 1;
     throw refusal;

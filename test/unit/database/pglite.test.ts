@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { startPGlite } from '../../../src/database/pglite.ts';
+
+const database = await startPGlite(undefined);
+after(() => database.close());
+
+test('a statement that takes long holds up nothing but other statements', async () => {
+  let isDone = false;
+  let rounds = 0;
+  const long = sql`select count(*) from generate_series(1, 1000000)`.execute(database.db).finally(() => {
+    isDone = true;
+  });
+  for (; !isDone; rounds += 1) await sleep(1);
+  await long;
+  assert.ok(rounds > 10, `the event loop went round ${rounds} times`);
+});
+
+test('a statement that fails leaves the connection and what it has prepared', async () => {
+  const divide = { name: 'divide', text: 'select 12 / $1::int as quotient' };
+  await assert.rejects(database.prepared(divide, [0]), { code: '22012' });
+  assert.deepEqual(await database.prepared(divide, [4]), [{ quotient: 3 }]);
+  const prepared = await sql<{ name: string }>`select name from pg_prepared_statements`.execute(database.db);
+  assert.deepEqual(prepared.rows, [{ name: 'divide' }]);
+  await assert.rejects(
+    database.db.transaction().execute((db) => sql`select 1 / 0`.execute(db)),
+    { code: '22012' },
+  );
+  assert.deepEqual(database.pool(), { open: 1, idle: 1, waiting: 0 });
+});
