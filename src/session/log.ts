@@ -178,12 +178,16 @@ export class SessionLog {
     if (row === undefined) throw new Error('apply_turn_operations gave no answer');
     const at = new Date(row.answer.at);
     const late = performance.now() - asked > this.leaseMs;
-    this.onWritten(new Set(batch.map((entry) => entry.operation.session)));
-    batch.forEach((entry, index) => {
-      const result = row.answer.results[index];
-      if (result === undefined) entry.reject(new Error('an operation got no answer'));
-      else entry.resolve({ result, at, late });
-    });
+    const tell = () => {
+      this.onWritten(new Set(batch.map((entry) => entry.operation.session)));
+      batch.forEach((entry, index) => {
+        const result = row.answer.results[index];
+        if (result === undefined) entry.reject(new Error('an operation got no answer'));
+        else entry.resolve({ result, at, late });
+      });
+    };
+    // Not before the next statement is on its way: the database works on that while these turns go on.
+    setImmediate(tell);
   }
 
   /** When the content of one operation made the statement fail, none of the batch was written: each is tried alone, so that only that one fails. */
