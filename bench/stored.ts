@@ -32,6 +32,8 @@ const requests: Request[] = [
     name: `search, ${state}`,
     path: () => `/dashboard/api/sessions?state=${state}`,
   })),
+  { name: 'search, a surface that half have', path: () => '/dashboard/api/sessions?surface=native' },
+  { name: 'search, a release that all have', path: () => '/dashboard/api/sessions?release=1' },
   { name: 'search, a surface that nothing has', path: () => '/dashboard/api/sessions?surface=gateway' },
   { name: 'search, a release that nothing has', path: () => '/dashboard/api/sessions?release=2' },
   { name: 'sessions of each release', path: () => '/dashboard/api/agents/assistant/pins' },
