@@ -106,7 +106,7 @@ test('a private base_url or MCP server fails with the name of the setting that a
   const failed = await parley.call('POST', '/api/agents/inside/releases', { key: acme.key, body: { model } });
   assert.equal(failed.body.release.state, 'failed');
   assert.match(failed.body.release.error, /^model: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
-  const mcp_servers = [{ name: 'crm', url: 'http://127.0.0.1:9/mcp' }];
+  const mcp_servers = [{ name: 'crm', url: 'http://127.0.0.1:8090/mcp' }];
   const later = await parley.call('POST', '/api/agents/inside/releases', { key: acme.key, body: { mcp_servers } });
   assert.ok(['pending', 'materializing'].includes(later.body.release.state));
   await parley.context.materializer.idle();
