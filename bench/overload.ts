@@ -8,12 +8,14 @@ import { rounds } from './measure.ts';
 import { headers, operatorKey, type Parley, startParley } from './parley.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
+/** A flood opens its connections in its first second or two; what counts is how it is lived with. */
+const floodSeconds = 2 * seconds;
 const message = '{"text":"/words 64"}';
 const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
 
 if (process.argv[2] === 'flood') {
   const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
-  process.send?.(await pour(target, capacity, seconds));
+  process.send?.(await pour(target, capacity, floodSeconds));
 } else if (process.argv[2] === 'crowd') {
   const [crowd] = (await once(process, 'message')) as [Target[]];
   const isOver = new AbortController();
@@ -30,7 +32,7 @@ export async function measureOverload(engines: { name: string; parley: Parley }[
   const overload = [
     '## Three times the load that it can carry',
     '',
-    'New conversations on the chat-completions wire, sent whether or not earlier ones were answered, over up to 4,000 connections, by a sender on the same cores.',
+    `New conversations on the chat-completions wire for ${floodSeconds} s, sent whether or not earlier ones were answered, over up to 4,000 connections, by a sender on the same cores.`,
     '',
     '| what | carries turns/s | sent/s | served/s | kept, by round | shed with 503 | anything else | p50 ms served | well again after s |',
     '|---|---|---|---|---|---|---|---|---|',
@@ -74,8 +76,8 @@ async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | st
   const untold = report.shed.filter(({ retryAfter }) => retryAfter === undefined).length;
   return [
     Math.round(capacity),
-    Math.round(report.sent / seconds),
-    Math.round(report.servedInTime / seconds),
+    Math.round(report.sent / floodSeconds),
+    Math.round(report.servedInTime / floodSeconds),
     byShare.map(({ kept }) => round(kept)).join(', '),
     `${report.shed.length}${untold === 0 ? '' : `, ${untold} without Retry-After`}`,
     report.sent - report.shed.length - (report.statuses[200] ?? 0),
@@ -89,7 +91,7 @@ async function flood(target: Target, clients: Target[]): Promise<Flooded> {
   const usual = percentile(await carry([target], AbortSignal.timeout(1_000)), 0.9);
   const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity })]);
   const [report] = (await once(child, 'message')) as [FloodReport];
-  return { capacity, report, kept: report.servedInTime / seconds / capacity, wellAfter: await untilWell(target, usual) };
+  return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter: await untilWell(target, usual) };
 }
 
 /** Seconds until a turn takes about what it took before. */
