@@ -232,7 +232,8 @@ export class Courier {
       await bringForward(database.db, clock.now());
       await dropOldDeliveries(database.db, clock.now(), retentionDays);
     } catch (error) {
-      logger.warn({ err: error }, 'could not delete old deliveries');
+      // Stopping does not wait for this: the next start goes on with it.
+      if (!this.stopped) logger.warn({ err: error }, 'could not delete old deliveries');
     }
   }
 

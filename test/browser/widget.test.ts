@@ -56,15 +56,15 @@ test('an approval is given by the keyboard alone, and the focus goes to it and b
   await page.keyboard.press('Enter');
   const card = page.getByRole('group', { name: /Approval needed: bash/ });
   await card.waitFor();
-  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.className === 'approval'");
+  await page.locator('parley-chat .approval:focus').waitFor();
   await page.keyboard.press('3');
   await card.getByText('Denied').waitFor();
-  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
+  await page.locator('parley-chat textarea:focus').waitFor();
   await page.keyboard.type('/tool bash {"command":"echo again"}');
   await page.keyboard.press('Enter');
   const second = page.getByRole('group', { name: /Approval needed: bash/ }).nth(1);
   await second.waitFor();
-  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.className === 'approval'");
+  await page.locator('parley-chat .approval:focus').waitFor();
   await page.keyboard.press('Tab');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
@@ -143,7 +143,7 @@ test('it can float over the page: opened by its button, closed by Escape; the ru
   const [around, icon] = [await button.boundingBox(), await button.locator('svg').boundingBox()];
   assert.ok(around !== null && icon !== null && Math.abs(around.x + around.width / 2 - icon.x - icon.width / 2) < 1, 'in its middle');
   await button.click();
-  await page.waitForFunction("document.activeElement?.shadowRoot?.activeElement?.tagName === 'TEXTAREA'");
+  await page.locator('parley-chat textarea:focus').waitFor();
   await say(page, '/say floating');
   await answers(page).getByText('floating').waitFor();
   const style = await page.evaluate(`(({ fontSize, fontStyle, color, textTransform, textAlign }) =>
