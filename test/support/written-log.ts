@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { newId } from '../../src/ids.ts';
+import type { NewEvent, StoredEvent } from '../../src/session/events.ts';
+import type { Feed } from '../../src/session/feed.ts';
+import { numberEvents, type SessionLog } from '../../src/session/log.ts';
+
+export const said = (text: string): NewEvent => ({ type: 'message-received', data: { messageId: newId('msg_'), text, silent: true } });
+
+/** Writes as a surface does: append, and publish once it is durable. */
+export async function write(log: SessionLog, feed: Feed, session: string, events: NewEvent[]): Promise<StoredEvent[]> {
+  const turn = newId('turn_');
+  const { result, at } = await log.apply({ kind: 'note', org: 1, session, turn, events, messages: events.length });
+  assert.equal(result.status, 'done');
+  const stored = numberEvents(events, turn, result.seq ?? 0, at);
+  feed.publish(session, stored);
+  return stored;
+}
+
+/** 1 to this. */
+export const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
