@@ -623,7 +623,7 @@ begin
   return json_build_object('status', 'started', 'turn', operation.turn, 'started', begin_turn(s, operation.turn, message, false));
 end $function$;
 
--- From 0028-questions-of-deleted-agents.sql.
+-- From 0029-turns-by-id.sql.
 -- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin.
 -- Webhook events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
 -- A `pause` that comes after an interrupt writes nothing and answers 'interrupted': the turn is to end instead. So it does where
@@ -638,7 +638,7 @@ declare
   added integer := json_array_length(operation.events);
   is_end boolean := operation.kind = 'end';
 begin
-  select * into t from turns where id = operation.turn and state = 'running' and process_id = process;
+  select * into t from turns where id = operation.turn and process_id = process;
   if not found then return json_build_object('status', 'lost'); end if;
   select * into s from sessions where id = t.session_id;
   if operation.kind = 'pause' and not t.interrupted then
@@ -854,7 +854,7 @@ begin
   if found then perform pg_notify('parley', '- deliveries'); end if;
 end $function$;
 
--- From 0027-models-of-a-turn.sql.
+-- From 0029-turns-by-id.sql.
 -- Ends of turns that reserved nothing, used one model and have nobody waiting behind them. An end changes no files and hands
 -- over to nobody: that was committed before.
 CREATE OR REPLACE FUNCTION public.end_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text)
@@ -871,7 +871,7 @@ begin
         join turns t on t.id = o.turn join sessions s on s.id = t.session_id,
         json_to_record(case json_typeof(o.used) when 'object' then o.used end) as u (model text, turns integer, input bigint, output bigint, cached bigint, cost_micros bigint, credit_micros bigint)
       where o.kind = 'end' and json_typeof(o.used) = 'object' and o.session = any (sessions_once) and o.org = any (orgs)
-        and t.state = 'running' and t.process_id = process
+        and t.process_id = process
         and t.reserved_tokens = 0 and t.reserved_micros = 0 and t.reserved_credit_micros = 0 and s.queued_turns = 0
     ), new_events as (
       insert into events (org_id, session_id, seq, turn_id, type, data, created_at)

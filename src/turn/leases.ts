@@ -93,7 +93,7 @@ interface Renewed {
 async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<Renewed[]> {
   const { rows } = await sql<Renewed>`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
-      select id from turns where id in ${idList(ids)} and process_id = ${holder} and state = 'running' for update skip locked)
+      select id from turns where id in ${idList(ids)} and process_id = ${holder} for update skip locked)
     returning id, interrupted`.execute(database.db);
   return rows;
 }
@@ -101,7 +101,7 @@ async function renew(database: Database, holder: string, leaseMs: number, ids: s
 /** Of these turns, those that another process runs now. One that has ended or paused is held by nobody. */
 async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`select id from turns
-    where id in ${idList(ids)} and process_id <> ${holder} and state = 'running'`.execute(database.db);
+    where id in ${idList(ids)} and process_id <> ${holder}`.execute(database.db);
   return rows.map((row) => row.id);
 }
 
@@ -112,7 +112,6 @@ export async function isHeld(database: Database, holder: string, turnId: string)
     .select('id')
     .where('id', '=', turnId)
     .where('process_id', '=', holder)
-    .where('state', '=', 'running')
     .executeTakeFirst();
   return row !== undefined;
 }
