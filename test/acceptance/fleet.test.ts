@@ -5,18 +5,18 @@ import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { clientOf, type LogEntry, type TestClient } from '../support/client.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
 import { freePort } from '../support/free-port.ts';
 import { type ServerProcess, spawnServer, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
+import { connect, type LogEntry, type Wire } from '../support/wire.ts';
 
 describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded database takes one process' : false }, () => {
   let database: TestDatabase;
   let first: ServerProcess;
   let second: ServerProcess;
-  let one: TestClient;
-  let two: TestClient;
+  let one: Wire;
+  let two: Wire;
   const settings = { PARLEY_LEASE_MS: '1500' };
   const endings: (() => Promise<void>)[] = [];
   const owner = { after: (work: () => Promise<void>) => void endings.push(work) };
@@ -25,8 +25,8 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     database = await createDatabase();
     first = await startServer(owner, { database, settings });
     second = await startServer(owner, { database, settings });
-    one = clientOf(first);
-    two = clientOf(second);
+    one = connect(first.url, first.apiKey);
+    two = connect(second.url, second.apiKey);
   });
   after(async () => {
     for (const end of endings) await end();
@@ -34,20 +34,20 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
   });
 
   test('an approval asked for by one process is answered at another', async () => {
-    await one.send('POST', '/v1/sessions', { session_id: 'approve' });
-    const paused = await one.send('POST', '/v1/sessions/approve/messages', { text: '/tool bash {"command":"echo done"}' });
-    const { request_id: requestId } = paused.body.pending_input as { request_id: string };
-    const resolved = await two.send('PUT', `/v1/sessions/approve/inputs/${requestId}`, { decision: 'approve_once' });
+    await one.post('/v1/sessions', { session_id: 'approve' });
+    const paused = await one.post('/v1/sessions/approve/messages', { text: '/tool bash {"command":"echo done"}' });
+    const { request_id: requestId } = paused.body.pending_input;
+    const resolved = await two.put(`/v1/sessions/approve/inputs/${requestId}`, { decision: 'approve_once' });
     assert.equal(resolved.status, 200);
     assert.match(JSON.stringify(resolved.body.events), /bash answered: done/);
   });
 
   test('a turn is interrupted from another process, and messages of both run in the order they came', async () => {
-    await one.send('POST', '/v1/sessions', { session_id: 'order' });
-    const slow = one.send('POST', '/v1/sessions/order/messages', { text: '/delay 100\n/words 200' });
+    await one.post('/v1/sessions', { session_id: 'order' });
+    const slow = one.post('/v1/sessions/order/messages', { text: '/delay 100\n/words 200' });
     await until(async () => (await statusOf(two, 'order')) === 'running');
-    const queued = two.send('POST', '/v1/sessions/order/messages', { text: '/say second' });
-    await two.send('POST', '/demo/assistant/v1/managed-agents/sessions/order/events', { type: 'user.interrupt' });
+    const queued = two.post('/v1/sessions/order/messages', { text: '/say second' });
+    await two.post('/demo/assistant/v1/managed-agents/sessions/order/events', { type: 'user.interrupt' });
     assert.equal((await slow).status, 200);
     assert.equal((await queued).body.text, 'second');
     const log = await readLog(one, 'order');
@@ -59,13 +59,13 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
   });
 
   test('live text of a turn is seen at another process before it is stored, and adds up to what is', async () => {
-    await one.send('POST', '/v1/sessions', { session_id: 'live' });
+    await one.post('/v1/sessions', { session_id: 'live' });
     const watch = (after: number) => {
       const url = `${second.url}/demo/assistant/v1/managed-agents/sessions/live/events/stream?deltas=true&until=idle&after=${after}`;
       return fetch(url, { headers: { authorization: `Bearer ${second.apiKey}` } });
     };
     const early = await watch(0);
-    const said = one.send('POST', '/v1/sessions/live/messages', { text: '/delay 50\n/words 40' });
+    const said = one.post('/v1/sessions/live/messages', { text: '/delay 50\n/words 40' });
     let shown = '';
     let late: Promise<Response> | undefined;
     for await (const piece of early.body?.pipeThrough(new TextDecoderStream()) ?? []) {
@@ -77,41 +77,36 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     await said;
 
     const next = await watch(4);
-    await one.send('POST', '/v1/sessions/live/messages', { text: `/delay 100\n/say at ${'length'.repeat(2_000)}` });
+    await one.post('/v1/sessions/live/messages', { text: `/delay 100\n/say at ${'length'.repeat(2_000)}` });
     assert.ok(countPreviews(await next.text()) > 1, 'nothing of the message before, and more than a notice holds');
   });
 
   test('a streamed message that waits for a turn of another process comes word by word', async () => {
-    await one.send('POST', '/v1/sessions', { session_id: 'waits' });
-    const ahead = one.send('POST', '/v1/sessions/waits/messages', { text: '/delay 400\n/words 2' });
+    await one.post('/v1/sessions', { session_id: 'waits' });
+    const ahead = one.post('/v1/sessions/waits/messages', { text: '/delay 400\n/words 2' });
     await until(async () => (await statusOf(two, 'waits')) === 'running');
-    const streamed = await fetch(`${second.url}/v1/sessions/waits/messages`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${second.apiKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ text: '/delay 50\n/words 10', stream: true }),
-    });
-    const text = await streamed.text();
+    const { text } = await two.post('/v1/sessions/waits/messages', { text: '/delay 50\n/words 10', stream: true });
     await ahead;
     assert.ok(text.split('event: text\n').length > 4, text);
   });
 
   test('a revoked key is refused by every process within a second', async () => {
-    const made = await one.send('POST', '/api/api_keys', { name: 'short-lived', scopes: ['agents:read'] });
-    const { api_key: key, secret } = made.body as { api_key: { id: number }; secret: string };
-    const other = clientOf(second, secret);
-    assert.equal((await other.send('GET', '/api/agents')).status, 200);
-    await one.send('DELETE', `/api/api_keys/${key.id}`);
+    const made = await one.post('/api/api_keys', { name: 'short-lived', scopes: ['agents:read'] });
+    const { api_key: key, secret } = made.body;
+    const other = connect(second.url, secret);
+    assert.equal((await other.get('/api/agents')).status, 200);
+    await one.delete(`/api/api_keys/${key.id}`);
     const revoked = Date.now();
-    await until(async () => (await other.send('GET', '/api/agents')).status === 401);
+    await until(async () => (await other.get('/api/agents')).status === 401);
     assert.ok(Date.now() - revoked < 1_000);
   });
 
   test('a turn whose process is killed goes on in another, and its watchers miss nothing', async () => {
-    await one.send('POST', '/v1/sessions', { session_id: 'takeover' });
+    await one.post('/v1/sessions', { session_id: 'takeover' });
     const abort = new AbortController();
     const seen: LogEntry[] = [];
     const watching = collect(two.follow('assistant', 'takeover', 0, abort.signal), seen);
-    await one.send('POST', '/demo/assistant/v1/managed-agents/sessions/takeover/events', {
+    await one.post('/demo/assistant/v1/managed-agents/sessions/takeover/events', {
       type: 'user.message',
       text: '/delay 50\n/words 30',
     });
@@ -130,8 +125,8 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
 
   test('columns that a newer version adds to tables do not disturb a process that runs', async () => {
     const converse = async (id: string) => {
-      const made = await one.send('POST', '/v1/sessions', { session_id: id });
-      const said = await one.send('POST', `/v1/sessions/${id}/messages`, { text: '/say hello' });
+      const made = await one.post('/v1/sessions', { session_id: id });
+      const said = await one.post(`/v1/sessions/${id}/messages`, { text: '/say hello' });
       return [made.status, said.status];
     };
     // More than once, so that every connection has prepared its statements.
@@ -147,12 +142,12 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
   });
 
   test('a rolling restart fails no request and runs none twice', async () => {
-    await two.send('POST', '/v1/sessions', { session_id: 'rolling' });
+    await two.post('/v1/sessions', { session_id: 'rolling' });
     let stopped = false;
     const answers: number[] = [];
-    const say = (target: TestClient) =>
+    const say = (target: Wire) =>
       target
-        .send('POST', '/v1/sessions/rolling/messages', { text: '/say ok' }, { 'idempotency-key': `rolling-${answers.length}` })
+        .post('/v1/sessions/rolling/messages', { text: '/say ok' }, { 'idempotency-key': `rolling-${answers.length}` })
         .catch(() => ({ status: 503 }));
     /** As a load balancer would: to a server that is ready, and what a stopping one refuses or cuts once more to the other. */
     const traffic = (async () => {
@@ -204,10 +199,10 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     await started(3);
     assert.match(printed, /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
     assert.equal(workers().length, 2);
-    await two.send('POST', '/v1/sessions', { session_id: 'workers' });
+    await two.post('/v1/sessions', { session_id: 'workers' });
     await killOne();
-    const client = clientOf({ url: `http://127.0.0.1:${port}`, apiKey: first.apiKey });
-    const slow = client.send('POST', '/v1/sessions/workers/messages', { text: '/delay 100\n/words 25' });
+    const client = connect(`http://127.0.0.1:${port}`, first.apiKey);
+    const slow = client.post('/v1/sessions/workers/messages', { text: '/delay 100\n/words 25' });
     await until(async () => (await statusOf(two, 'workers')) === 'running');
     primary.kill('SIGTERM');
     assert.equal((await slow).status, 200);
@@ -222,12 +217,12 @@ async function isReady(server: ServerProcess): Promise<boolean> {
   );
 }
 
-async function statusOf(client: TestClient, sessionId: string): Promise<unknown> {
-  return (await client.send('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.status;
+async function statusOf(client: Wire, sessionId: string): Promise<unknown> {
+  return (await client.get(`/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.status;
 }
 
-async function readLog(client: TestClient, sessionId: string): Promise<LogEntry[]> {
-  return (await client.send('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.events as LogEntry[];
+async function readLog(client: Wire, sessionId: string): Promise<LogEntry[]> {
+  return (await client.get(`/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.events;
 }
 
 async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Promise<void> {

@@ -1,8 +1,7 @@
 // What clients were promised about sessions, and whether the log keeps it.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { clientOf, type LogEntry } from './client.ts';
-import type { Wire } from './wire.ts';
+import type { LogEntry, Wire } from './wire.ts';
 
 const patienceMs = 60_000;
 /** After a refusal or a break: clients that come back at once take the processor from the server that starts. */
@@ -38,9 +37,8 @@ export class Promised {
         const abort = new AbortController();
         this.leave = () => abort.abort();
         const timer = setTimeout(this.leave, 2_000);
-        const { url, key } = this.wire();
         try {
-          const entries = clientOf({ url, apiKey: key }).follow(this.agent, this.id, this.seen.at(-1)?.seq ?? 0, abort.signal);
+          const entries = this.wire().follow(this.agent, this.id, this.seen.at(-1)?.seq ?? 0, abort.signal);
           for await (const entry of entries) if (entry.type !== 'stream.closed') this.seen.push(entry);
         } catch {
           // Broken or cut: the next round resumes.

@@ -27,6 +27,14 @@ export interface Wire {
   delete(path: string, headers?: Record<string, string>): Promise<WireAnswer>;
   /** Opens a stream; the body asks for it where the route needs that. */
   stream(path: string, body: unknown, headers?: Record<string, string>): Promise<EventStream>;
+  /** The managed log of a session of the demo org, as it is streamed, until the signal aborts or the connection breaks. */
+  follow(agent: string, sessionId: string, after: number, signal: AbortSignal): AsyncGenerator<LogEntry>;
+}
+
+export interface LogEntry {
+  seq: number;
+  type: string;
+  [field: string]: unknown;
 }
 
 /** A body that is a string goes out as it is, anything else as JSON; a header of the caller's wins. */
@@ -56,6 +64,11 @@ export function connect(url: string, key: string): Wire {
       const response = await send('POST', path, body, headers);
       if (response.status !== 200) assert.fail(`the stream did not start: ${response.status} ${await response.text()}`);
       return new EventStream(response);
+    },
+    async *follow(agent, sessionId, after, signal) {
+      const path = `/demo/${agent}/v1/managed-agents/sessions/${sessionId}/events/stream?after=${after}`;
+      const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` }, signal });
+      for await (const { data } of readFrames(response)) yield data;
     },
   };
 }

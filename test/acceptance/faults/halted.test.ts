@@ -4,13 +4,13 @@ import { readFile } from 'node:fs/promises';
 import { after, describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isLong } from '../../support/chance.ts';
-import { clientOf, type LogEntry, type TestClient } from '../../support/client.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../../support/database-proxy.ts';
 import { createDatabase, engine, type TestDatabase } from '../../support/engine.ts';
 import { serveKillPoints } from '../../support/kill-points.ts';
 import { mixedLoadSettings } from '../../support/mixed-load.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
+import { connect, type LogEntry, type Wire } from '../../support/wire.ts';
 
 const haltMs = isLong ? 60_000 : 8_000;
 const leaseMs = 1_000;
@@ -21,9 +21,9 @@ after(() => points.close());
 
 test('an embedded server that was halted goes on where it was', { skip: engine === 'postgres', timeout: haltMs + 60_000 }, async (t) => {
   const server = await startServer(t, { settings });
-  const client = clientOf(server);
-  await client.send('POST', '/v1/sessions', { session_id: 'halted' });
-  const answer = client.send('POST', '/v1/sessions/halted/messages', { text: '/delay 20\n/words 40' });
+  const client = connect(server.url, server.apiKey);
+  await client.post('/v1/sessions', { session_id: 'halted' });
+  const answer = client.post('/v1/sessions/halted/messages', { text: '/delay 20\n/words 40' });
   await until(async () => (await logOf(client, 'halted')).length >= 2, patienceMs);
   await halt(server, haltMs / 4);
   assert.equal((await answer).status, 200);
@@ -37,8 +37,8 @@ test('an embedded server that was halted goes on where it was', { skip: engine =
 describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency: 3, timeout: haltMs + 90_000 }, () => {
   test('its turn is taken over, and when it wakes it adds nothing and serves again', async (t) => {
     const { halted, other, one, two } = await startTwo(t);
-    await one.send('POST', '/v1/sessions', { session_id: 'words' });
-    const answer = one.send('POST', '/v1/sessions/words/messages', { text: '/delay 40\n/words 50' });
+    await one.post('/v1/sessions', { session_id: 'words' });
+    const answer = one.post('/v1/sessions/words/messages', { text: '/delay 40\n/words 50' });
     await until(async () => (await logOf(two, 'words')).length >= 2, patienceMs);
     const waking = halt(halted, haltMs);
     await until(async () => (await logOf(two, 'words')).at(-1)?.type === 'session.status_idle', patienceMs);
@@ -46,7 +46,7 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
     await waking;
     assert.equal((await answer).status, 200, 'whoever waited at the halted process gets the answer of the other');
     // Its next beat comes within a quarter of a lease; a turn of its own follows the one that was taken from it.
-    assert.equal((await one.send('POST', '/v1/sessions/words/messages', { text: '/say again' })).body.text, 'again');
+    assert.equal((await one.post('/v1/sessions/words/messages', { text: '/say again' })).body.text, 'again');
     await sleep(leaseMs);
     const whole = await logOf(two, 'words');
     assert.deepEqual(whole.slice(0, log.length), log);
@@ -57,7 +57,7 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
 
   test('a tool call that it had recorded, and that another has given up since, is not run when it wakes', async (t) => {
     const { halted, one, two, proxy } = await startTwo(t);
-    await one.send('POST', '/demo/shop/v1/sessions', { session_id: 'tool' });
+    await one.post('/demo/shop/v1/sessions', { session_id: 'tool' });
     // Halted with the commit under way: the answer waits for it to wake.
     const waking = new Promise<void>((resolve, reject) => {
       let isHalted = false;
@@ -70,7 +70,7 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
       };
     });
     const marker = `halted${process.pid}`;
-    const answer = one.send('POST', '/demo/shop/v1/sessions/tool/messages', { text: `charge ${marker}` });
+    const answer = one.post('/demo/shop/v1/sessions/tool/messages', { text: `charge ${marker}` });
     await until(async () => (await logOf(two, 'tool', 'shop')).at(-1)?.type === 'session.status_idle', patienceMs);
     const log = await logOf(two, 'tool', 'shop');
     assert.match(String(log.find((entry) => entry.type === 'agent.tool_result')?.output), /outcome is unknown/);
@@ -95,18 +95,18 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
         return false;
       };
     });
-    const cut = one.send('POST', '/api/api_keys', { name: 'Halted', scopes: [] });
+    const cut = one.post('/api/api_keys', { name: 'Halted', scopes: [] });
     await until(async () => (await stateOf(halted)) === 'T', patienceMs);
-    const made = await two.send('POST', '/api/api_keys', { name: 'Other', scopes: [] });
+    const made = await two.post('/api/api_keys', { name: 'Other', scopes: [] });
     assert.equal(made.status, 201, 'another process is not held up for good');
     await waking;
     const { status, headers } = await cut;
     assert.equal(status, 503);
     assert.match(headers.get('retry-after') ?? '', /^[1-9]\d*$/);
-    const { body } = await two.send('GET', '/api/api_keys?limit=100');
-    const names = (body.data as { name: string }[]).map((key) => key.name);
+    const { body } = await two.get('/api/api_keys?limit=100');
+    const names = body.data.map((key: { name: string }) => key.name);
     assert.deepEqual([names.includes('Halted'), names.includes('Other')], [false, true]);
-    assert.equal((await two.send('GET', '/api/audit_events/verification')).body.valid, true);
+    assert.equal((await two.get('/api/audit_events/verification')).body.valid, true);
   });
 });
 
@@ -114,8 +114,8 @@ interface Fleet {
   database: TestDatabase;
   halted: ServerProcess;
   other: ServerProcess;
-  one: TestClient;
-  two: TestClient;
+  one: Wire;
+  two: Wire;
   /** Between the process that is halted and the database. */
   proxy: DatabaseProxy;
 }
@@ -126,14 +126,14 @@ async function startTwo(t: TestContext): Promise<Fleet> {
   const proxy = await startDatabaseProxy(t, database);
   const other = await startServer(t, { database, settings });
   const halted = await startServer(t, { database: proxy.database, settings });
-  const two = clientOf(other);
-  await two.send('POST', '/api/agents', { slug: 'shop', name: 'Shop' });
-  await two.send('POST', '/api/agents/shop/releases', { ...points.release, activate: true });
+  const two = connect(other.url, other.apiKey);
+  await two.post('/api/agents', { slug: 'shop', name: 'Shop' });
+  await two.post('/api/agents/shop/releases', { ...points.release, activate: true });
   await until(async () => {
-    const { body } = await two.send('GET', '/api/agents/shop/releases/1');
-    return (body.release as { state: string }).state === 'materialized';
+    const { body } = await two.get('/api/agents/shop/releases/1');
+    return body.release.state === 'materialized';
   }, patienceMs);
-  return { database, halted, other, one: clientOf(halted), two, proxy };
+  return { database, halted, other, one: connect(halted.url, halted.apiKey), two, proxy };
 }
 
 async function halt(server: ServerProcess, milliseconds: number): Promise<void> {
@@ -150,8 +150,8 @@ async function stateOf(server: ServerProcess): Promise<string> {
   return (await readFile(`/proc/${server.pid}/stat`, 'utf8')).split(') ')[1]?.[0] ?? '';
 }
 
-async function logOf(client: TestClient, id: string, agent = 'assistant'): Promise<LogEntry[]> {
-  return ((await client.send('GET', `/demo/${agent}/v1/managed-agents/sessions/${id}`)).body.events ?? []) as LogEntry[];
+async function logOf(client: Wire, id: string, agent = 'assistant'): Promise<LogEntry[]> {
+  return (await client.get(`/demo/${agent}/v1/managed-agents/sessions/${id}`)).body.events ?? [];
 }
 
 function assertSound(log: LogEntry[]): void {

@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answer, startApp, type TestApp } from '../../support/app.ts';
 import { chances, isLong, seed } from '../../support/chance.ts';
-import { clientOf, type LogEntry } from '../../support/client.ts';
 import { engine } from '../../support/engine.ts';
 import { startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
+import { connect, type LogEntry, type Wire } from '../../support/wire.ts';
 
 test('of a thousand concurrent turns exactly those are admitted that fit the cap, and no reservation is left', {
   timeout: 180_000,
@@ -110,8 +110,9 @@ test('a turn keeps its lease while another, whose lease is renewed with it, is b
 test('64 writers on one session and followers that come and go: each sees every seq once, in order', { timeout: 300_000 }, async (t) => {
   t.diagnostic(`seed ${seed}`);
   // In a process of its own: a thousand clients in the server's would be what keeps it busy.
-  const client = clientOf(await startServer(t, { settings: { PARLEY_RATE_LIMIT_RPS: '0' } }));
-  await client.send('POST', '/v1/sessions', { session_id: 'busy' });
+  const { url, apiKey } = await startServer(t, { settings: { PARLEY_RATE_LIMIT_RPS: '0' } });
+  const client = connect(url, apiKey);
+  await client.post('/v1/sessions', { session_id: 'busy' });
   const [writers, followers] = [64, isLong ? 1_000 : 40];
   const chance = chances(seed);
   const expected = writers * 4;
@@ -136,9 +137,9 @@ async function persistently(request: () => Promise<Answer>): Promise<Answer> {
 }
 
 /** Waits its turn: a full line is answered with 429, and a machine that is behind with 503. */
-async function send(client: ReturnType<typeof clientOf>, index: number): Promise<void> {
+async function send(client: Wire, index: number): Promise<void> {
   for (;;) {
-    const { status } = await client.send('POST', '/v1/sessions/busy/messages', { text: `/say ${index}` });
+    const { status } = await client.post('/v1/sessions/busy/messages', { text: `/say ${index}` });
     if (status === 200) return;
     assert.ok(status === 429 || status === 503, `${status}`);
     await sleep(20);
@@ -150,7 +151,7 @@ function pick<Value>(values: [Value, ...Value[]], chance: () => number): Value {
 }
 
 /** Drops the stream now and then and resumes after the last seq it saw. */
-async function followUntil(client: ReturnType<typeof clientOf>, last: number, chance: () => number): Promise<number[]> {
+async function followUntil(client: Wire, last: number, chance: () => number): Promise<number[]> {
   const seen: number[] = [];
   while (seen.length < last) {
     const abort = new AbortController();

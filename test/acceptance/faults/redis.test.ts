@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chances, isLong, seed } from '../../support/chance.ts';
-import { clientOf, type LogEntry, type TestClient } from '../../support/client.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
-import { type ServerProcess, spawnServer, startServer } from '../../support/server-process.ts';
+import { spawnServer, startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
+import { connect, type LogEntry, type Wire } from '../../support/wire.ts';
 
 const skip = engine === 'pglite' ? 'the embedded database takes one process' : false;
 const outages = isLong ? 30 : 3;
@@ -25,19 +25,19 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
   const settings = { REDIS_URL: redis.url, PARLEY_LEASE_MS: '1500', PARLEY_LOG_LEVEL: 'warn' };
   const first = await startServer(t, { database, settings });
   const second = await startServer(t, { database, settings });
-  const [one, two] = [clientOf(first), clientOf(second)];
+  const [one, two] = [connect(first.url, first.apiKey), connect(second.url, second.apiKey)];
 
-  await one.send('POST', '/v1/sessions', { session_id: 'live' });
-  assert.ok((await deltasOf(one, second, 'live')) > 1, 'live text crosses through Redis');
+  await one.post('/v1/sessions', { session_id: 'live' });
+  assert.ok((await deltasOf(one, two, 'live')) > 1, 'live text crosses through Redis');
 
-  await one.send('POST', '/v1/sessions', { session_id: 'watched' });
+  await one.post('/v1/sessions', { session_id: 'watched' });
   const abort = new AbortController();
   const seen: LogEntry[] = [];
   const watching = collect(two.follow('assistant', 'watched', 0, abort.signal), seen);
   let sent = 0;
   const say = async (): Promise<void> => {
     sent += 1;
-    const answer = await one.send('POST', `${managed}/watched/events`, { type: 'user.message', text: `/say ${sent}` });
+    const answer = await one.post(`${managed}/watched/events`, { type: 'user.message', text: `/say ${sent}` });
     assert.equal(answer.status, 202);
     await arrival(seen, sent, `message ${sent}`);
   };
@@ -48,7 +48,7 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
     else await redis.stop();
     if (!isHang) await say();
     await sleep(chance() * 200);
-    if (!isHang) assert.equal((await one.send('POST', '/v1/sessions/live/messages', { text: '/say still here' })).status, 200);
+    if (!isHang) assert.equal((await one.post('/v1/sessions/live/messages', { text: '/say still here' })).status, 200);
     await restore(redis, isHang);
     await say();
   }
@@ -58,7 +58,7 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
     seen.map((entry) => entry.seq),
     seen.map((_entry, index) => index + 1),
   );
-  await until(async () => (await deltasOf(one, second, 'live')) > 1);
+  await until(async () => (await deltasOf(one, two, 'live')) > 1);
   for (const line of ['Redis is not reachable: notices go through PostgreSQL', 'Redis is reachable again'])
     assert.ok(first.output().includes(`"msg":"${line}"`), line);
 });
@@ -80,14 +80,12 @@ async function restore(redis: RedisServer, isHang: boolean): Promise<void> {
 }
 
 /** How many pieces of a turn of one process are seen at the other. */
-async function deltasOf(one: TestClient, other: ServerProcess, id: string): Promise<number> {
-  const headers = { authorization: `Bearer ${other.apiKey}` };
-  const log = (await one.send('GET', `${managed}/${id}`)).body.events as LogEntry[];
-  const url = `${other.url}${managed}/${id}/events/stream?deltas=true&until=idle&after=${log.length}`;
-  const response = await fetch(url, { headers });
-  const text = response.text();
-  await one.send('POST', `/v1/sessions/${id}/messages`, { text: '/delay 30\n/words 20' });
-  return (await text).split('event: agent.message_delta').length - 1;
+async function deltasOf(one: Wire, other: Wire, id: string): Promise<number> {
+  const { events } = (await one.get(`${managed}/${id}`)).body;
+  const url = `${other.url}${managed}/${id}/events/stream?deltas=true&until=idle&after=${events.length}`;
+  const watched = await fetch(url, { headers: { authorization: `Bearer ${other.key}` } });
+  await one.post(`/v1/sessions/${id}/messages`, { text: '/delay 30\n/words 20' });
+  return (await watched.text()).split('event: agent.message_delta').length - 1;
 }
 
 /** Without a notice it would come only with the next one. */
