@@ -1,9 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openAsBlob } from 'node:fs';
-import { access, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import { sql } from 'kysely';
 import { type Config, environmentWith } from '../config.ts';
+import { errorMessage } from '../errors.ts';
+import { parseSecretKey } from '../setting-parsers.ts';
+import { makeDirectory, prepareDataDirectory } from './data-directory.ts';
+import { lockDirectory } from './directory-lock.ts';
+import { openDatabase } from './open.ts';
 
 /**
  * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
@@ -11,36 +18,53 @@ import { type Config, environmentWith } from '../config.ts';
  */
 export async function backup(config: Config, folder: string): Promise<{ hasKey: boolean }> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
-  if (config.DATABASE_URL === undefined && !(await isThere(embedded)))
-    throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
   if (config.DATABASE_URL !== undefined) {
-    const { url, environment } = withoutPassword(config.DATABASE_URL);
-    await replaceFile(join(folder, 'database.dump'), (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
-  } else {
-    const { lockDirectory } = await import('./directory-lock.ts');
-    const { PGlite } = await import('@electric-sql/pglite');
-    const release = await lockDirectory(config.PARLEY_DATA_DIR);
-    try {
-      const pglite = await PGlite.create({ dataDir: embedded });
-      const dump = await pglite.dumpDataDir('gzip');
-      await replaceFile(join(folder, 'database.tar.gz'), async (draft) => writeFile(draft, Buffer.from(await dump.arrayBuffer())));
-      await pglite.close();
-    } finally {
-      await release();
-    }
+    if (!(await isInstalled(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
+  } else if (!(await isThere(embedded))) {
+    throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
   }
-  const key = await keyInUse(config);
-  if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
-  else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
-  return { hasKey: key !== undefined };
+  const isNew = !(await isThere(folder));
+  await makeDirectory(folder);
+  try {
+    if (config.DATABASE_URL !== undefined) await dumpPostgres(config.DATABASE_URL, join(folder, 'database.dump'));
+    else await dumpEmbedded(config.PARLEY_DATA_DIR, embedded, join(folder, 'database.tar.gz'));
+    const key = await keyInUse(config);
+    if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
+    else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
+    return { hasKey: key !== undefined };
+  } catch (error) {
+    // An empty folder would look like a backup.
+    if (isNew) await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function dumpPostgres(databaseUrl: string, file: string): Promise<void> {
+  const { url, environment } = withoutPassword(databaseUrl);
+  await replaceFile(file, (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
+}
+
+async function dumpEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {
+  const { PGlite } = await import('@electric-sql/pglite');
+  const release = await lockDirectory(dataDirectory);
+  try {
+    const pglite = await PGlite.create({ dataDir: embedded });
+    const dump = await pglite.dumpDataDir('gzip');
+    await replaceFile(file, async (draft) => writeFile(draft, Buffer.from(await dump.arrayBuffer())));
+    await pglite.close();
+  } finally {
+    await release();
+  }
 }
 
 /** The setting comes before the file, which a rotation leaves as it was. */
 async function keyInUse(config: Config): Promise<string | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
-  const file = join(config.PARLEY_DATA_DIR, 'secret.key');
-  return (await isThere(file)) ? readFile(file, 'utf8') : undefined;
+  return (await isThere(keyFile(config))) ? readFile(keyFile(config), 'utf8') : undefined;
+}
+
+function keyFile(config: Config): string {
+  return join(config.PARLEY_DATA_DIR, 'secret.key');
 }
 
 /** For its owner alone. A backup that fails halfway leaves the one before it. */
@@ -60,23 +84,68 @@ async function replaceFile(file: string, write: (draft: string) => Promise<void>
 export async function restore(config: Config, folder: string): Promise<void> {
   const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
+  const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
-    const options = ['--no-owner', '--exit-on-error', '--single-transaction'];
-    const { url, environment } = withoutPassword(config.DATABASE_URL);
-    await run('pg_restore', [...options, `--dbname=${url}`, file], environment).catch((error: unknown) => {
-      throw new Error('pg_restore failed and nothing was changed; restore into an empty database', { cause: error });
-    });
-    await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
-  } else {
-    const database = join(config.PARLEY_DATA_DIR, 'db');
-    if (await isThere(database)) throw new Error(`${database} already exists; restore into an empty PARLEY_DATA_DIR`);
-    const { PGlite } = await import('@electric-sql/pglite');
-    await mkdir(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
-    const pglite = await PGlite.create({ dataDir: database, loadDataDir: await openAsBlob(file) });
-    await pglite.close();
+    if (await isInstalled(config)) throw new Error('DATABASE_URL: the database is in use by Parley; restore into an empty one');
+  } else if (await isThere(embedded)) {
+    throw new Error(`${embedded} already exists; restore into an empty PARLEY_DATA_DIR`);
   }
-  const key = join(folder, 'secret.key');
-  if (await isThere(key)) await copyFile(key, join(config.PARLEY_DATA_DIR, 'secret.key'));
+  // First: what is cut short here leaves no database without its key.
+  await restoreKey(config, join(folder, 'secret.key'));
+  if (config.DATABASE_URL !== undefined) await restorePostgres(config.DATABASE_URL, file);
+  else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
+}
+
+/** A key that is there already may be the only one that opens another database. */
+async function restoreKey(config: Config, kept: string): Promise<void> {
+  if (!(await isThere(kept))) return;
+  const key = await readFile(kept, 'utf8');
+  const inUse = await keyInUse(config);
+  if (inUse === undefined) {
+    await prepareDataDirectory(config.PARLEY_DATA_DIR);
+    await replaceFile(keyFile(config), (draft) => writeFile(draft, key));
+  } else if (!parseSecretKey(inUse.trim()).equals(parseSecretKey(key.trim()))) {
+    const place = config.PARLEY_SECRET_KEY === undefined ? keyFile(config) : 'PARLEY_SECRET_KEY';
+    throw new Error(`${place}: is another key than that of the backup, ${kept}; nothing was changed`);
+  }
+}
+
+async function restorePostgres(databaseUrl: string, file: string): Promise<void> {
+  const { url, environment } = withoutPassword(databaseUrl);
+  // Roles are the server's, and another may not have those that owned the tables or were let in.
+  const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
+  await run('pg_restore', [...options, `--dbname=${url}`, file], environment);
+}
+
+async function restoreEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {
+  const { PGlite } = await import('@electric-sql/pglite');
+  const draft = `${embedded}.draft`;
+  await prepareDataDirectory(dataDirectory);
+  const release = await lockDirectory(dataDirectory);
+  try {
+    await rm(draft, { recursive: true, force: true });
+    const tar = await promisify(gunzip)(await readFile(file)).catch((error: unknown) => {
+      throw new Error(`${file} is damaged (${errorMessage(error)})`, { cause: error });
+    });
+    await mkdir(draft, { mode: 0o700 });
+    const pglite = await PGlite.create({ dataDir: draft, loadDataDir: new Blob([tar]) });
+    await pglite.close();
+    await rename(draft, embedded);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+    await release();
+  }
+}
+
+/** Whether a server has been started on this PostgreSQL database. */
+async function isInstalled(config: Config): Promise<boolean> {
+  const database = await openDatabase(config);
+  try {
+    const { rows } = await sql`select 1 where to_regclass('migrations') is not null`.execute(database.db);
+    return rows.length > 0;
+  } finally {
+    await database.close();
+  }
 }
 
 async function isThere(path: string): Promise<boolean> {
@@ -105,5 +174,5 @@ async function run(program: string, args: string[], environment: NodeJS.ProcessE
   const [code] = await once(child, 'exit').catch((error: unknown) => {
     throw new Error(`${program} is not installed; it comes with the PostgreSQL client`, { cause: error });
   });
-  if (code !== 0) throw new Error(`${program} failed`);
+  if (code !== 0) throw new Error(`${program} failed; nothing was changed`);
 }

@@ -15,7 +15,7 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
 }
 
 /** Those above it first, where they are missing. A recursive `mkdir` never returns where none can be made, as below /proc. */
-async function makeDirectory(directory: string, mayLackParent = true): Promise<void> {
+export async function makeDirectory(directory: string, mayLackParent = true): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 });
   } catch (error) {

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { Worker } from 'node:worker_threads';
@@ -19,8 +20,12 @@ export async function openPGlite(dataDirectory: string): Promise<Database> {
   const directory = join(dataDirectory, 'db');
   const checkSpace = watchDiskSpace(dataDirectory);
   try {
-    // Making a database takes memory that its thread keeps: another serves it.
-    if (!existsSync(directory)) await (await startPGlite(directory, checkSpace)).close();
+    if (!existsSync(directory)) {
+      // The engine lets everyone write its files: this keeps others out, also where the directory around it was there before.
+      await mkdir(directory, { mode: 0o700 });
+      // Making a database takes memory that its thread keeps: another serves it.
+      await (await startPGlite(directory, checkSpace)).close();
+    }
     return await startPGlite(directory, checkSpace, release);
   } catch (error) {
     await release();

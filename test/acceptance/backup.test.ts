@@ -1,7 +1,7 @@
 // `parley backup` and `parley restore`: what was there is there again, to the last log entry, and goes on from there.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -70,10 +70,63 @@ test('a place that is not empty is left as it is, and a folder without a backup 
   assert.equal(made.code, 0, made.stderr);
   const refused = await run(database.settings, ['restore', folder]);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /empty/);
+  assert.match(refused.stderr, /^parley: .* empty .*\n$/);
   const again = await startApp(t, { database });
   assert.equal((await again.request('GET', '/v1/sessions/mine')).status, 200);
   await again.close();
+});
+
+test('a backup that fails leaves no folder, which would look like one', async (t) => {
+  const { database, folder, target } = await places(t);
+  const nothingThere = await run(target.settings, ['backup', folder]);
+  assert.equal(nothingThere.code, 1);
+  assert.match(nothingThere.stderr, /as the server has it\n$/);
+  assert.equal(existsSync(folder), false);
+  const app = await startApp(t, { database });
+  // The one cannot be had while the server runs, the other not without its program.
+  const failed = await run({ ...database.settings, PATH: '' }, ['backup', folder]);
+  assert.equal(failed.code, 1);
+  assert.match(failed.stderr, engine === 'pglite' ? /is in use by process/ : /pg_dump is not installed/);
+  assert.equal(existsSync(folder), false);
+  await app.close();
+});
+
+test('a damaged backup is one line and changes nothing: the intact one can be restored after it', async (t) => {
+  const { database, folder, target } = await places(t);
+  await (await startApp(t, { database })).close();
+  const made = await run(database.settings, ['backup', folder]);
+  assert.equal(made.code, 0, made.stderr);
+  const file = join(folder, engine === 'pglite' ? 'database.tar.gz' : 'database.dump');
+  const whole = readFileSync(file);
+  writeFileSync(file, whole.subarray(0, whole.length / 2));
+  const refused = await run(target.settings, ['restore', folder]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, engine === 'pglite' ? /^parley: .* is damaged .*\n$/ : /parley: pg_restore failed; nothing was changed\n$/);
+  writeFileSync(file, whole);
+  const back = await run(target.settings, ['restore', folder]);
+  assert.equal(back.code, 0, back.stderr);
+});
+
+test('a restore does not replace the secret key of another database', async (t) => {
+  const { database, folder, target } = await places(t);
+  const { PARLEY_DATA_DIR: directory = '' } = target.settings;
+  await (await startApp(t, { database })).close();
+  const made = await run({ ...database.settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }, ['backup', folder]);
+  assert.equal(made.code, 0, made.stderr);
+  mkdirSync(directory);
+  const key = `${Buffer.alloc(32, 1).toString('base64')}\n`;
+  writeFileSync(join(directory, 'secret.key'), key);
+  const refused = await run(target.settings, ['restore', folder]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /secret\.key: is another key than that of the backup/);
+  assert.equal(readFileSync(join(directory, 'secret.key'), 'utf8'), key);
+  const other = await run({ ...target.settings, PARLEY_SECRET_KEY: 'b'.repeat(64) }, ['restore', folder]);
+  assert.match(other.stderr, /PARLEY_SECRET_KEY: is another key than that of the backup/);
+  const same = await run({ ...target.settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }, ['restore', folder]);
+  assert.equal(same.code, 0, same.stderr);
+  assert.equal(readFileSync(join(directory, 'secret.key'), 'utf8'), key);
+  // Its files may be open to all, where the directory around them was made by someone else.
+  if (engine === 'pglite') assert.equal(statSync(join(directory, 'db')).mode & 0o777, 0o700);
 });
 
 /** What a person would compare: as the API shows it. */
