@@ -1,4 +1,6 @@
+import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
 import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
+import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import { notFound } from './errors.ts';
 import { newId } from './ids.ts';
@@ -30,21 +32,15 @@ import { widgetRoutes } from './surfaces/widget/routes.ts';
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
 export async function createApp(context: Context): Promise<Server> {
   const { config } = context;
-  const requestTimeout = config.PARLEY_REQUEST_TIMEOUT_MS;
+  const refusals = new Refusals(context);
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
     // A request is logged as one line, by `observeRequests`, and needs no child logger.
     childLoggerFactory: (logger) => logger,
     bodyLimit: 1024 * 1024,
-    requestTimeout,
-    keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
-    // Checked often enough for a limit to mean what it says; node:http by itself checks every 30 s.
-    http: {
-      requireHostHeader: false,
-      headersTimeout: requestTimeout / 4,
-      connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
-    },
+    serverFactory: (serve) =>
+      createHttpServer(config, (request, response) => refusals.answer(request, response) || serve(request, response)),
     genReqId: () => newId('rid_'),
     trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
@@ -70,7 +66,6 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
   server.decorate('streams', streams);
-  const refusals = new Refusals(context);
   server.decorate('refusals', refusals);
   context.metrics.gauge('parley_streams_open', 'Open event streams', () => streams.size);
   context.metrics.counter('parley_streams_cut_total', 'Streams closed because their reader stalled', () => streams.cut);
@@ -82,7 +77,6 @@ export async function createApp(context: Context): Promise<Server> {
   server.setErrorHandler(handleError(context.logger));
   server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
   observeRequests(server, context);
-  server.addHook('onRequest', refusals.hook);
   server.addHook('onRequest', splitHosts(config));
   server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);
@@ -104,4 +98,17 @@ export async function createApp(context: Context): Promise<Server> {
   await dashboardRoutes(server, context);
   await server.ready();
   return server;
+}
+
+function createHttpServer(config: Config, listener: RequestListener): HttpServer {
+  const requestTimeout = config.PARLEY_REQUEST_TIMEOUT_MS;
+  const options = {
+    requireHostHeader: false,
+    requestTimeout,
+    headersTimeout: requestTimeout / 4,
+    // Often enough for a limit to mean what it says; node:http by itself checks every 30 s.
+    connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
+    keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
+  };
+  return createServer(options, listener);
 }
