@@ -28,7 +28,9 @@ export async function migrate(database: Database, logger?: Logger): Promise<stri
       clearTimeout(waiting);
       const applied = await appliedMigrations(db);
       const missing = files.filter((file) => !applied.includes(file));
-      foreign = applied.filter((name) => !files.includes(name)).sort();
+      // Without their numbers, which some had been given anew before the first version.
+      const known = new Set(files.map(withoutNumber));
+      foreign = applied.filter((name) => !known.has(withoutNumber(name))).sort();
       if (applied.length > 0 && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
       for (const file of missing) await apply(file, runScript);
     })
@@ -40,6 +42,10 @@ export async function migrate(database: Database, logger?: Logger): Promise<stri
       throw advice === undefined ? error : new ConfigError(`DATABASE_URL: ${errorMessage(error)}. ${advice}`, { cause: error });
     });
   return foreign;
+}
+
+function withoutNumber(file: string): string {
+  return file.replace(/^\d+-/, '');
 }
 
 async function appliedMigrations(db: Db): Promise<string[]> {
