@@ -137,6 +137,15 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
   return Object.fromEntries(entries) as Config;
 }
 
+/** What to say of names that look like settings and are none: a misspelt one would be passed over. */
+export function describeUnknownSettings(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): string | undefined {
+  const unknown = Object.keys(environment).filter((name) => /^PARLEY_/.test(name) && !Object.hasOwn(settings, name) && !others.test(name));
+  return unknown.length === 0 ? undefined : `no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`;
+}
+
+/** Of the command line, of the tests, and what Kubernetes sets for a service that is named parley. */
+const others = /^PARLEY_(URL$|TEST_|FAULT|FULL_SIZE$|SCREENSHOTS$|PORT($|_)|SERVICE_)/;
+
 /** The environment of this process and more, for a program that it calls. Unlike arguments, other users of the machine cannot read it. */
 export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...process.env, ...more };

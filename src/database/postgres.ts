@@ -19,6 +19,8 @@ const endHalted = "set idle_in_transaction_session_timeout = '10s'";
  * rows and has it compiled first: 50 ms, each time.
  */
 const neverCompile = 'set jit = off';
+/** To build an index, or to wait for a process that does. What a role was given for its queries would fail every start. */
+const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
 export async function openPostgres(url: string, poolSize: number): Promise<Database> {
   const pool = openPool(url, {
@@ -37,7 +39,7 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
       return result.rows as Row[];
     },
     async exclusively(work) {
-      const patient = openPool(url, { max: 1 });
+      const patient = openPool(url, { max: 1, onConnect: (client) => client.query(waitAsLongAsItTakes) });
       try {
         await patient.query(`select pg_advisory_lock(${locks.migration})`);
         // Closing the connection gives the lock back.

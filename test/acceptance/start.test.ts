@@ -7,8 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import pg from 'pg';
+import { locks } from '../../src/database/locks.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { main, spawnServer, startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'parley-start-'));
 after(() => rmSync(directory, { recursive: true }));
@@ -125,6 +127,29 @@ test('a port in use is one clear line that names it', async (t) => {
   assert.match(output, /^parley: PORT: \d+ is not available \(.*EADDRINUSE.*\)\n$/);
   // Nothing was made that is shown once: the next start is the first.
   assert.equal(existsSync(join(second.settings.PARLEY_DATA_DIR, 'credentials.json')), false);
+});
+
+test('a setting that does not exist is named: it may be misspelt', async (t) => {
+  // Kubernetes sets the second for a service that is named parley.
+  const server = await startServer(t, { settings: { PARLEY_DATABSE_POOL: '5', PARLEY_SERVICE_HOST: '10.0.0.1' } });
+  assert.match(server.output(), /^Note: no such setting: PARLEY_DATABSE_POOL; npm start -- --help lists them\.$/m);
+});
+
+test('a start waits for another that migrates, whatever its role may wait for', { skip: engine !== 'postgres' }, async (t) => {
+  const database = await createDatabase();
+  const { DATABASE_URL: url = '' } = database.settings;
+  const other = new pg.Client({ connectionString: url });
+  await other.connect();
+  t.after(() => other.end().then(database.remove));
+  await other.query(`select pg_advisory_lock(${locks.migration})`);
+  const impatient = new URL(url);
+  impatient.searchParams.set('options', '-c lock_timeout=100ms');
+  const starting = startServer(t, { database, settings: { DATABASE_URL: impatient.href } });
+  const waiting = `select 1 from pg_locks join pg_database d on d.oid = database and datname = current_database()
+    where locktype = 'advisory' and now() - waitstart > interval '300ms'`;
+  await Promise.race([until(async () => (await other.query(waiting)).rowCount === 1, 60_000), starting]);
+  await other.query(`select pg_advisory_unlock(${locks.migration})`);
+  assert.match((await starting).output(), /^Parley is ready/m);
 });
 
 test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { loadClientSettings, loadConfig } from '../../config.ts';
+import { describeUnknownSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { print } from '../print.ts';
 
@@ -44,7 +44,10 @@ function nodeVersion(): string {
 }
 
 function settings(): string {
-  return loadConfig().PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
+  const config = loadConfig();
+  const unknown = describeUnknownSettings();
+  if (unknown !== undefined) throw new Error(unknown);
+  return config.PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
 }
 
 async function dataDirectory(): Promise<string> {

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
+import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { startPGlite } from '../../../src/database/pglite.ts';
+import { openPGlite, startPGlite } from '../../../src/database/pglite.ts';
 
 const database = await startPGlite(undefined);
 after(() => database.close());
@@ -16,6 +19,14 @@ test('a statement that takes long holds up nothing but other statements', async 
   for (; !isDone; rounds += 1) await sleep(1);
   await long;
   assert.ok(rounds > 10, `the event loop went round ${rounds} times`);
+});
+
+test('others are kept out of a database whose data directory they may read', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-pglite-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  chmodSync(directory, 0o755);
+  await (await openPGlite(directory)).close();
+  assert.equal(statSync(join(directory, 'db')).mode & 0o777, 0o700);
 });
 
 test('a statement that fails leaves the connection and what it has prepared', async () => {
