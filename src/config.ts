@@ -18,6 +18,7 @@ import {
   type Parse,
   parseSecretKey,
   path,
+  redisUrl,
   text,
   urlWith,
 } from './setting-parsers.ts';
@@ -39,11 +40,7 @@ const settings = {
     optional(urlWith(['postgres:', 'postgresql:'])),
   ),
   PARLEY_DATABASE_POOL: setting('maximum PostgreSQL connections per process', '10', integer(1, 500)),
-  REDIS_URL: setting(
-    'redis://… of a Redis that carries notifications between processes instead of LISTEN/NOTIFY',
-    '',
-    optional(urlWith(['redis:', 'rediss:'])),
-  ),
+  REDIS_URL: setting('redis://… of a Redis that carries notifications between processes instead of LISTEN/NOTIFY', '', optional(redisUrl)),
   PARLEY_API_KEY: setting(
     'value of the first API key; generated if not set',
     '',

@@ -78,6 +78,13 @@ export function urlWith(protocols: string[]): Parse<string> {
   };
 }
 
+export function redisUrl(value: string): string {
+  const url = urlWith(['redis:', 'rediss:'])(value);
+  if (!/^\/?\d*$/.test(new URL(url).pathname))
+    throw new Error('what follows the host must be the number of a database, as in redis://host:6379/0');
+  return url;
+}
+
 export function networks(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
