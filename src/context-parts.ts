@@ -12,14 +12,18 @@ import { isHeld } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
 
 export function createRunner(
-  parts: Pick<Context, 'database' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
+  parts: Pick<Context, 'database' | 'directory' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
 ): Runner {
-  const { database, log, feed, logger, settings, metrics, tracing } = parts;
-  return new Runner({
+  const { database, directory, log, feed, logger, settings, metrics, tracing } = parts;
+  const runner = new Runner({
     log,
     feed,
     logger,
     settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
+    async mayRun({ orgId, agentId }) {
+      const [organization, agent] = [await directory.organizationById(orgId), await directory.agentById(orgId, agentId)];
+      return organization?.status === 'active' && agent !== undefined;
+    },
     isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
     onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
     onTurnLeft: tracing.turnEnded,
@@ -30,6 +34,10 @@ export function createRunner(
       logger.info(line, 'turn ended');
     },
   });
+  directory.onChange((change) => {
+    runner.recheck(change).catch((error: unknown) => logger.warn({ err: error }, 'could not check running turns'));
+  });
+  return runner;
 }
 
 export function createMaterializer(

@@ -15,6 +15,7 @@ import { type Accounting, advanceOperation } from './settle.ts';
 /** What the turns of one session run with: who they are and what they may use. It does not change while the session lives. */
 export interface TurnSetting extends Accounting {
   orgId: number;
+  agentId: number;
   sessionId: string;
   world: TurnWorld;
   timeoutSeconds: number;
@@ -26,6 +27,8 @@ export interface RunnerParts {
   logger: Logger;
   /** Undefined when the session is gone. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
+  /** Whether the org and the agent still take turns: nobody can stop those of a suspended org or a deleted agent. */
+  mayRun(setting: TurnSetting): Promise<boolean>;
   /** Whether the turn is still this process's to act for. */
   isHeld(turnId: string): Promise<boolean>;
   onTurnTaken(setting: TurnSetting, turnId: string): void;
@@ -35,6 +38,7 @@ export interface RunnerParts {
 }
 
 interface RunningTurn {
+  orgId: number;
   sessionId: string;
   controller: AbortController;
   done: Promise<void>;
@@ -111,6 +115,15 @@ export class Runner {
     else turn.controller.abort(new InterruptReason('interrupted'));
   }
 
+  /** Something of an org (its id), or of all (`*`), has changed: ends the turns that may not go on. */
+  async recheck(change: string): Promise<void> {
+    for (const [turnId, { orgId, sessionId }] of [...this.running]) {
+      if (change !== '*' && orgId !== Number(change)) continue;
+      const setting = await this.parts.settingFor(orgId, sessionId);
+      if (setting !== undefined && !(await this.parts.mayRun(setting))) this.interrupt(turnId);
+    }
+  }
+
   /** Another process has taken the turn over: nothing more is done for it here. */
   lose(turnId: string): void {
     const turn = this.running.get(turnId);
@@ -137,7 +150,7 @@ export class Runner {
   }
 
   private hold(turn: TurnIds, controller: AbortController, done: Promise<void>): void {
-    this.running.set(turn.turn, { sessionId: turn.session, controller, done });
+    this.running.set(turn.turn, { orgId: turn.org, sessionId: turn.session, controller, done });
     this.sessions.set(turn.session, turn.turn);
     if (this.interruptedEarly.delete(turn.turn)) this.interrupt(turn.turn);
   }
@@ -167,6 +180,7 @@ export class Runner {
     const { turn, controller } = run;
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
+    if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
     const state = await this.stateOf(turn.session, run.events);
     // A process that died may not have told what it wrote.
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);

@@ -14,7 +14,6 @@ import type { TurnSetting } from './runner.ts';
 
 /** What never changes of a session, and what its turns run with. */
 export interface SessionSetting extends TurnSetting {
-  agentId: number;
   releaseVersion: number;
   endUserId: string | undefined;
   isVisitor: boolean;

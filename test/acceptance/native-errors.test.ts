@@ -4,6 +4,7 @@ import { connect as openSocket } from 'node:net';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant } from '../support/tenants.ts';
+import { untilAccepted } from '../support/turns.ts';
 import { connect } from '../support/wire.ts';
 
 const app = await startApp({ after });
@@ -123,6 +124,26 @@ test('a suspended org is 403 everywhere, and itself again when it is resumed', a
     assert.deepEqual([answer.status, answer.text], [403, '{"detail":"Organization suspended"}']);
   await tenant.operate({ status: 'active' });
   assert.equal((await tenant.say(id, '/say back')).text, 'back');
+});
+
+test('suspending an org ends what runs and what waits, and keeps its sessions and approvals for when it is resumed', {
+  timeout: 20_000,
+}, async () => {
+  const tenant = await createTenant(url);
+  const [id, asking] = [await tenant.session(), await tenant.session()];
+  const { pending_input } = await tenant.say(asking, '/tool bash {"command":"echo hi"}');
+  const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });
+  const running = send('/delay 500\n/words 1000');
+  await untilAccepted(app, id, 1);
+  const waiting = send('/say never said');
+  await untilAccepted(app, id, 2);
+  await tenant.operate({ status: 'suspended' });
+  for (const { body } of [await running, await waiting]) assert.equal(body.stop_reason, 'interrupted');
+  assert.equal((await waiting).body.text, '');
+  await tenant.operate({ status: 'active' });
+  assert.equal((await tenant.say(id, '/say back')).text, 'back');
+  const resolved = await tenant.put(`/v1/sessions/${asking}/inputs/${pending_input.request_id}`, { decision: 'approve_once' });
+  assert.deepEqual([resolved.status, resolved.body.events.at(-1).type], [200, 'done']);
 });
 
 test('a path or a method that there is none of is 404, whatever is sent along', async () => {

@@ -115,15 +115,18 @@ test('nor does one of which a turn comes to its question later: it ends there, a
   assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
 });
 
-test('what was accepted before its agent was deleted is carried out, also by a process that has not run the session before', async () => {
+test('deleting an agent ends what runs and what waits, which nobody could stop any more, also in a process that has not run the session', {
+  timeout: 20_000,
+}, async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
-  const running = tenant.post(`/v1/sessions/${id}/messages`, { text: '/delay 500\n/words 2' });
+  const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });
+  const running = send('/delay 500\n/words 1000');
   await untilAccepted(app, id, 1);
-  const waiting = tenant.post(`/v1/sessions/${id}/messages`, { text: '/say done' });
+  const waiting = send('/say never said');
   await untilAccepted(app, id, 2);
-  await tenant.delete('/api/agents/helper');
   app.context.settings.forget(id);
-  assert.equal((await running).status, 200);
-  assert.equal((await waiting).body.text, 'done');
+  await tenant.delete('/api/agents/helper');
+  assert.deepEqual([(await running).status, (await running).body.stop_reason], [200, 'interrupted']);
+  assert.deepEqual([(await waiting).status, (await waiting).body.stop_reason, (await waiting).body.text], [200, 'interrupted', '']);
 });

@@ -91,8 +91,8 @@ export function frameText(event: StoredEvent, sessionId: string): string {
 }
 
 /** Without id, so that a browser's cursor stays at the last logged entry. */
-export function closingFrame(reason: ClosingReason | 'session_deleted'): string {
-  const messages: Record<typeof reason, string> = {
+export function closingFrame(reason: ClosingReason): string {
+  const messages: Record<ClosingReason, string> = {
     token_expired: 'The session token has expired. Open the stream again with a new one and the last seq.',
     credential_revoked: 'The credential of this stream is no longer valid.',
     server_shutdown: 'The server is restarting. Open the stream again with the last seq.',

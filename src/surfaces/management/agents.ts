@@ -139,7 +139,7 @@ export function agentRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Delete an agent',
-        description: 'Its routes return 404 from then on. Pending approvals are withdrawn; the records of its sessions are kept.',
+        description: 'Its routes return 404 from then on. Running turns and pending approvals end; the records of its sessions are kept.',
         response: answered(204, Type.Null()),
       },
     },

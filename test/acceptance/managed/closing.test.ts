@@ -53,6 +53,20 @@ test('suspending an organization closes its streams', async (t) => {
   assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
 });
 
+test('deleting an agent closes its streams, also those of a key, and no others', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t);
+  await app.request('POST', '/api/agents', { slug: 'doomed' });
+  await app.request('POST', '/api/agents/doomed/releases', { activate: true });
+  const [doomed, safe] = [new ManagedClient(app, undefined, 'demo/doomed'), new ManagedClient(app)];
+  const id = await safe.create();
+  const [ending, staying] = [await doomed.follow(await doomed.create()), await safe.follow(id)];
+  assert.equal((await app.request('DELETE', '/api/agents/doomed')).status, 204);
+  assert.equal((await collect(ending)).at(-1)?.data.reason, 'session_deleted');
+  await safe.say(id, '/say still here');
+  await readUntil(staying[Symbol.asyncIterator](), ({ event }) => event === 'session.status_idle');
+  staying.leave();
+});
+
 test('a key revoked by another process closes its streams here', { skip: engine === 'pglite' && 'one process owns PGlite' }, async (t) => {
   const database = await createDatabase();
   const here = await startApp(t, { database });

@@ -37,6 +37,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     feed,
     logger: createLogger('silent'),
     settingFor: async () => undefined,
+    mayRun: async () => true,
     isHeld: async () => true,
     onTurnTaken: nothing,
     onTurnLeft: nothing,

@@ -4,20 +4,22 @@ import type { Context } from '../../../context.ts';
 import { bearerOf, principalOf, principalOfSecret } from '../caller/authenticate.ts';
 
 /** Why the server ends a stream that its client still reads. */
-export type ClosingReason = 'token_expired' | 'credential_revoked' | 'server_shutdown' | 'database_unavailable';
+export type ClosingReason = 'token_expired' | 'credential_revoked' | 'session_deleted' | 'server_shutdown' | 'database_unavailable';
 
 export interface EndableStream {
   readonly response: ServerResponse;
   end(reason: ClosingReason): void;
 }
 
-/** What streams were opened with; those of one credential share it. */
+/** What streams were opened with; those of one credential and agent share it. */
 interface Credential {
   /** A key or token, or the cookie of a member. */
   secret: string;
   isCookie: boolean;
   orgId: number;
   orgSlug: string;
+  /** The agent that the path named. */
+  agentId: number | undefined;
   /** When the token has run out and its grace is over. */
   endsAt: number;
   streams: Set<EndableStream>;
@@ -28,7 +30,7 @@ const heartbeatSeconds = 15;
 
 /**
  * Every stream that is open, so that one timer serves them all: it keeps each alive with a comment every 15 s, ends those
- * whose token ran out, and ends those whose key was revoked, or whose member removed, by whichever process.
+ * whose token ran out, and ends those whose key was revoked, whose member removed or whose agent deleted, by whichever process.
  */
 export class OpenStreams {
   /** How many were cut because their reader took nothing. */
@@ -88,6 +90,7 @@ export class OpenStreams {
       isCookie,
       orgId: principal.organization.id,
       orgSlug: principal.organization.slug,
+      agentId: request.agent?.id,
       endsAt: principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY,
       streams: new Set(),
     };
@@ -113,6 +116,7 @@ export class OpenStreams {
     for (const credential of [...this.credentials.values()].filter(concerns)) {
       if (change !== '*' && credential.orgId !== Number(change)) continue;
       if (!(await this.isWelcome(credential))) endAll(credential, 'credential_revoked');
+      else if (!(await this.hasAgent(credential))) endAll(credential, 'session_deleted');
     }
   }
 
@@ -129,11 +133,20 @@ export class OpenStreams {
       return true;
     }
   }
+
+  private async hasAgent({ orgId, agentId }: Credential): Promise<boolean> {
+    try {
+      return agentId === undefined || (await this.context.directory.agentById(orgId, agentId)) !== undefined;
+    } catch (error) {
+      this.context.logger.warn({ err: error }, 'could not check open streams');
+      return true;
+    }
+  }
 }
 
 /** A person may be a member of several orgs with one cookie. */
-function nameOf({ secret, orgId }: Credential): string {
-  return `${orgId} ${secret}`;
+function nameOf({ secret, orgId, agentId }: Credential): string {
+  return `${orgId} ${agentId} ${secret}`;
 }
 
 function endAll({ streams }: Credential, reason: ClosingReason): void {
