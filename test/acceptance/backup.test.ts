@@ -39,7 +39,7 @@ test('a backup brings sessions, log, approvals, budget, secrets and the audit ch
 
   const restored = await startApp(t, { database: target });
   assert.deepEqual(await everything(restored), before);
-  const verification = (await restored.request('GET', '/api/audit_events/verification')).json as { valid: boolean; checked: number };
+  const verification = (await restored.request('GET', '/api/audit_events/verification')).body;
   assert.deepEqual([verification.valid, verification.checked > 4], [true, true]);
   const orgId = (await restored.context.directory.organizationBySlug('demo'))?.id ?? 0;
   assert.equal(await restored.context.credentialFor(orgId, 'openai'), 'sk-a-key-that-must-open-again');
@@ -48,8 +48,8 @@ test('a backup brings sessions, log, approvals, budget, secrets and the audit ch
   const resolved = await restored.request('PUT', `/v1/sessions/asked/inputs/${requestId}`, { decision: 'approve_once' });
   assert.match(resolved.text, /bash answered: after the restore/);
   const said = await restored.request('POST', '/v1/sessions/kept/messages', { text: '/say again' });
-  assert.equal((said.json as { text: string }).text, 'again');
-  const { events } = (await restored.request('GET', `${managed}/kept`)).json as { events: { seq: number }[] };
+  assert.equal(said.body.text, 'again');
+  const { events }: { events: { seq: number }[] } = (await restored.request('GET', `${managed}/kept`)).body;
   assert.deepEqual(
     events.map((event) => event.seq),
     events.map((_event, index) => index + 1),
@@ -131,7 +131,7 @@ test('a restore does not replace the secret key of another database', async (t) 
 
 /** What a person would compare: as the API shows it. */
 async function everything(app: TestApp) {
-  const read = async (path: string) => (await app.request('GET', path)).json as ReturnType<typeof JSON.parse>;
+  const read = async (path: string) => (await app.request('GET', path)).body;
   const [kept, asked, log, askedLog, keys, budget, usage, releases, transcript] = await Promise.all([
     read('/v1/sessions/kept'),
     read('/v1/sessions/asked'),

@@ -226,8 +226,8 @@ test('what was mistyped is said in a line, and nothing is changed by it', async 
     assert.match(stderr, says, args.join(' '));
     assert.deepEqual([code, stdout], [1, ''], args.join(' '));
   });
-  const { json } = await app.request('GET', '/api/budget');
-  assert.equal(Object(json).budget.total_tokens_cap, 500_000);
+  const { body } = await app.request('GET', '/api/budget');
+  assert.equal(body.budget.total_tokens_cap, 500_000);
   const releases = await app.request('GET', '/api/agents/assistant/releases');
-  assert.equal(Object(releases.json).data.length, 1);
+  assert.equal(releases.body.data.length, 1);
 });

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { deadUrl } from '../support/accounts.ts';
+import { type Answer, startApp } from '../support/app.ts';
 import { furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { type Operation, readOpenApi } from '../support/openapi.ts';
-import { type Answer, startParley } from '../support/parley.ts';
 
 // Generated from the published document: a route that is added is tested here without being named.
-const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '1000' } });
+const parley = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '1000' } });
 const { operations, sample } = await readOpenApi(parley);
 const tenant = await furnishOrganization(parley, 'tenant');
 const neighbour = await furnishOrganization(parley, 'neighbour');

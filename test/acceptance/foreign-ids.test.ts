@@ -1,12 +1,12 @@
 // Every id of one org in the hands of another, wherever an id can stand: the answer is that of an id that never was, and nothing changes.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { type Answer, type Call, startApp } from '../support/app.ts';
 import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { readOpenApi } from '../support/openapi.ts';
-import { type Answer, type Call, startParley } from '../support/parley.ts';
 import { unchanged } from '../support/unchanged.ts';
 
-const parley = await startParley(
+const parley = await startApp(
   { after },
   { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_RATE_LIMIT_RPS: '0' } },
 );

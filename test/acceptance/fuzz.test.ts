@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc, { type Arbitrary } from 'fast-check';
+import { type Answer, startApp } from '../support/app.ts';
 import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { type Operation, readOpenApi, type Schema } from '../support/openapi.ts';
-import { type Answer, startParley } from '../support/parley.ts';
 
 // Requests made from the published document, half right and half wrong: none may end in a 500 or hang.
-const parley = await startParley(
+const parley = await startApp(
   { after },
   { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'error' } },
 );

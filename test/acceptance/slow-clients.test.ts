@@ -84,7 +84,7 @@ test('a connection that is kept for nothing is closed; one that is used is not',
 });
 
 test('many slow ones at once keep nobody else from being served, and a stream may last longer than any of it', async () => {
-  const session = (await app.request('POST', '/v1/sessions', {})).json as { id: string };
+  const session = (await app.request('POST', '/v1/sessions', {})).body;
   const slow = await Promise.all(Array.from({ length: 200 }, hold));
   for (const [index, { socket }] of slow.entries()) socket.write(index % 2 === 0 ? 'GET / HT' : `${head}Content-Length: 10\r\n\r\n{`);
   const stream = await hold();

@@ -1,12 +1,12 @@
 // Every documented route, asked with whatever is no credential for it: refused in one and the same way, and nothing changes.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
 import { type FurnishedOrganization, furnishOrganization, pathOf } from '../support/furnished-organization.ts';
 import { readOpenApi } from '../support/openapi.ts';
-import { startParley } from '../support/parley.ts';
 import { unchanged } from '../support/unchanged.ts';
 
-const parley = await startParley(
+const parley = await startApp(
   { after },
   { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_GATEWAY: '1', PARLEY_RATE_LIMIT_RPS: '0' } },
 );

@@ -111,8 +111,8 @@ test('a release is made once although its answer was lost, and activated when it
   isReady = true;
   await row.getByText('active', { exact: true }).waitFor();
   await page.unrouteAll();
-  const { json } = await app.request('GET', '/api/agents/slow/releases');
-  assert.equal(Object(json).data.length, 1);
+  const { body } = await app.request('GET', '/api/agents/slow/releases');
+  assert.equal(body.data.length, 1);
 });
 
 test('an agent is made, and deleted by name', async () => {

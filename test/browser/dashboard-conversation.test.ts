@@ -216,8 +216,8 @@ test('without a network the page says so, and an answer given meanwhile is refus
   await page.context().setOffline(false);
   await page.getByText('Connected again.').waitFor();
   assert.ok(await card.getByRole('button', { name: 'Approve once' }).isEnabled());
-  const { json } = await app.request('GET', '/v1/sessions/offline');
-  assert.equal(Object(json).pending_input.tool, 'bash');
+  const { body } = await app.request('GET', '/v1/sessions/offline');
+  assert.equal(body.pending_input.tool, 'bash');
 });
 
 test('a session is followed live by a second person, and stopped', async () => {

@@ -97,7 +97,7 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   const secret = (await dialog().locator('pre').textContent()) ?? '';
   assert.match(secret, /^svc_live_/);
   const keys = await app.request('GET', '/api/api_keys');
-  assert.equal(Object(keys.json).data.filter(({ name }: { name: string }) => name === 'Backend').length, 1);
+  assert.equal(keys.body.data.filter(({ name }: { name: string }) => name === 'Backend').length, 1);
   // What cannot be shown again is not lost to a key.
   for (const key of ['Enter', 'Escape', 'Escape']) await page.keyboard.press(key);
   await dialog().getByText(secret).waitFor();

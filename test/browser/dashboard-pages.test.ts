@@ -182,10 +182,10 @@ test('a page whose content is refused has its title and says so, instead of load
 });
 
 test('what is rare is looked for through short pages, without being asked to', async () => {
-  const { json } = await app.request('GET', '/dashboard/api/sessions?surface=chat&limit=1');
+  const { body: found } = await app.request('GET', '/dashboard/api/sessions?surface=chat&limit=1');
   await page.route('**/dashboard/api/sessions?surface=gateway*', (route) => {
     const isFirst = !route.request().url().includes('cursor=');
-    return route.fulfill({ json: isFirst ? { data: [], next_cursor: 'further' } : { ...Object(json), next_cursor: null } });
+    return route.fulfill({ json: isFirst ? { data: [], next_cursor: 'further' } : { ...found, next_cursor: null } });
   });
   await page.goto('/dashboard/sessions?surface=gateway');
   await page.locator('tbody tr').first().waitFor();
@@ -195,9 +195,9 @@ test('what is rare is looked for through short pages, without being asked to', a
 
 async function furnish(): Promise<string> {
   const make = async (path: string, body: unknown, method: 'POST' | 'PUT' = 'POST'): Promise<unknown> => {
-    const { status, json } = await app.request(method, path, body);
-    assert.ok(status < 300, `${path}: ${status} ${JSON.stringify(json)}`);
-    return json;
+    const answer = await app.request(method, path, body);
+    assert.ok(answer.status < 300, `${path}: ${answer.status} ${answer.text}`);
+    return answer.body;
   };
   await make('/api/agents/assistant/releases', { instructions: 'Be brief.', tools: ['files'] });
   await make('/api/api_keys', { name: 'Nightly report', scopes: ['usage:read', 'audit_log:export'] });

@@ -3,12 +3,11 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { apiKey } from '../support/app.ts';
+import { apiKey, startApp } from '../support/app.ts';
 import { buildDashboardOnce } from '../support/dashboard.ts';
-import { startParley } from '../support/parley.ts';
 
 buildDashboardOnce();
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 const dist = join(import.meta.dirname, '../../dashboard/dist');
 const assets = readdirSync(join(dist, 'assets'));
 
@@ -162,7 +161,7 @@ test('all of it is less than 200 kB compressed, and the first page less than 130
 
 test('with split hosts, agents answer the dashboard on the management host, and nobody else there', async () => {
   const hosts = { PARLEY_BASE_HOST: 'base.example', PARLEY_AGENT_HOST: 'agents.example', PARLEY_MANAGEMENT_HOST: 'admin.example' };
-  const split = await startParley({ after }, { settings: { ...hosts, PARLEY_TRUST_PROXY: '127.0.0.1' } });
+  const split = await startApp({ after }, { settings: { ...hosts, PARLEY_TRUST_PROXY: '127.0.0.1' } });
   const path = '/demo/assistant/v1/sessions';
   const ask = async (headers: Record<string, string>, key?: string) => (await split.call('GET', path, { key, headers })).status;
   assert.equal(await ask({ host: 'agents.example' }, apiKey), 200);
@@ -181,7 +180,7 @@ test('people sign in where the dashboard is, whatever the public URL is, and now
     PARLEY_MANAGEMENT_HOST: 'admin.example',
     PARLEY_TRUST_PROXY: '127.0.0.1',
   };
-  const split = await startParley({ after }, { settings });
+  const split = await startApp({ after }, { settings });
   const body = { email: 'nobody@example.com', password: 'a wrong password' };
   const signIn = async (host: string, origin: string) => {
     const headers = { host, origin, 'x-forwarded-proto': 'no scheme' };

@@ -14,11 +14,11 @@ test('a tool of an MCP server of your own is called; one that changes something 
   const body: unknown = JSON.parse(release.replace('http://127.0.0.1:8091/mcp', url));
   await app.request('POST', '/api/agents/assistant/releases', { ...Object(body), activate: true });
   await until(async () => {
-    const { json } = await app.request('GET', '/api/agents/assistant/releases/2');
-    return Object(json).release.state === 'materialized';
+    const answer = await app.request('GET', '/api/agents/assistant/releases/2');
+    return answer.body.release.state === 'materialized';
   });
   await app.request('POST', '/v1/sessions', { session_id: 'shop' });
-  const say = async (text: string) => Object((await app.request('POST', '/v1/sessions/shop/messages', { text })).json);
+  const say = async (text: string) => (await app.request('POST', '/v1/sessions/shop/messages', { text })).body;
   assert.equal((await say('/tool shop__stock {"product":"canoe"}')).text, 'shop__stock answered: 3 left');
   assert.equal((await say('/tool shop__order {"product":"canoe"}')).pending_input.tool, 'shop__order');
 });

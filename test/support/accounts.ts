@@ -1,6 +1,6 @@
 // Orgs, keys and agents for tests, made over the wire.
 import assert from 'node:assert/strict';
-import type { Parley } from './parley.ts';
+import type { TestApp } from './app.ts';
 
 export interface TestOrganization {
   id: number;
@@ -11,27 +11,27 @@ export interface TestOrganization {
 
 let count = 0;
 
-export async function createOrganization(parley: Parley, slug = `org-${++count}`): Promise<TestOrganization> {
+export async function createOrganization(parley: TestApp, slug = `org-${++count}`): Promise<TestOrganization> {
   const answer = await parley.call('POST', '/operator/organizations', { key: parley.operatorKey, body: { slug } });
   assert.equal(answer.status, 201, answer.text);
   return { id: answer.body.organization.id, slug, key: answer.body.api_key };
 }
 
-export async function createKey(parley: Parley, key: string, scopes: string[]): Promise<string> {
+export async function createKey(parley: TestApp, key: string, scopes: string[]): Promise<string> {
   const answer = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Test', scopes } });
   assert.equal(answer.status, 201, answer.text);
   return answer.body.secret;
 }
 
 /** An agent with an active release on the offline model. */
-export async function createAgent(parley: Parley, key: string, slug: string, config: Record<string, unknown> = {}): Promise<void> {
+export async function createAgent(parley: TestApp, key: string, slug: string, config: Record<string, unknown> = {}): Promise<void> {
   const agent = await parley.call('POST', '/api/agents', { key, body: { slug } });
   assert.equal(agent.status, 201, agent.text);
   const release = await parley.call('POST', `/api/agents/${slug}/releases`, { key, body: { ...config, activate: true } });
   assert.equal(release.status, 201, release.text);
 }
 
-export async function operate(parley: Parley, slug: string, changes: Record<string, unknown>): Promise<void> {
+export async function operate(parley: TestApp, slug: string, changes: Record<string, unknown>): Promise<void> {
   const answer = await parley.call('PATCH', `/operator/organizations/${slug}`, { key: parley.operatorKey, body: changes });
   assert.equal(answer.status, 200, answer.text);
 }
@@ -40,19 +40,19 @@ export async function operate(parley: Parley, slug: string, changes: Record<stri
 export const deadUrl = 'http://127.0.0.1:59999/hook';
 
 /** For an app with PARLEY_WEBHOOK_ALLOW_PRIVATE: an endpoint that wants everything. */
-export async function createEndpoint(parley: Parley, key: string, name = 'all'): Promise<number> {
+export async function createEndpoint(parley: TestApp, key: string, name = 'all'): Promise<number> {
   const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body: { name, url: deadUrl } });
   assert.equal(answer.status, 201, answer.text);
   return answer.body.webhook_endpoint.id;
 }
 
 /** What was written for the endpoints of an org, in order; nothing is while it has none. */
-export async function webhookEvents(parley: Parley, orgId: number): Promise<{ type: string; data: unknown }[]> {
+export async function webhookEvents(parley: TestApp, orgId: number): Promise<{ type: string; data: unknown }[]> {
   const { db } = parley.context.database;
   return db.selectFrom('webhook_events').select(['type', 'data']).where('org_id', '=', orgId).orderBy('created_at').execute();
 }
 
-export async function auditActions(parley: Parley, key: string): Promise<string[]> {
+export async function auditActions(parley: TestApp, key: string): Promise<string[]> {
   const answer = await parley.call('GET', '/api/audit_events?limit=500', { key });
   assert.equal(answer.status, 200, answer.text);
   return answer.body.data.map((event: { action: string }) => event.action);

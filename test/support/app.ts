@@ -9,6 +9,7 @@ import type { Context } from '../../src/context.ts';
 import { createContext } from '../../src/create-context.ts';
 import type { Server } from '../../src/surfaces/shared/fastify.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
+import { type Json, parseJson } from './json.ts';
 
 export const apiKey = 'svc_live_test_key_of_the_demo_org';
 export const operatorKey = 'svc_operator_test_key_of_the_operator';
@@ -30,8 +31,14 @@ export interface Answer {
   status: number;
   headers: Record<string, unknown>;
   text: string;
-  /** The parsed body; asking for it throws when the body is no JSON. */
-  json: unknown;
+  /** Parsed where it is JSON, undefined where it is not. */
+  body: Json;
+}
+
+export interface Call {
+  key?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
 }
 
 export interface TestApp {
@@ -41,6 +48,8 @@ export interface TestApp {
   operatorKey: string;
   /** Sends a request as the demo org (unless `headers` say otherwise) without a socket; a body that is no string goes out as JSON. */
   request(method: InjectOptions['method'], path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** The same as whoever has the key, or as nobody. */
+  call(method: InjectOptions['method'], path: string, call?: Call): Promise<Answer>;
   /** The address of a real port, listening from the first call on. */
   listen(): Promise<string>;
   close(): Promise<void>;
@@ -69,14 +78,10 @@ export async function startApp(owner: Owner, options: AppOptions = {}): Promise<
     server,
     apiKey,
     operatorKey,
-    async request(method, path, body, headers) {
-      const answer = await inject(server, method, path, body, { authorization: `Bearer ${apiKey}`, ...headers });
-      return {
-        ...answer,
-        get json() {
-          return JSON.parse(answer.text);
-        },
-      };
+    request: (method, path, body, headers) => inject(server, method, path, body, { authorization: `Bearer ${apiKey}`, ...headers }),
+    call(method, path, { key, body, headers } = {}) {
+      const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
+      return inject(server, method, path, body, { ...authorization, ...headers });
     },
     async listen() {
       if (!server.server.listening) await server.listen({ host: config.HOST, port: 0 });
@@ -88,14 +93,13 @@ export async function startApp(owner: Owner, options: AppOptions = {}): Promise<
   };
 }
 
-/** A request without a socket; a body that is no string goes out as JSON. */
-export async function inject(
+async function inject(
   server: Server,
   method: InjectOptions['method'],
   path: string,
   body: unknown,
   headers: Record<string, string>,
-): Promise<Omit<Answer, 'json'>> {
+): Promise<Answer> {
   const {
     statusCode,
     headers: answered,
@@ -106,7 +110,7 @@ export async function inject(
     headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
     ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
-  return { status: statusCode, headers: answered, text: payload };
+  return { status: statusCode, headers: answered, text: payload, body: parseJson(payload) };
 }
 
 /** Fails when a turn still runs: a test that starts one waits for its end, pauses it or stops it. */

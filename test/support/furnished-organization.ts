@@ -1,8 +1,8 @@
 // An org with one of everything, so that a path of the document can be filled in.
 import assert from 'node:assert/strict';
 import { createAgent, createEndpoint, createKey, createOrganization, type TestOrganization } from './accounts.ts';
+import type { TestApp } from './app.ts';
 import type { Operation } from './openapi.ts';
-import type { Parley } from './parley.ts';
 
 export interface FurnishedOrganization extends TestOrganization {
   /** In the names of all that it owns: wherever this text is seen, something of this org is. */
@@ -15,7 +15,7 @@ export interface FurnishedOrganization extends TestOrganization {
 }
 
 /** Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
-export async function furnishOrganization(parley: Parley, slug: string): Promise<FurnishedOrganization> {
+export async function furnishOrganization(parley: TestApp, slug: string): Promise<FurnishedOrganization> {
   const organization = await createOrganization(parley, slug);
   const { key } = organization;
   const marker = `MARK-${slug}`;

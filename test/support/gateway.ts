@@ -1,14 +1,13 @@
 // A gateway with organizations whose default agent is called helper.
 import assert from 'node:assert/strict';
 import { createAgent, createOrganization, type TestOrganization } from './accounts.ts';
-import type { Owner } from './app.ts';
-import { type Answer, type Parley, startParley } from './parley.ts';
+import { type Answer, type Owner, startApp, type TestApp } from './app.ts';
 import { until } from './until.ts';
 
 export const ownUrl = 'https://here.example.com';
 
 export interface TestGateway {
-  parley: Parley;
+  parley: TestApp;
   newOrganization(): Promise<TestOrganization>;
   submit(org: TestOrganization, body: unknown, headers?: Record<string, string>): Promise<Answer>;
   deliver(org: TestOrganization, body: unknown): Promise<Answer>;
@@ -19,7 +18,7 @@ export interface TestGateway {
 
 export async function startGateway(owner: Owner): Promise<TestGateway> {
   const settings = { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_PUBLIC_URL: `${ownUrl}/` };
-  const parley = await startParley(owner, { settings });
+  const parley = await startApp(owner, { settings });
   return {
     parley,
     async newOrganization() {

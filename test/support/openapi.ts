@@ -1,6 +1,6 @@
 // The published document as data to test with: every operation, with paths and bodies that fit it.
 import assert from 'node:assert/strict';
-import type { Parley } from './parley.ts';
+import type { TestApp } from './app.ts';
 
 export interface Schema {
   $ref?: string;
@@ -38,7 +38,7 @@ export interface OpenApi {
   sample(schema: Schema): unknown;
 }
 
-export async function readOpenApi(parley: Parley): Promise<OpenApi> {
+export async function readOpenApi(parley: TestApp): Promise<OpenApi> {
   const { status, body: document } = await parley.call('GET', '/openapi.json');
   assert.equal(status, 200);
   const resolve = (schema: Schema): Schema =>

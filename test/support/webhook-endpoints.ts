@@ -1,7 +1,7 @@
 // An endpoint of an org, what makes something to send to it, and what became of that.
 import assert from 'node:assert/strict';
 import type { TestOrganization } from './accounts.ts';
-import type { Parley } from './parley.ts';
+import type { TestApp } from './app.ts';
 import type { Receiver } from './webhook-receiver.ts';
 
 export interface Endpoint {
@@ -10,7 +10,7 @@ export interface Endpoint {
   path: string;
 }
 
-export async function createEndpoint(parley: Parley, org: TestOrganization, receiver: Receiver, types: string[] = []): Promise<Endpoint> {
+export async function createEndpoint(parley: TestApp, org: TestOrganization, receiver: Receiver, types: string[] = []): Promise<Endpoint> {
   const answer = await parley.call('POST', '/api/webhook_endpoints', {
     key: org.key,
     body: { name: 'Hooks', url: receiver.url, event_types: types },
@@ -21,7 +21,7 @@ export async function createEndpoint(parley: Parley, org: TestOrganization, rece
 }
 
 /** The deliveries of an endpoint, when all that are due were attempted. */
-export async function deliveriesOf(parley: Parley, org: TestOrganization, endpoint: Endpoint) {
+export async function deliveriesOf(parley: TestApp, org: TestOrganization, endpoint: Endpoint) {
   await parley.context.courier.idle();
   const answer = await parley.call('GET', `${endpoint.path}/deliveries`, { key: org.key });
   assert.equal(answer.status, 200, answer.text);
@@ -29,7 +29,7 @@ export async function deliveriesOf(parley: Parley, org: TestOrganization, endpoi
 }
 
 /** Makes one event of the type `api_key.created`. */
-export async function createKeyEvent(parley: Parley, org: TestOrganization): Promise<void> {
+export async function createKeyEvent(parley: TestApp, org: TestOrganization): Promise<void> {
   const answer = await parley.call('POST', '/api/api_keys', { key: org.key, body: { name: 'Event', scopes: [] } });
   assert.equal(answer.status, 201);
 }

@@ -21,7 +21,7 @@ test('of a thousand concurrent turns exactly those are admitted that fit the cap
   const ids = await Promise.all(
     Array.from({ length: turns }, async () => {
       const answer = await persistently(() => app.request('POST', '/v1/sessions', {}));
-      return (answer.json as { id: string }).id;
+      return answer.body.id;
     }),
   );
   const refusedIds = new Set<string>();
@@ -38,8 +38,8 @@ test('of a thousand concurrent turns exactly those are admitted that fit the cap
   const admitted = answers.filter((answer) => answer.status === 200);
   const refused = answers.filter((answer) => answer.status === 402);
   assert.deepEqual([admitted.length, refused.length], [10, turns - 10]);
-  const used = admitted.reduce((sum, answer) => sum + (answer.json as { usage: { total_tokens: number } }).usage.total_tokens, 0);
-  const { budget } = (await app.request('GET', '/api/budget')).json as { budget: Record<string, number> };
+  const used = admitted.reduce((sum, answer) => sum + answer.body.usage.total_tokens, 0);
+  const { budget } = (await app.request('GET', '/api/budget')).body;
   assert.deepEqual([budget.tokens_used, budget.reserved_tokens, budget.reserved_micros], [used, 0, 0]);
 });
 
@@ -55,7 +55,7 @@ test('one approval answered a hundred ways at once: one answer wins, and the too
   const paused = await app.request('POST', '/v1/sessions/race/messages', {
     text: '/tool bash {"command":"echo ran >> log.txt; cat log.txt"}',
   });
-  const { request_id: requestId } = (paused.json as { pending_input: { request_id: string } }).pending_input;
+  const { request_id: requestId } = paused.body.pending_input;
   t.diagnostic(`seed ${seed}`);
   const chance = chances(seed);
   const submits = Array.from({ length: 100 }, (_, index) => ({
@@ -174,5 +174,5 @@ async function followUntil(client: Wire, last: number, chance: () => number): Pr
 }
 
 async function readLog(app: TestApp, sessionId: string): Promise<LogEntry[]> {
-  return ((await app.request('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).json as { events: LogEntry[] }).events;
+  return (await app.request('GET', `/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.events;
 }

@@ -1,14 +1,14 @@
 // What goes on to participants at other gateways, and what does not.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { startApp } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
-import { startParley } from '../../support/parley.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
 
 test('gateways on private addresses are refused unless the operator allows them', async (t) => {
-  const strict = await startParley(t, { settings: { PARLEY_GATEWAY: '1' } });
+  const strict = await startApp(t, { settings: { PARLEY_GATEWAY: '1' } });
   const body = message('hi', { sender_gateway_url: 'http://10.0.0.1' });
   const answer = await strict.call('POST', '/v1/gateway/events', { key: strict.apiKey, body });
   assert.deepEqual([answer.status, answer.body.detail.error], [422, 'destination_refused']);

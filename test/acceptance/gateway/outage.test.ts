@@ -3,16 +3,16 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
+import { startApp } from '../../support/app.ts';
 import { freePort } from '../../support/free-port.ts';
-import { startParley } from '../../support/parley.ts';
 
 test('a reply is tried again over refused, reset and lost connections, by the schedule, and is in the log of the other once', async (t) => {
   const port = await freePort();
   const peer = `http://127.0.0.1:${port}`;
   let now = Date.now();
   const settings = { PARLEY_GATEWAY: '1', PARLEY_PUBLIC_URL: 'https://here.example.com' };
-  const there = await startParley(t, { settings: { ...settings, PARLEY_PUBLIC_URL: peer, PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
-  const here = await startParley(t, {
+  const there = await startApp(t, { settings: { ...settings, PARLEY_PUBLIC_URL: peer, PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+  const here = await startApp(t, {
     clock: { now: () => new Date(now) },
     settings: { ...settings, PARLEY_GATEWAY_PEERS: JSON.stringify({ [peer]: there.apiKey }) },
   });

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent } from '../../support/accounts.ts';
+import { type Answer, startApp } from '../../support/app.ts';
 import { message, startGateway } from '../../support/gateway.ts';
-import { type Answer, startParley } from '../../support/parley.ts';
 
 const notFound = '{"detail":"Not Found"}';
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
 
 test('off by default: both routes are 404', async (t) => {
-  const plain = await startParley(t);
+  const plain = await startApp(t);
   for (const path of ['/v1/gateway/events', '/v1/gateway/deliveries']) {
     const answer = await plain.call('POST', path, { key: plain.apiKey, body: message('hello') });
     assert.deepEqual([answer.status, answer.text], [404, notFound]);

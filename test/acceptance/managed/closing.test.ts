@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startApp, type TestApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
-import { collect, fields, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
+import { collect, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
 
 test('an expired token ends its stream after 60 s of grace with a frame that says so', async (t) => {
   let now = Date.now();
@@ -31,7 +31,7 @@ test('an expired token ends its stream after 60 s of grace with a frame that say
 test('revoking a key closes its streams and no others', async (t) => {
   const app = await startApp(t);
   const minted = await app.request('POST', '/api/api_keys', { name: 'Doomed', scopes: [] });
-  const { api_key: key, secret } = fields(minted) as { api_key: { id: number }; secret: string };
+  const { api_key: key, secret } = minted.body;
   const doomed = new ManagedClient(app, secret);
   const safe = new ManagedClient(app);
   const id = await safe.create();
@@ -73,7 +73,7 @@ test('a key revoked by another process closes its streams here', { skip: engine 
   const there = await startApp(t, { database });
   t.after(() => database.remove());
   const minted = await here.request('POST', '/api/api_keys', { name: 'Doomed', scopes: [] });
-  const { api_key: key, secret } = fields(minted) as { api_key: { id: number }; secret: string };
+  const { api_key: key, secret } = minted.body;
   const client = new ManagedClient(here, secret);
   const stream = await client.follow(await client.create());
   assert.equal((await there.request('DELETE', `/api/api_keys/${key.id}`)).status, 204);
@@ -178,7 +178,7 @@ async function endsWhenDeleted(here: TestApp, there: TestApp): Promise<void> {
   const stream = await new ManagedClient(here).follow(String(given.headers['x-svc-session']));
   const iterator = stream[Symbol.asyncIterator]();
   await readUntil(iterator, ({ event }) => event === 'session.status_idle');
-  assert.equal((await there.request('DELETE', `/demo/assistant/v1/responses/${fields(given).id}`)).status, 200);
+  assert.equal((await there.request('DELETE', `/demo/assistant/v1/responses/${given.body.id}`)).status, 200);
   const [closing] = await readUntil(iterator, () => true);
   assert.deepEqual([closing?.event, closing?.data.reason], ['stream.closed', 'session_deleted']);
   assert.equal((await iterator.next()).done, true);

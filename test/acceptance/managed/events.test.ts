@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
-import { fields, ManagedClient, readUntil, types } from '../../support/managed.ts';
+import { ManagedClient, readUntil, types } from '../../support/managed.ts';
 
 const app = await startApp({ after });
 const client = new ManagedClient(app);
@@ -11,7 +11,7 @@ test('a user.message is accepted with 202, runs in the background, and the sessi
   const id = await client.create();
   const answer = await client.post(id, { type: 'user.message', text: '/delay 20\n/words 5' });
   assert.equal(answer.status, 202);
-  assert.deepEqual(fields(answer), { accepted: true });
+  assert.deepEqual(answer.body, { accepted: true });
   assert.equal((await client.state(id)).status, 'running');
   const entries = await client.untilIdle(id);
   assert.deepEqual(types(entries), ['user.message', 'session.status_running', 'agent.message', 'session.status_idle']);
@@ -169,7 +169,7 @@ test('an exhausted budget is 402 before the turn, and reading stays possible', a
     { slug: 'broke' },
     { authorization: `Bearer ${app.operatorKey}` },
   );
-  const key = String(fields(organization).api_key);
+  const key = String(organization.body.api_key);
   const authorization = { authorization: `Bearer ${key}` };
   await app.request('POST', '/api/agents', { slug: 'bot' }, authorization);
   await app.request('POST', '/api/agents/bot/releases', { activate: true }, authorization);
@@ -178,7 +178,7 @@ test('an exhausted budget is 402 before the turn, and reading stays possible', a
   await app.request('PATCH', '/operator/organizations/broke', { credits_micros: 0 }, { authorization: `Bearer ${app.operatorKey}` });
   const answer = await broke.post(id, { type: 'user.message', text: 'hello' });
   assert.equal(answer.status, 402);
-  assert.deepEqual(fields(answer).detail, {
+  assert.deepEqual(answer.body.detail, {
     error: 'budget_exhausted',
     message: 'The prepaid balance is exhausted.',
     reason: 'credits_exhausted',

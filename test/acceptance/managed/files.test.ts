@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
-import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
+import { ManagedClient, mintToken } from '../../support/managed.ts';
 
 const app = await startApp({ after });
 const client = new ManagedClient(app);
@@ -11,7 +11,7 @@ test('an upload is at uploads/<name> for bash and files, and is listed in the ne
   const id = await client.create({ permission_mode: 'autonomous' });
   const upload = await client.request('POST', `/sessions/${id}/files`, { name: 'notes.txt', content_base64: base64('remember the milk') });
   assert.equal(upload.status, 200);
-  assert.deepEqual(fields(upload), { accepted: true, path: 'uploads/notes.txt' });
+  assert.deepEqual(upload.body, { accepted: true, path: 'uploads/notes.txt' });
   await client.request('POST', `/sessions/${id}/files`, { name: 'empty', content_base64: '' });
   await client.say(id, '/tool bash {"command":"cat uploads/notes.txt"}\n/tool files {"operation":"read","path":"uploads/notes.txt"}');
   const entries = await client.untilIdle(id);
@@ -33,12 +33,12 @@ test('an upload sent again under its Idempotency-Key is not staged again', async
   assert.deepEqual(entries[0]?.files, ['uploads/a.txt']);
   const again = await upload('one');
   assert.deepEqual(
-    [again.status, again.headers['idempotent-replayed'], fields(again)],
+    [again.status, again.headers['idempotent-replayed'], again.body],
     [200, 'true', { accepted: true, path: 'uploads/a.txt' }],
   );
   const other = await upload('two');
   assert.equal(other.status, 422);
-  assert.equal((fields(other).detail as { error: string }).error, 'idempotency_key_reused');
+  assert.equal(other.body.detail.error, 'idempotency_key_reused');
   await client.say(id, '/say nothing new');
   assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
 });
@@ -56,7 +56,7 @@ test('only the basename of a name is used', async () => {
   ]) {
     const answer = await client.request('POST', `/sessions/${id}/files`, { name, content_base64: 'aGk=' });
     assert.equal(answer.status, 200, `${name}: ${answer.text}`);
-    assert.equal(fields(answer).path, path);
+    assert.equal(answer.body.path, path);
   }
 });
 
@@ -103,7 +103,7 @@ test('10 MiB are taken, one byte more is 413, and so is a body over 14 MiB', asy
   assert.equal((await upload(most)).status, 200);
   const over = await upload(most + 1);
   assert.equal(over.status, 413);
-  assert.equal(typeof fields(over).detail, 'string');
+  assert.equal(typeof over.body.detail, 'string');
   assert.equal((await upload(11 * 1024 * 1024)).status, 413);
   const event = await client.post(id, { type: 'user.message', text: 'x'.repeat(1_100_000) });
   assert.equal(event.status, 413, 'elsewhere 1 MiB is the limit');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
-import { collect, fields, ManagedClient, mintToken } from '../../support/managed.ts';
+import { collect, ManagedClient, mintToken } from '../../support/managed.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_CORS_ORIGINS: 'https://app.example, https://shop.example, null' } });
 const client = new ManagedClient(app);
@@ -37,7 +37,7 @@ test('the sub of a token is authoritative, and metadata that conflicts with it i
   for (const metadata of [{ end_user_id: 'bob' }, { user_id: 'bob' }, { end_user_id: 'alice', user_id: 'bob' }]) {
     const answer = await alice.request('POST', '/sessions', { metadata, prewarm: 'not even a boolean' });
     assert.equal(answer.status, 403, answer.text);
-    assert.equal((fields(answer).detail as { error: string }).error, 'identity_mismatch');
+    assert.equal(answer.body.detail.error, 'identity_mismatch');
   }
   const id = await alice.create({ metadata: { end_user_id: 'alice' } });
   assert.ok(idsOf((await alice.request('GET', '/sessions')).text).includes(id));
@@ -89,7 +89,7 @@ test('an anonymous caller lists with end_user and reopens a transcript with it a
   assert.deepEqual(idsOf((await again.request('GET', '/sessions?end_user=visitor-7f3a')).text), [id]);
   assert.deepEqual(idsOf((await again.request('GET', '/sessions?end_user=visitor-else')).text), []);
   const transcript = await again.request('GET', `/sessions/${id}/transcript?end_user=visitor-7f3a`);
-  assert.equal(fields(transcript).session_id, id);
+  assert.equal(transcript.body.session_id, id);
   for (const query of ['', '?end_user=visitor-else']) {
     assert.equal((await again.request('GET', `/sessions/${id}/transcript${query}`)).text, '{"detail":"Not Found"}');
   }
@@ -139,7 +139,7 @@ test('what a backend minted into a token is in the sessions it opens', async () 
   const minted = client.as(await mintToken(app, { end_user_id: 'carol', metadata: { plan: 'pro' } }));
   const id = await minted.create({ metadata: { plan: 'free', page: '/pricing' } });
   const session = await app.request('GET', `/demo/assistant/v1/sessions/${id}`);
-  assert.deepEqual(fields(session).metadata, { plan: 'pro', page: '/pricing' });
+  assert.deepEqual(session.body.metadata, { plan: 'pro', page: '/pricing' });
 });
 
 test('a token of another agent is 404, an altered or foreign one 401', async () => {
@@ -180,7 +180,7 @@ test('browsers of a configured origin may call the managed routes', async () => 
   const refused = await client.request('GET', '/sessions', undefined, { origin, authorization: 'Bearer nothing' });
   assert.equal(refused.status, 401);
   assert.equal(refused.headers['access-control-allow-origin'], origin, 'so that the page can read why');
-  const id = String(fields(created).id);
+  const id = String(created.body.id);
   await alice.say(id, '/say streamed');
   const stream = await alice.follow(id, '?until=idle', { origin });
   assert.equal(stream.response.headers.get('access-control-allow-origin'), origin);

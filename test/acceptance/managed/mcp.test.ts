@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, mock, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
-import { fields, ManagedClient, mintToken } from '../../support/managed.ts';
+import { ManagedClient, mintToken } from '../../support/managed.ts';
 import { startMcpServer } from '../../support/mcp-server.ts';
 import { until } from '../../support/until.ts';
 
@@ -65,7 +65,7 @@ test('a call under an Idempotency-Key reaches the server once; a failed one may 
   assert.equal(server.requests.length, asked);
   for (const reused of [await call('leak', 'mcp-1'), await call('find', 'mcp-1', other)]) {
     assert.equal(reused.status, 422, reused.text);
-    assert.equal((fields(reused).detail as { error: string }).error, 'idempotency_key_reused');
+    assert.equal(reused.body.detail.error, 'idempotency_key_reused');
   }
   assert.deepEqual([(await call('nothing', 'mcp-2')).status, (await call('find', 'mcp-2')).status], [400, 200]);
   const calls = () => server.requests.filter((request) => request === 'POST tools/call').length;
@@ -135,7 +135,7 @@ test('a guarded tool is 403 until the session has approved it', async () => {
     client.request('POST', '/mcp', { method: 'tools/call', params: { name: 'rename', arguments: { to: 'Bo' } } }, { 'x-svc-session': id });
   const refused = await rename();
   assert.equal(refused.status, 403, refused.text);
-  assert.equal((fields(refused).detail as { error: string }).error, 'approval_required');
+  assert.equal(refused.body.detail.error, 'approval_required');
   let seq = 0;
   for (const [result, status] of [
     ['approve_once', 403],

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
-import { collect, fields, ManagedClient } from '../../support/managed.ts';
+import { collect, ManagedClient } from '../../support/managed.ts';
 
 const app = await startApp({ after });
 const client = new ManagedClient(app);
@@ -10,7 +10,7 @@ test('create answers 201 with an idle session, with and without a body', async (
   for (const body of [undefined, {}, { metadata: { plan: 'pro' }, prewarm: false }]) {
     const answer = await client.request('POST', '/sessions', body);
     assert.equal(answer.status, 201, answer.text);
-    const { id, ...rest } = fields(answer);
+    const { id, ...rest } = answer.body;
     assert.match(String(id), /^ses_/);
     assert.deepEqual(rest, { object: 'session', status: 'idle' });
   }
@@ -33,7 +33,7 @@ test('a bad create body is 400 and writes nothing', async () => {
   for (const body of [...bodies, { metadata: { note: 'x'.repeat(17_000) } }, '{"metadata":{"a":"\\u0000"}}']) {
     const answer = await client.request('POST', '/sessions', body);
     assert.equal(answer.status, 400, `${JSON.stringify(body).slice(0, 80)} gave ${answer.status} ${answer.text}`);
-    assert.equal(typeof fields(answer).detail, 'string');
+    assert.equal(typeof answer.body.detail, 'string');
   }
   assert.equal(await count(), sessions);
 });
@@ -65,7 +65,7 @@ test('the transcript holds what was said', async () => {
   await client.untilIdle(id);
   const answer = await client.request('GET', `/sessions/${id}/transcript`);
   assert.equal(answer.status, 200);
-  assert.deepEqual(fields(answer), {
+  assert.deepEqual(answer.body, {
     session_id: id,
     messages: [
       { role: 'user', text: '/say Hello Grace' },
@@ -83,7 +83,7 @@ test('the list has the newest activity first, and an API key without end_user se
   await client.say(first, '/say again');
   await client.untilIdle(first);
   const own = await client.request('GET', '/sessions?end_user=lister');
-  assert.deepEqual(fields(own), {
+  assert.deepEqual(own.body, {
     object: 'list',
     data: [
       { id: first, object: 'session', status: 'idle' },
@@ -92,7 +92,7 @@ test('the list has the newest activity first, and an API key without end_user se
   });
   const native = await app.request('POST', '/demo/assistant/v1/sessions', {});
   const ids = JSON.parse((await client.request('GET', '/sessions')).text).data.map((session: { id: string }) => session.id);
-  assert.equal(ids[0], fields(native).id);
+  assert.equal(ids[0], native.body.id);
   assert.ok(ids.includes(first) && ids.includes(second));
 });
 
@@ -129,7 +129,7 @@ test('what is not there, not of this agent or not of this org is the one 404', a
     { slug: 'rival' },
     { authorization: `Bearer ${app.operatorKey}` },
   );
-  const rival = client.as(String(fields(organization).api_key));
+  const rival = client.as(String(organization.body.api_key));
   const id = await client.create();
   const below = new ManagedClient(app, app.apiKey, 'demo/other');
   const foreign = new ManagedClient(app, app.apiKey, 'rival/assistant');
@@ -181,7 +181,7 @@ test('prewarm answers 202 at once, and the warm stream ends with ready', async (
   const cold = await client.create({ prewarm: false });
   const answer = await client.request('POST', `/sessions/${cold}/prewarm`);
   assert.equal(answer.status, 202);
-  assert.deepEqual(fields(answer), { status: 'warming' });
+  assert.deepEqual(answer.body, { status: 'warming' });
   await app.context.warm.of(cold)?.done;
   assert.deepEqual(app.context.warm.of(cold)?.state, { status: 'ready' });
 });

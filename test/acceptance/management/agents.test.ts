@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createOrganization } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
 
 const openSession = (slug: string, body: unknown = {}) => parley.call('POST', `/acme/${slug}/v1/sessions`, { key: acme.key, body });

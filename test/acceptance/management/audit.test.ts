@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 
 interface Event {
   created_at: string;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAgent, createEndpoint, createOrganization, operate, type TestOrganization, webhookEvents } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 async function organizationWithAgent(slug: string, config: Record<string, unknown> = {}): Promise<TestOrganization> {
   const organization = await createOrganization(parley, slug);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
 const hosts = { base: 'api.example.com', agent: 'agents.example.com', management: 'manage.example.com' };
-const parley = await startParley(
+const parley = await startApp(
   { after },
   { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' } },
 );
@@ -30,7 +30,7 @@ test('with split hosts each family answers on its own; the audit log and the typ
 });
 
 test("a family without a host of its own answers anywhere but on another's", async (t) => {
-  const split = await startParley(t, { settings: { PARLEY_MANAGEMENT_HOST: hosts.management } });
+  const split = await startApp(t, { settings: { PARLEY_MANAGEMENT_HOST: hosts.management } });
   const status = async (path: string, host: string) => (await split.call('GET', path, { key: split.apiKey, headers: { host } })).status;
   assert.equal(await status('/demo/assistant/v1/sessions', 'anything.example.com'), 200);
   assert.equal(await status('/demo/assistant/v1/sessions', hosts.management), 404);

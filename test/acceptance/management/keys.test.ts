@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createKey, createOrganization } from '../../support/accounts.ts';
-import { type Parley, startParley } from '../../support/parley.ts';
+import { type Answer, startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
 
 test('a key is shown once, found by its prefix, and refused as soon as it is revoked', async () => {
@@ -108,11 +108,7 @@ test('lists go on from their cursor to the end, without a gap', async () => {
   const seen: number[] = [];
   let cursor: string | null = '';
   while (cursor !== null) {
-    const page: Awaited<ReturnType<Parley['call']>> = await parley.call(
-      'GET',
-      `/api/api_keys?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`,
-      { key: acme.key },
-    );
+    const page: Answer = await parley.call('GET', `/api/api_keys?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`, { key: acme.key });
     assert.ok(page.body.data.length <= 2);
     seen.push(...page.body.data.map((key: { id: number }) => key.id));
     cursor = page.body.next_cursor;

@@ -3,11 +3,11 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { allScopes } from '../../../src/accounts/scopes.ts';
 import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../../support/accounts.ts';
+import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
-import { startParley } from '../../support/parley.ts';
 import { until } from '../../support/until.ts';
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
 const password = 'correct horse battery staple';
 

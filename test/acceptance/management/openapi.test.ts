@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import Schema from 'typebox/schema';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 const { body: document, headers, status } = await parley.call('GET', '/openapi.json');
 
 interface Operation {

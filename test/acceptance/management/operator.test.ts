@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { auditActions, createAgent, createEndpoint, createOrganization, operate, webhookEvents } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 const operator = (method: 'GET' | 'POST' | 'PATCH', path: string, body?: unknown) =>
   parley.call(method, path, { key: parley.operatorKey, body });

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createRemoteJWKSet, decodeJwt, jwtVerify } from 'jose';
 import { createAgent, createKey, createOrganization, operate } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
-const parley = await startParley({ after }, { settings: { PARLEY_AUDIT_TOKENS: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_AUDIT_TOKENS: '1' } });
 const acme = await createOrganization(parley, 'acme');
 await createAgent(parley, acme.key, 'desk');
 const mint = (body: unknown, key: string | undefined = acme.key, slug = 'desk') =>

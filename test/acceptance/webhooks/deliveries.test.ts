@@ -3,14 +3,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
+import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
-import { startParley } from '../../support/parley.ts';
 import { until } from '../../support/until.ts';
 import { createEndpoint, createKeyEvent, deliveriesOf } from '../../support/webhook-endpoints.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_WEBHOOK_MAX_FAILURES: '3' };
-const parley = await startParley({ after }, { settings });
+const parley = await startApp({ after }, { settings });
 
 test('every route needs its scope, and an endpoint of another org is not there', async (t) => {
   const org = await createOrganization(parley);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { auditActions, createKey, createOrganization } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 
 /** A literal, which no name server is asked about; nothing is sent there. */
 const url = 'https://93.184.216.34/parley';
@@ -25,7 +25,7 @@ const eventTypes = [
   'api_key.revoked',
 ];
 
-const parley = await startParley({ after });
+const parley = await startApp({ after });
 
 async function create(key: string, body: Record<string, unknown> = { name: 'Hooks', url }) {
   const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body });

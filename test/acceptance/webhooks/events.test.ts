@@ -4,11 +4,11 @@ import { createHmac } from 'node:crypto';
 import { after, test } from 'node:test';
 import Stripe from 'stripe';
 import { createAgent, createOrganization, operate } from '../../support/accounts.ts';
-import { startParley } from '../../support/parley.ts';
+import { startApp } from '../../support/app.ts';
 import { createEndpoint, createKeyEvent } from '../../support/webhook-endpoints.ts';
 import { type Received, startReceiver } from '../../support/webhook-receiver.ts';
 
-const parley = await startParley({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 const ofType = (type: string) => (received: Received[]) => received.some((one) => one.body.type === type);
 
