@@ -1,6 +1,7 @@
 import type { Database } from '../database/database.ts';
 import type { Logger } from '../logger.ts';
 import type { ReleaseConfig } from '../release-config.ts';
+import { UnderWay } from '../under-way.ts';
 import type { Directory } from './directory.ts';
 import { pinRelease, type Upstreams } from './pin-release.ts';
 import { outcomeColumns, type PinOutcome } from './releases.ts';
@@ -15,7 +16,7 @@ export class Materializer {
   private readonly directory: Directory;
   private readonly upstreams: Upstreams;
   private readonly logger: Logger;
-  private readonly running = new Map<string, Promise<void>>();
+  private readonly running = new UnderWay<void>();
   private timer: NodeJS.Timeout | undefined;
   private looking: Promise<void> = Promise.resolve();
 
@@ -45,7 +46,7 @@ export class Materializer {
 
   /** Ends when nothing is being materialized here. */
   async idle(): Promise<void> {
-    await Promise.all(this.running.values());
+    await this.running.ended();
   }
 
   /** What is known at once of a release that needs no other server; undefined when it must be connected to first. */
@@ -58,12 +59,11 @@ export class Materializer {
    * such as a database that is away, is logged, and the next look tries again.
    */
   materializeLater(orgId: number, agentId: number, version: number): void {
-    const name = `${agentId}/${version}`;
-    if (this.running.has(name)) return;
-    const run = this.run(orgId, agentId, version)
-      .catch((error: unknown) => this.logger.warn({ err: error, agent_id: agentId, version }, 'could not materialize a release'))
-      .finally(() => this.running.delete(name));
-    this.running.set(name, run);
+    void this.running.run(`${agentId}/${version}`, () =>
+      this.run(orgId, agentId, version).catch((error: unknown) =>
+        this.logger.warn({ err: error, agent_id: agentId, version }, 'could not materialize a release'),
+      ),
+    );
   }
 
   private async run(orgId: number, agentId: number, version: number): Promise<void> {

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
+import { UnderWay } from '../under-way.ts';
 
 interface Entry<Value extends object> {
   orgId: number;
@@ -13,7 +14,7 @@ const maxReads = 256;
 export class OrgCache<Value extends object> {
   // The time to live only bounds the harm of a lost notification.
   private readonly entries = new LRUCache<string, Entry<Value>>({ max: 5_000, ttl: 60_000 });
-  private readonly reads = new Map<string, Promise<Entry<Value> | undefined>>();
+  private readonly reads = new UnderWay<Entry<Value> | undefined>();
   private generation = 0;
 
   /** Absence is not remembered. */
@@ -29,16 +30,13 @@ export class OrgCache<Value extends object> {
     else for (const [name, entry] of this.entries.entries()) if (entry.orgId === orgId) this.entries.delete(name);
   }
 
-  private async readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {
-    const generation = this.generation;
-    const key = `${generation}/${name}`;
-    const running = this.reads.get(key);
-    if (running !== undefined) return running;
-    if (this.reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
-    const reading = read().finally(() => this.reads.delete(key));
-    this.reads.set(key, reading);
-    const entry = await reading;
-    if (entry !== undefined && generation === this.generation) this.entries.set(name, entry);
-    return entry;
+  private readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {
+    const { generation } = this;
+    return this.reads.run(`${generation}/${name}`, async () => {
+      if (this.reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
+      const entry = await read();
+      if (entry !== undefined && generation === this.generation) this.entries.set(name, entry);
+      return entry;
+    });
   }
 }

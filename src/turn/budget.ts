@@ -5,6 +5,7 @@ import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
+import { UnderWay } from '../under-way.ts';
 import type { SessionRequest } from './open-session.ts';
 
 /** Whose budget a turn draws on. */
@@ -60,14 +61,9 @@ export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<
 
 /** Equal checks at the same moment share one query. They may: this check is a preliminary one, and the one at admission counts. */
 function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
-  const checks = underWay.get(db) ?? new Map<string, Promise<void>>();
-  underWay.set(db, checks);
-  const name = `${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`;
-  const known = checks.get(name);
-  if (known !== undefined) return known;
-  const check = checkBudget(db, payer, ownKey).finally(() => checks.delete(name));
-  checks.set(name, check);
-  return check;
+  const checks = checksOf.get(db) ?? new UnderWay<void>();
+  checksOf.set(db, checks);
+  return checks.run(`${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`, () => checkBudget(db, payer, ownKey));
 }
 
-const underWay = new WeakMap<Db, Map<string, Promise<void>>>();
+const checksOf = new WeakMap<Db, UnderWay<void>>();
