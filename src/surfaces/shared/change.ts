@@ -4,8 +4,7 @@ import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
 import { actorOf } from './caller/actor.ts';
-import { keyFingerprintOf } from './once/fingerprints.ts';
-import { idempotencyKey, makeUnderKey } from './once/idempotency.ts';
+import { makeUnderKey, requestKey } from './once/idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -29,11 +28,8 @@ export async function changeOnce<Body>(
   status: 200 | 201 | 202,
   work: Work<Body>,
 ): Promise<Body> {
-  const key = idempotencyKey(request);
+  const own = requestKey(request);
   reply.code(status);
-  if (key === undefined) return change(context, request, work);
-  const fingerprint = keyFingerprintOf(request);
-  return change(context, request, (transaction, actor) =>
-    makeUnderKey(context, transaction, reply, { orgId: actor.orgId, key, fingerprint }, () => work(transaction, actor)),
-  );
+  if (own === undefined) return change(context, request, work);
+  return change(context, request, (transaction, actor) => makeUnderKey(context, transaction, reply, own, () => work(transaction, actor)));
 }

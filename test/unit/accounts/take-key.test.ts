@@ -9,7 +9,8 @@ const { db } = database;
 
 test('a key that was given back just when it was found taken is taken, not only thought to be', async (t) => {
   const now = new Date();
-  assert.equal(await takeKey(db, 1, 'key', 'same', now), undefined);
+  const own = { orgId: 1, key: 'key', fingerprint: 'same' };
+  assert.equal(await takeKey(db, own, now), undefined);
   const { selectFrom } = db;
   const found = t.mock.method(
     db,
@@ -21,7 +22,7 @@ test('a key that was given back just when it was found taken is taken, not only 
     },
     { times: 1 },
   );
-  assert.equal(await takeKey(db, 1, 'key', 'same', now), undefined);
+  assert.equal(await takeKey(db, own, now), undefined);
   assert.equal(found.mock.callCount(), 1);
-  assert.equal((await readKey(db, 1, 'key'))?.fingerprint, 'same');
+  assert.equal((await readKey(db, own))?.fingerprint, 'same');
 });

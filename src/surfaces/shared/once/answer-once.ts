@@ -1,10 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { holdKey, takeKey, takeOverKey } from '../../../accounts/idempotency-keys.ts';
+import { giveBackKey, holdKey, type RequestKey, takeKey, takeOverKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
-import { principalOf } from '../caller/authenticate.ts';
-import { keyFingerprintOf } from './fingerprints.ts';
-import { answerAgain, forgetKey, idempotencyKey, keepAnswer } from './idempotency.ts';
+import { answerAgain, keepAnswer, requestKey } from './idempotency.ts';
 
 /**
  * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
@@ -18,24 +16,22 @@ export async function answerOnce<Answer>(
   mayRepeat: () => Promise<boolean>,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return work();
+  const own = requestKey(request);
+  if (own === undefined) return work();
   const { db } = context.database;
-  const { id: orgId } = principalOf(request).organization;
-  const fingerprint = keyFingerprintOf(request);
-  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { held_until: holdUntil(context) });
+  const earlier = await takeKey(db, own, context.clock.now(), { held_until: holdUntil(context) });
   if (earlier !== undefined) {
-    if (earlier.response !== null) return answerAgain(context, reply, orgId, key, earlier);
+    if (earlier.response !== null) return answerAgain(context, reply, own, earlier);
     if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
     if (!(await mayRepeat())) throw unknownOutcome();
-    if (!(await takeOverKey(db, orgId, key, earlier.held_until, holdUntil(context)))) throw unanswered();
+    if (!(await takeOverKey(db, own, earlier.held_until, holdUntil(context)))) throw unanswered();
   }
-  const answer = await holding(context, orgId, key, work).catch(async (error: unknown) => {
+  const answer = await holding(context, own, work).catch(async (error: unknown) => {
     // The work is cut off when its client leaves, and may have been done by then: the key stays, without an answer, until its hold runs out.
-    if (!reply.raw.destroyed) await forgetKey(context, request);
+    if (!reply.raw.destroyed) await giveBackKey(db, own);
     throw error;
   });
-  await keepAnswer(context, db, orgId, key, answer);
+  await keepAnswer(context, db, own, answer);
   return answer;
 }
 
@@ -44,9 +40,9 @@ function holdUntil({ clock, config }: Context): Date {
 }
 
 /** Renews the hold for as long as the work takes. */
-async function holding<Result>(context: Context, orgId: number, key: string, work: () => Promise<Result>): Promise<Result> {
+async function holding<Result>(context: Context, own: RequestKey, work: () => Promise<Result>): Promise<Result> {
   const renew = () =>
-    holdKey(context.database.db, orgId, key, holdUntil(context)).catch((error: unknown) =>
+    holdKey(context.database.db, own, holdUntil(context)).catch((error: unknown) =>
       context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'),
     );
   const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();

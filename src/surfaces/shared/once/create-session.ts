@@ -1,11 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { takeKey } from '../../../accounts/idempotency-keys.ts';
+import { giveBackKey, takeKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import { newId } from '../../../ids.ts';
-import { principalOf } from '../caller/authenticate.ts';
-import { keyFingerprintOf } from './fingerprints.ts';
-import { forgetKey, idempotencyKey, keepAnswer, openAnswer, sayReplayed, sealAnswer } from './idempotency.ts';
+import { keepAnswer, openAnswer, requestKey, sayReplayed, sealAnswer } from './idempotency.ts';
 
 /** What is kept under a key: the id that its session has or will have, and, once there is one, the first answer. */
 interface Kept<Body> {
@@ -24,22 +22,20 @@ export async function createSessionOnce<Body>(
   wantedId: string | undefined,
   create: (sessionId: string | undefined) => Promise<Body>,
 ): Promise<Body> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return create(wantedId);
+  const own = requestKey(request);
+  if (own === undefined) return create(wantedId);
   const { db } = context.database;
-  const { id: orgId } = principalOf(request).organization;
-  const fingerprint = keyFingerprintOf(request);
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
-  const earlier = await takeKey(db, orgId, key, fingerprint, context.clock.now(), { response: sealAnswer(context, orgId, key, chosen) });
+  const earlier = await takeKey(db, own, context.clock.now(), { response: sealAnswer(context, own, chosen) });
   if (earlier?.response === null) throw keyReused();
-  const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, orgId, key, earlier.response);
+  const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, own, earlier.response);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {
     // Nothing was made: another request may have the key.
-    if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
+    if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, own);
     throw error;
   });
-  await keepAnswer(context, db, orgId, key, { sessionId: kept.sessionId, body });
+  await keepAnswer(context, db, own, { sessionId: kept.sessionId, body });
   return body;
 }

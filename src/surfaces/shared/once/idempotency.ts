@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { giveBackKey, type KeptKey, keepResponse, takeKey } from '../../../accounts/idempotency-keys.ts';
+import { giveBackKey, type KeptKey, keepResponse, type RequestKey, takeKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import type { Db } from '../../../database/database.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
@@ -13,24 +13,29 @@ export function idempotencyKey(request: FastifyRequest): string | undefined {
   throw new ServiceError(request.routeOptions.config.badBody ?? 'invalid', 'Idempotency-Key: must be 1 to 255 characters');
 }
 
+/** The key of the request with what an answer is kept under; undefined where it has none. */
+export function requestKey(request: FastifyRequest): RequestKey | undefined {
+  const key = idempotencyKey(request);
+  if (key === undefined) return undefined;
+  return { orgId: principalOf(request).organization.id, key, fingerprint: keyFingerprintOf(request) };
+}
+
 /** Keeps the answer of the request that took the key. */
-export async function keepAnswer(context: Context, db: Db, orgId: number, key: string, answer: unknown): Promise<void> {
-  await keepResponse(db, orgId, key, sealAnswer(context, orgId, key, answer));
+export async function keepAnswer(context: Context, db: Db, own: RequestKey, answer: unknown): Promise<void> {
+  await keepResponse(db, own, sealAnswer(context, own, answer));
 }
 
 /** Answers are kept encrypted, since they may hold a secret; moved to another org or key, one does not open. */
-export function sealAnswer({ secrets }: Context, orgId: number, key: string, answer: unknown): string {
-  return secrets.seal(JSON.stringify(answer), `org ${orgId} idempotency ${key}`);
+export function sealAnswer({ secrets }: Context, own: RequestKey, answer: unknown): string {
+  return secrets.seal(JSON.stringify(answer), contextOf(own));
 }
 
-export function openAnswer<Answer>({ secrets }: Context, orgId: number, key: string, response: string): Answer {
-  return JSON.parse(secrets.open(response, `org ${orgId} idempotency ${key}`));
+export function openAnswer<Answer>({ secrets }: Context, own: RequestKey, response: string): Answer {
+  return JSON.parse(secrets.open(response, contextOf(own)));
 }
 
-/** The answer under this key is not kept: the same request may run again. */
-export async function forgetKey(context: Context, request: FastifyRequest): Promise<void> {
-  const key = idempotencyKey(request);
-  if (key !== undefined) await giveBackKey(context.database.db, principalOf(request).organization.id, key);
+function contextOf({ orgId, key }: RequestKey): string {
+  return `org ${orgId} idempotency ${key}`;
 }
 
 /** Makes something once: its answer is kept in the same transaction, and a repetition gets it again. */
@@ -38,20 +43,20 @@ export async function makeUnderKey<Body>(
   context: Context,
   transaction: Db,
   reply: FastifyReply,
-  { orgId, key, fingerprint }: { orgId: number; key: string; fingerprint: string },
+  own: RequestKey,
   work: () => Promise<Body>,
 ): Promise<Body> {
-  const earlier = await takeKey(transaction, orgId, key, fingerprint, context.clock.now());
-  if (earlier !== undefined) return answerAgain(context, reply, orgId, key, earlier);
+  const earlier = await takeKey(transaction, own, context.clock.now());
+  if (earlier !== undefined) return answerAgain(context, reply, own, earlier);
   const body = await work();
-  await keepAnswer(context, transaction, orgId, key, body);
+  await keepAnswer(context, transaction, own, body);
   return body;
 }
 
-export function answerAgain<Body>(context: Context, reply: FastifyReply, orgId: number, key: string, earlier: KeptKey): Body {
+export function answerAgain<Body>(context: Context, reply: FastifyReply, own: RequestKey, earlier: KeptKey): Body {
   if (earlier.response === null) throw keyReused();
   sayReplayed(reply);
-  return openAnswer(context, orgId, key, earlier.response);
+  return openAnswer(context, own, earlier.response);
 }
 
 /**
@@ -64,13 +69,13 @@ export async function underKey<Result>(
   reply: FastifyReply,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const key = idempotencyKey(request);
-  if (key === undefined) return work();
-  const fingerprint = keyFingerprintOf(request);
-  const earlier = await takeKey(context.database.db, principalOf(request).organization.id, key, fingerprint, context.clock.now());
+  const own = requestKey(request);
+  if (own === undefined) return work();
+  const { db } = context.database;
+  const earlier = await takeKey(db, own, context.clock.now());
   const result = await work().catch(async (error: unknown) => {
     // Nothing was done: another request may have the key.
-    if (earlier === undefined && error instanceof ServiceError) await forgetKey(context, request);
+    if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, own);
     throw error;
   });
   if (earlier !== undefined) sayReplayed(reply);

@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findKey } from '../../../accounts/idempotency-keys.ts';
+import { findKey, type RequestKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
-import { keyFingerprintOf, retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, sayReplayed } from './idempotency.ts';
+import { retryFingerprintOf } from './fingerprints.ts';
+import { idempotencyKey, requestKey, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
 /** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
@@ -17,17 +17,17 @@ export async function startTurn(
   sessionId: string,
   admission: Pick<Admission, 'message' | 'shows' | 'waitsForApproval' | 'endUserId'>,
 ): Promise<WatchableTurn> {
-  const key = idempotencyKey(request);
+  const own = requestKey(request);
   const turn = await context.turns
     .admit(principalOf(request).organization.id, sessionId, {
       ...admission,
       fingerprint: retryFingerprintOf(request),
-      idempotency: key === undefined ? undefined : { key, fingerprint: keyFingerprintOf(request) },
+      idempotency: own,
     })
     .catch(async (error: unknown) => {
       // The same request may have run before, or meanwhile: then it is answered as it was, whatever stands in its way by now.
-      const mayHaveRun = error instanceof ServiceError && key !== undefined;
-      const earlier = mayHaveRun ? await findTurnOfKey(context, request, key, admission.shows === 'live') : undefined;
+      const mayHaveRun = error instanceof ServiceError && own !== undefined;
+      const earlier = mayHaveRun ? await findTurnOfKey(context, own, admission.shows === 'live') : undefined;
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
@@ -46,9 +46,9 @@ export async function findEarlierTurn(
   reply: FastifyReply,
   live: boolean,
 ): Promise<WatchableTurn | undefined> {
-  const key = idempotencyKey(request);
-  if (key !== undefined) {
-    const earlier = await findTurnOfKey(context, request, key, live);
+  const own = requestKey(request);
+  if (own !== undefined) {
+    const earlier = await findTurnOfKey(context, own, live);
     if (earlier !== undefined) sayReplayed(reply);
     return earlier;
   }
@@ -65,11 +65,11 @@ export async function findRetriedTurn(context: Context, request: FastifyRequest,
   return turnId === undefined ? findKeptTurn(context, request) : context.turns.watchTurn(turnId, live);
 }
 
-async function findTurnOfKey(context: Context, request: FastifyRequest, key: string, live: boolean): Promise<WatchableTurn | undefined> {
-  const earlier = await findKey(context.database.db, principalOf(request).organization.id, key, keyFingerprintOf(request));
+async function findTurnOfKey(context: Context, own: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
+  const earlier = await findKey(context.database.db, own);
   if (earlier === undefined) return undefined;
   const { turn_id: turnId, response } = earlier;
   if (turnId === null) throw keyReused();
   if (response === null) return context.turns.watchTurn(turnId, live);
-  return openKeptTurn(context, principalOf(request).organization.id, key, turnId, response);
+  return openKeptTurn(context, own, turnId, response);
 }
