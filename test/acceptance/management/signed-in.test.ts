@@ -1,0 +1,132 @@
+// People who are signed in to the dashboard: what their cookie lets them do, and what ends it.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent, createOrganization, operate } from '../../support/accounts.ts';
+import { startApp } from '../../support/app.ts';
+import { browserOf, password } from '../../support/members.ts';
+
+const parley = await startApp({ after });
+const acme = await createOrganization(parley, 'acme');
+
+test('signing in sets a strict cookie that a script cannot read, and no token in the body', async () => {
+  await browserOf(parley, acme, 'cookie@example.com', 'member');
+  const answer = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'cookie@example.com', password } });
+  const cookie = String(answer.headers['set-cookie']);
+  assert.match(cookie, /HttpOnly/i);
+  assert.match(cookie, /SameSite=Strict/i);
+  assert.equal(answer.text.includes(decodeURIComponent(cookie.split(/[=;.]/)[2] ?? 'nothing')), false);
+  const wrong = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'cookie@example.com', password: 'not the password' } });
+  const nobody = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'nobody@example.com', password } });
+  assert.deepEqual([wrong.status, nobody.status], [401, 401]);
+  assert.equal(wrong.text, nobody.text, 'whether an account exists is not told');
+});
+
+test('a signed-in member talks to an agent of their org, and to none of another', async () => {
+  const other = await createOrganization(parley, 'elsewhere');
+  await createAgent(parley, other.key, 'desk');
+  await createAgent(parley, acme.key, 'talker');
+  const headers = await browserOf(parley, acme, 'talker@example.com', 'member');
+  assert.equal((await parley.call('POST', '/acme/talker/v1/sessions', { headers, body: {} })).status, 200);
+  assert.equal((await parley.call('POST', '/elsewhere/desk/v1/sessions', { headers, body: {} })).status, 404);
+});
+
+test('a member reads no response while support access is off, but for those of the playground; a key reads on', async () => {
+  const quiet = await createOrganization(parley, 'quiet');
+  await createAgent(parley, quiet.key, 'desk');
+  const headers = await browserOf(parley, quiet, 'reader@example.com', 'owner');
+  const said = async (metadata: Record<string, unknown>) => {
+    const answer = await parley.call('POST', '/quiet/desk/v1/responses', { key: quiet.key, body: { input: 'Secret words', metadata } });
+    assert.equal(answer.status, 200, answer.text);
+    return `/quiet/desk/v1/responses/${answer.body.id}`;
+  };
+  const [theirs, own] = [await said({ end_user_id: 'ada' }), await said({ source: 'playground' })];
+  assert.equal((await parley.call('GET', theirs, { headers })).status, 200);
+  await parley.call('PATCH', '/api/organization', { key: quiet.key, body: { support_access: { transcripts: false } } });
+  for (const path of [theirs, `${theirs}?stream=true`]) {
+    const refused = await parley.call('GET', path, { headers });
+    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization']);
+  }
+  assert.equal((await parley.call('GET', '/quiet/desk/v1/responses/resp_none', { headers })).status, 404);
+  assert.equal((await parley.call('GET', own, { headers })).status, 200);
+  assert.equal((await parley.call('GET', theirs, { key: quiet.key })).status, 200);
+});
+
+test('streams of a member end when they are removed, sign out, or their org is suspended, and no one else hears of it', async () => {
+  const acting = await createOrganization(parley, 'streaming');
+  await createAgent(parley, acting.key, 'desk');
+  const url = await parley.listen();
+  const open = async (headers: Record<string, string>) => {
+    const created = await parley.call('POST', '/streaming/desk/v1/managed-agents/sessions', { headers, body: {} });
+    assert.equal(created.status, 201, created.text);
+    const path = `/streaming/desk/v1/managed-agents/sessions/${created.body.id}/events/stream`;
+    const response = await fetch(url + path, { headers });
+    assert.equal(response.status, 200);
+    return { ended: response.text(), headers };
+  };
+  const removed = await open(await browserOf(parley, acting, 'removed@example.com', 'member'));
+  const leaver = await open(await browserOf(parley, acting, 'leaver@example.com', 'member'));
+  const stayer = await open(await browserOf(parley, acting, 'stayer@example.com', 'owner'));
+  const { data } = (await parley.call('GET', '/api/members', { key: acting.key })).body;
+  const { id } = data.find((member: { email: string }) => member.email === 'removed@example.com');
+  assert.equal((await parley.call('DELETE', `/api/members/${id}`, { key: acting.key })).status, 204);
+  assert.match(await removed.ended, /^event: stream.closed\ndata: .*"credential_revoked"/m);
+
+  assert.equal(
+    (await parley.call('POST', '/auth/sign-out', { headers: { ...leaver.headers, origin: 'http://localhost' }, body: {} })).status,
+    200,
+  );
+  parley.context.directory.invalidate(String(acting.id));
+  assert.match(await leaver.ended, /"credential_revoked"/);
+
+  assert.equal(parley.server.streams.size, 1, 'the others go on');
+  await operate(parley, 'streaming', { status: 'suspended' });
+  assert.match(await stayer.ended, /"credential_revoked"/);
+});
+
+test('a request that a foreign page could cause changes nothing', async () => {
+  const headers = await browserOf(parley, acme, 'target@example.com', 'owner');
+  const withoutHeader = { cookie: headers.cookie ?? '' };
+  assert.equal((await parley.call('POST', '/api/agents', { headers: withoutHeader, body: { slug: 'forged' } })).status, 401);
+  const foreign = { ...headers, origin: 'https://evil.example' };
+  assert.equal((await parley.call('POST', '/api/agents', { headers: foreign, body: { slug: 'forged' } })).status, 401);
+  assert.equal((await parley.call('GET', '/api/agents', { headers: foreign })).status, 401);
+  assert.equal((await parley.call('POST', '/auth/sign-out', { headers: withoutHeader, body: {} })).status, 403);
+});
+
+test('signing out ends the session', async () => {
+  const headers = await browserOf(parley, acme, 'leaver@example.com', 'member');
+  const out = await parley.call('POST', '/auth/sign-out', { headers: { ...headers, origin: 'http://localhost:80' }, body: {} });
+  assert.equal(out.status, 200, out.text);
+  assert.equal((await parley.call('GET', '/dashboard/session', { headers })).status, 401);
+});
+
+test('someone in two orgs chooses with a header', async () => {
+  const second = await createOrganization(parley, 'second');
+  await browserOf(parley, acme, 'both@example.com', 'member');
+  const headers = await browserOf(parley, second, 'both@example.com', 'owner');
+  const first = await parley.call('GET', '/dashboard/session', { headers });
+  assert.deepEqual(
+    [first.body.organization.slug, first.body.organizations.map((entry: { slug: string }) => entry.slug)],
+    ['acme', ['acme', 'second']],
+  );
+  const chosen = await parley.call('GET', '/dashboard/session', { headers: { ...headers, 'x-parley-organization': 'second' } });
+  assert.deepEqual([chosen.body.organization.slug, chosen.body.role], ['second', 'owner']);
+  assert.equal((await parley.call('GET', '/dashboard/session', { headers: { ...headers, 'x-parley-organization': 'demo' } })).status, 401);
+});
+
+test('a suspended org keeps its members out', async () => {
+  const closed = await createOrganization(parley, 'closed');
+  const headers = await browserOf(parley, closed, 'closed@example.com', 'owner');
+  await operate(parley, 'closed', { status: 'suspended' });
+  assert.equal((await parley.call('GET', '/api/agents', { headers })).status, 403);
+});
+
+test('guesses at a password end in 429', async () => {
+  await browserOf(parley, acme, 'guessed@example.com', 'member');
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 15; guess += 1) {
+    const body = { email: 'guessed@example.com', password: `guess number ${guess}` };
+    statuses.push((await parley.call('POST', '/auth/sign-in/email', { body })).status);
+  }
+  assert.equal(statuses.at(-1), 429);
+});
