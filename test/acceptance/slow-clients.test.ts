@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startApp } from '../support/app.ts';
+import { until } from '../support/until.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_REQUEST_TIMEOUT_MS: '1200', PARLEY_KEEP_ALIVE_MS: '300' } });
 const { port } = new URL(await app.listen());
@@ -97,8 +98,7 @@ test('many slow ones at once keep nobody else from being served, and a stream ma
   assert.ok(performance.now() - begun < 3_000);
   for (const held of slow) assert.ok((await held.closed) < 5_000);
   await app.request('POST', `/v1/sessions/${session.id}/messages`, { text: '/say still here' });
-  const until = performance.now() + 5_000;
-  while (!stream.text().includes('session.status_idle') && performance.now() < until) await sleep(10);
+  await until(async () => stream.text().includes('session.status_idle'));
   assert.match(stream.text(), /still here/);
   stream.socket.destroy();
 });

@@ -10,6 +10,7 @@ import { createDatabase, engine, type TestDatabase } from '../../support/engine.
 import { startPostgres } from '../../support/postgres-server.ts';
 import { type ServerProcess, spawnServer, startServer } from '../../support/server-process.ts';
 import { mountSmallDisk, noSmallDisk, type SmallDisk } from '../../support/small-disk.ts';
+import { until } from '../../support/until.ts';
 import { connect, type Wire } from '../../support/wire.ts';
 
 const settings = { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'fatal', PARLEY_RATE_LIMIT_RPS: '0' };
@@ -149,18 +150,15 @@ function readOnlyDirectory(t: TestContext): string | undefined {
 }
 
 async function untilSaid(say: () => Promise<{ status: number; text: string }>): Promise<void> {
-  for (const until = Date.now() + 30_000; ; await sleep(100)) {
+  await until(async () => {
     const { status, text } = await say();
-    if (status === 200) return;
-    assert.equal(status, 503, text);
-    if (Date.now() > until) throw new Error('it does not heal');
-  }
+    if (status !== 200) assert.equal(status, 503, text);
+    return status === 200;
+  }, 30_000);
 }
 
 async function settled(wire: Wire): Promise<{ seq: number; type: string; text?: string }[]> {
-  for (const until = Date.now() + 30_000; ; await sleep(50)) {
-    const { status, body } = await wire.get('/demo/assistant/v1/managed-agents/sessions/full');
-    if (status === 200 && body.status === 'idle') return body.events;
-    if (Date.now() > until) throw new Error('the session does not come to rest');
-  }
+  const read = () => wire.get('/demo/assistant/v1/managed-agents/sessions/full');
+  await until(async () => (await read()).body.status === 'idle', 30_000);
+  return (await read()).body.events;
 }

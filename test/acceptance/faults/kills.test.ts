@@ -7,6 +7,7 @@ import { engine } from '../../support/engine.ts';
 import { serveKillPoints } from '../../support/kill-points.ts';
 import { mixedLoadSettings, startMixedLoad, wireOf } from '../../support/mixed-load.ts';
 import { startServer } from '../../support/server-process.ts';
+import { until } from '../../support/until.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 /** A hundred in all: the embedded engine takes twice as long to start. */
@@ -46,6 +47,5 @@ test(`${kills} kills under mixed load lose nothing that was acknowledged, repeat
 
 /** A kill that nobody felt would show nothing. */
 async function untilAnswered(answered: () => number, count: number): Promise<void> {
-  for (const until = Date.now() + 30_000; answered() < count; await sleep(5))
-    if (Date.now() > until) throw new Error('the server no longer answers');
+  await until(async () => answered() >= count, 30_000, 'the server answers');
 }

@@ -91,8 +91,7 @@ async function deltasOf(one: Wire, other: Wire, id: string): Promise<number> {
 /** Without a notice it would come only with the next one. */
 async function arrival(seen: LogEntry[], turns: number, what: string): Promise<void> {
   const ended = () => seen.filter((entry) => entry.type === 'session.status_idle').length;
-  for (const end = Date.now() + 8_000; ended() < turns; await sleep(5))
-    if (Date.now() > end) throw new Error(`${what} did not reach the other process: ${JSON.stringify(seen.at(-1))}`);
+  await until(async () => ended() >= turns, 8_000, `${what} at the other process`);
 }
 
 async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Promise<void> {

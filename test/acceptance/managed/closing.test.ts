@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startApp, type TestApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { collect, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
+import { until } from '../../support/until.ts';
 
 test('an expired token ends its stream after 60 s of grace with a frame that says so', async (t) => {
   let now = Date.now();
@@ -154,8 +155,7 @@ test('a reader that takes nothing is cut, holds a bounded amount, and hurts no o
     await client.say(id, `/say ${big}`);
     await readUntil(iterator, ({ event }) => event === 'session.status_idle');
   }
-  const until = Date.now() + 10_000;
-  while (app.server.streams.size > 1 && Date.now() < until) await sleep(20);
+  await until(async () => app.server.streams.size < 2);
   assert.equal(app.server.streams.size, 1, 'the stalled reader is gone, the other is not');
   socket.destroy();
   reader.leave();
@@ -167,9 +167,7 @@ test('a reader that takes nothing is cut, holds a bounded amount, and hurts no o
 });
 
 async function closedStreams(app: { server: { streams: { size: number } } }): Promise<void> {
-  const until = Date.now() + 5_000;
-  while (app.server.streams.size > 0 && Date.now() < until) await sleep(10);
-  assert.equal(app.server.streams.size, 0);
+  await until(async () => app.server.streams.size === 0);
 }
 
 /** Follows a session `here` while its only response is deleted `there`. */
