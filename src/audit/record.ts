@@ -3,19 +3,7 @@ import canonicalize from 'canonicalize';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
-
-export type AuditAction =
-  | `api_key.${'created' | 'revoked'}`
-  | `agent.${'created' | 'updated' | 'deleted'}`
-  | `release.${'created' | 'activated'}`
-  | 'budget.updated'
-  | `webhook_endpoint.${'created' | 'updated' | 'deleted' | 'enabled' | 'disabled' | 'secret_rotated'}`
-  | `model_credential.${'stored' | 'deleted'}`
-  | `member.${'invited' | 'joined' | 'role_changed' | 'removed'}`
-  | `organization.${'updated' | 'suspended' | 'resumed'}`
-  | 'subscription.updated'
-  | 'session_token.minted'
-  | 'audit_log.exported';
+import type { AuditAction } from './actions.ts';
 
 /** Who acts, for which org. Nobody named: the operator, or the program itself. */
 export interface Actor {

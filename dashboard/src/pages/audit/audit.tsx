@@ -11,7 +11,7 @@ import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { absoluteTime, Time } from '../../parts/time.tsx';
 import { useMay, useRead } from '../../server/queries.ts';
 import type { AuditEvent, List, Member, Verification } from '../../server/types.ts';
-import { auditActions } from './actions.ts';
+import { auditActions } from '../../server/values.ts';
 
 interface AuditPageAnswer extends List<AuditEvent> {
   row_estimate?: number;

@@ -6,10 +6,8 @@ import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { useAgents, useSignedIn } from '../../server/queries.ts';
 import type { SessionRow } from '../../server/types.ts';
+import { sessionStates, surfaces } from '../../server/values.ts';
 import { SessionTable } from './session-table.tsx';
-
-const states = ['running', 'waiting', 'idle', 'stopped'];
-const surfaces = ['native', 'managed', 'chat', 'responses', 'gateway'];
 
 export default function SessionsPage() {
   const query = useQueryState();
@@ -50,7 +48,7 @@ export default function SessionsPage() {
           label="State"
           value={filters.state}
           onChange={(state) => query.write({ state })}
-          options={[{ value: '', label: 'Any state' }, ...states.map((value) => ({ value, label: value }))]}
+          options={[{ value: '', label: 'Any state' }, ...sessionStates.map((value) => ({ value, label: value }))]}
         />
         <Select
           label="Surface"

@@ -11,9 +11,8 @@ import { Time } from '../../parts/time.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Credential, List } from '../../server/types.ts';
+import { providers } from '../../server/values.ts';
 import { TryModel } from './try-model.tsx';
-
-const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];
 
 /** Keys of model providers, and of MCP servers. What is stored is never shown again. */
 export function Credentials() {

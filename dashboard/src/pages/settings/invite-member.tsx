@@ -7,7 +7,7 @@ import { textOf } from '../../parts/form-text.ts';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
-import { roles } from './roles.ts';
+import { roleChoices } from './roles.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
   const [role, setRole] = useState('member');
@@ -34,7 +34,7 @@ export function InviteMember({ onClose }: { onClose(): void }) {
           label="Role"
           hint="Members can read everything except the audit log and credentials. Admins and owners can change things. Only owners can add owners."
         >
-          {() => <Select label="Role" value={role} onChange={setRole} options={roles} />}
+          {() => <Select label="Role" value={role} onChange={setRole} options={roleChoices} />}
         </Field>
       </DialogForm>
     </Dialog>

@@ -10,7 +10,7 @@ import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Invitation, List, Member } from '../../server/types.ts';
 import { InviteMember } from './invite-member.tsx';
-import { roles } from './roles.ts';
+import { roleChoices } from './roles.ts';
 
 interface Change {
   method: string;
@@ -101,7 +101,7 @@ export function Members() {
                           label={`Role of ${member.email}`}
                           value={member.role}
                           onChange={(role) => changeRole(member, role)}
-                          options={roles}
+                          options={roleChoices}
                         />
                       ) : (
                         member.role

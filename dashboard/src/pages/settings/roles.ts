@@ -1,2 +1,4 @@
+import { roles } from '../../server/values.ts';
+
 /** As a choice shows them. */
-export const roles = ['owner', 'admin', 'member'].map((value) => ({ value, label: value }));
+export const roleChoices = roles.map((value) => ({ value, label: value }));

@@ -25,4 +25,6 @@ export const auditActions = [
   'subscription.updated',
   'session_token.minted',
   'audit_log.exported',
-];
+] as const;
+
+export type AuditAction = (typeof auditActions)[number];
