@@ -16,10 +16,10 @@ import { openDatabase } from './open.ts';
  * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
  * embedded database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
  */
-export async function backup(config: Config, folder: string): Promise<{ hasKey: boolean }> {
+export async function backup(config: Config, folder: string, isUsed = isInstalled): Promise<{ hasKey: boolean }> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
-    if (!(await isInstalled(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
+    if (!(await isUsed(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
   } else if (!(await isThere(embedded))) {
     throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
   }
@@ -81,12 +81,12 @@ async function replaceFile(file: string, write: (draft: string) => Promise<void>
 }
 
 /** The way back, into an empty data directory or an empty PostgreSQL database; all of it or nothing. */
-export async function restore(config: Config, folder: string): Promise<void> {
+export async function restore(config: Config, folder: string, isUsed = isInstalled): Promise<void> {
   const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
-    if (await isInstalled(config)) throw new Error('DATABASE_URL: the database is in use by Parley; restore into an empty one');
+    if (await isUsed(config)) throw new Error('DATABASE_URL: the database is in use by Parley; restore into an empty one');
   } else if (await isThere(embedded)) {
     throw new Error(`${embedded} already exists; restore into an empty PARLEY_DATA_DIR`);
   }

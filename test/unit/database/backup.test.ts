@@ -22,6 +22,10 @@ for (const program of ['pg_dump', 'pg_restore']) {
 process.env.PATH = `${folder}${delimiter}${PATH}`;
 delete process.env.PGPASSWORD;
 
+// There is no PostgreSQL to ask.
+const used = async () => true;
+const empty = async () => false;
+
 const urls: [name: string, given: string, shown: string, password: string][] = [
   ['beside the user', 'postgres://ann:p%40s%2Fs+1@db.example:5433/parley', 'postgres://ann@db.example:5433/parley', 'p@s/s+1'],
   [
@@ -43,17 +47,17 @@ for (const [name, given, shown, password] of urls) {
   test(`a password of the database is in no argument: ${name}`, async () => {
     const config = loadConfig({ DATABASE_URL: given, PARLEY_DATA_DIR: join(folder, 'data') });
     const called = () => readFileSync(join(folder, 'called'), 'utf8').trim().split('\n');
-    await backup(config, folder);
+    await backup(config, folder, used);
     assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(folder, 'database.dump.draft')}`, shown]);
-    await restore(config, folder);
-    const options = ['--no-owner', '--exit-on-error', '--single-transaction'];
+    await restore(config, folder, empty);
+    const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(folder, 'database.dump')]);
   });
 }
 
 test('without a password in the address, the one of the environment is left to them', async () => {
   process.env.PGPASSWORD = 'from outside';
-  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), folder);
+  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), folder, used);
   assert.match(readFileSync(join(folder, 'called'), 'utf8'), /^password=from outside\n/);
 });
 
@@ -65,16 +69,16 @@ test('the key in a backup is the one in use, and a backup that fails leaves the 
   const rotated = Buffer.alloc(32, 7).toString('base64');
   const settings = { DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: data };
   const keyIn = () => readFileSync(join(place, 'secret.key'), 'utf8');
-  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: false });
+  assert.deepEqual(await backup(loadConfig(settings), place, used), { hasKey: false });
   writeFileSync(join(data, 'secret.key'), 'from before the rotation');
-  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: true });
+  assert.deepEqual(await backup(loadConfig(settings), place, used), { hasKey: true });
   assert.equal(keyIn(), 'from before the rotation');
-  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place);
+  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place, used);
   assert.equal(keyIn(), `${rotated}\n`);
   for (const file of ['secret.key', 'database.dump']) assert.equal(statSync(join(place, file)).mode & 0o777, 0o600, file);
   writeFileSync(join(folder, 'pg_dump'), `#!/bin/sh\necho half > "\${2#--file=}"\nexit 1\n`);
   writeFileSync(join(place, 'database.dump'), 'whole');
-  await assert.rejects(backup(loadConfig(settings), place), /pg_dump failed/);
+  await assert.rejects(backup(loadConfig(settings), place, used), /pg_dump failed/);
   assert.deepEqual(
     [readdirSync(place).sort(), readFileSync(join(place, 'database.dump'), 'utf8')],
     [['database.dump', 'secret.key'], 'whole'],
