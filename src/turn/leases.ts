@@ -21,6 +21,13 @@ interface LeaseParts {
   patienceMs?: number;
 }
 
+const page = 100;
+/**
+ * The index of running turns keeps those that have ended until it is vacuumed, which waits for the oldest transaction: a backup of
+ * an hour is enough. So what ran out long ago, which no other look has left, is looked for this often, and after a failure.
+ */
+const longAgoMs = 60_000;
+
 /**
  * Keeps this process's turns its own while it lives, lets go of those that another took over in a silence of ours, and takes
  * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so a start takes up at once
@@ -28,7 +35,7 @@ interface LeaseParts {
  */
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, patienceMs = 10_000 } = parts;
-  if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, true);
+  if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, 'of others');
   let beating: Promise<void> | undefined;
   const timer = setInterval(
     () => {
@@ -41,6 +48,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   let answeredAt = performance.now();
   let hasFailed = false;
   let isReleased = false;
+  let lookedAtAllAt = Number.NEGATIVE_INFINITY;
   return {
     async release() {
       isReleased = true;
@@ -68,7 +76,10 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       }
       const holder = await holderName();
       if (isReleased) return;
-      await claim(database, runner, holder, leaseMs, false);
+      const all = hasFailed || performance.now() - lookedAtAllAt > longAgoMs;
+      const claimed = await claim(database, runner, holder, leaseMs, all ? 'expired' : 'lately expired');
+      if (claimed === page) lookedAtAllAt = Number.NEGATIVE_INFINITY;
+      else if (all) lookedAtAllAt = performance.now();
       if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');
       hasFailed = false;
       answeredAt = performance.now();
@@ -116,15 +127,26 @@ export async function isHeld(database: Database, holder: string, turnId: string)
   return row !== undefined;
 }
 
-/** Skips what another process is claiming at the same moment. */
-async function claim(database: Database, runner: Runner, holder: string, leaseMs: number, regardless: boolean): Promise<void> {
+/** Skips what another process is claiming at the same moment. Returns how many it took. */
+async function claim(
+  database: Database,
+  runner: Runner,
+  holder: string,
+  leaseMs: number,
+  which: 'expired' | 'lately expired' | 'of others',
+): Promise<number> {
+  const wanted = {
+    expired: sql`lease_until < now()`,
+    'lately expired': sql`lease_until < now() and lease_until > now() - ${longAgoMs} * interval '1 millisecond'`,
+    'of others': sql`(lease_until < now() or process_id <> ${holder})`,
+  };
   const { rows } = await sql<{ id: string; session_id: string; org_id: number; interrupted: boolean }>`
     update turns set process_id = ${holder}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
-      select id from turns where state = 'running' and (lease_until < now() or (${regardless} and process_id <> ${holder}))
-      order by lease_until limit 100 for update skip locked)
+      select id from turns where state = 'running' and ${wanted[which]}
+      order by lease_until limit ${page} for update skip locked)
     returning id, session_id, org_id, interrupted`.execute(database.db);
-  if (rows.length === 0) return;
+  if (rows.length === 0) return 0;
   // Whatever was being written to these sessions is there when they have been locked; what comes later finds them claimed.
   const sessions = idList(rows.map((row) => row.session_id));
   await sql`select 1 from sessions where id in ${sessions} order by id for update`.execute(database.db);
@@ -133,4 +155,5 @@ async function claim(database: Database, runner: Runner, holder: string, leaseMs
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], { recovered: true });
     if (row.interrupted) runner.interrupt(row.id);
   }
+  return rows.length;
 }
