@@ -11,7 +11,7 @@ import { connect } from '../support/wire.ts';
 
 const server = await startServer({ after }, { settings: { PARLEY_RATE_LIMIT_RPS: '0' } });
 const wire = connect(server.url, server.apiKey);
-const seconds = 4;
+const seconds = 6;
 
 test('at three times what it can carry it goes on serving, sheds the rest with 503, and is well again within 5 s', async (t) => {
   const target: Target = {
