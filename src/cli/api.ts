@@ -15,7 +15,9 @@ export async function call<Answer = Body>(
   caller: Caller = 'PARLEY_API_KEY',
 ): Promise<Answer> {
   const response = await request(method, path, body, caller);
-  const text = await response.text();
+  const text = await response.text().catch((error: unknown) => {
+    throw cutShort(error);
+  });
   try {
     return (text === '' ? {} : JSON.parse(text)) as Answer;
   } catch (error) {
@@ -47,19 +49,28 @@ export async function* stream(
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const decoder = new TextDecoder();
+  for await (const bytes of chunks(response, brokeOff)) {
+    parser.feed(decoder.decode(bytes, { stream: true }));
+    yield* events.splice(0);
+  }
+}
+
+export async function download(path: string): Promise<AsyncIterable<Uint8Array>> {
+  return chunks(await request('GET', path, undefined, 'PARLEY_API_KEY'), cutShort);
+}
+
+async function* chunks(response: Response, brokeOff: (error: unknown) => Error): AsyncGenerator<Uint8Array> {
   for (const reader = response.body?.getReader(); reader !== undefined; ) {
     const { done, value } = await reader.read().catch((error: unknown) => {
       throw brokeOff(error);
     });
     if (done) return;
-    parser.feed(decoder.decode(value, { stream: true }));
-    yield* events.splice(0);
+    yield value;
   }
 }
 
-export async function download(path: string): Promise<ReadableStream<Uint8Array>> {
-  const response = await request('GET', path, undefined, 'PARLEY_API_KEY');
-  return response.body ?? new ReadableStream();
+function cutShort(error: unknown): Error {
+  return new Error('the server closed the connection in the middle of its answer', { cause: error });
 }
 
 /** Where the routes of an agent, or of the default one, begin: below the slug of the org that the key belongs to. */
@@ -73,8 +84,9 @@ async function request(method: string, path: string, body: unknown, caller: Call
   if (!/^https?:/.test(url) || !URL.canParse(url)) throw new Error(`PARLEY_URL: must be a URL such as http://127.0.0.1:8080, not ${url}`);
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
   if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
+  checkKey(caller, secret);
   const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
-  const init = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+  const init = { method, headers, redirect: 'manual' as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
     const why = error instanceof Error ? errorCode(error.cause) : undefined;
     throw new Error(`no Parley server at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`, {
@@ -85,7 +97,21 @@ async function request(method: string, path: string, body: unknown, caller: Call
   throw new Error(await describeRefusal(response, caller, path));
 }
 
+/** One that no header can carry would pass for a server that is not there. */
+export function checkKey(name: Caller, secret: string): void {
+  if (!/^[\x21-\x7e]+$/.test(secret.trim())) throw new Error(`${name}: a key has only letters, digits, _ and -`);
+}
+
+/** Following it would lose the key on the way to another origin, and make a GET of a POST. */
+export function describeRedirect(response: Response, url: string): string | undefined {
+  const location = response.headers.get('location');
+  if (response.status < 300 || response.status > 399 || location === null) return undefined;
+  return `${url} redirects to ${location}; set PARLEY_URL to where the server is`;
+}
+
 async function describeRefusal(response: Response, caller: Caller, path: string): Promise<string> {
+  const redirect = describeRedirect(response, loadClientSettings().url);
+  if (redirect !== undefined) return redirect;
   const text = await response.text();
   if (response.status === 401) return `the server does not accept this ${caller}`;
   if (response.status === 404) return `not found: ${path.split('?')[0]}`;

@@ -34,6 +34,11 @@ export function harmless(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '\uFFFD');
 }
 
+/** What went wrong, which may be the error page of a proxy. */
+export function oneLine(text: string): string {
+  return harmless(text.replaceAll(/\s+/g, ' '));
+}
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '-';
   if (Array.isArray(value)) return value.join(',') || '-';

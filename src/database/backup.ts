@@ -17,17 +17,12 @@ import { openDatabase } from './open.ts';
  * embedded database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
  */
 export async function backup(config: Config, folder: string, isUsed = isInstalled): Promise<{ hasKey: boolean }> {
-  const embedded = join(config.PARLEY_DATA_DIR, 'db');
-  if (config.DATABASE_URL !== undefined) {
-    if (!(await isUsed(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
-  } else if (!(await isThere(embedded))) {
-    throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
-  }
+  await requireDatabase(config, isUsed);
   const isNew = !(await isThere(folder));
   await makeDirectory(folder);
   try {
     if (config.DATABASE_URL !== undefined) await dumpPostgres(config.DATABASE_URL, join(folder, 'database.dump'));
-    else await dumpEmbedded(config.PARLEY_DATA_DIR, embedded, join(folder, 'database.tar.gz'));
+    else await dumpEmbedded(config.PARLEY_DATA_DIR, join(folder, 'database.tar.gz'));
     const key = await keyInUse(config);
     if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
     else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
@@ -39,16 +34,26 @@ export async function backup(config: Config, folder: string, isUsed = isInstalle
   }
 }
 
+/** Settings other than the server's would make a new, empty database of what they name. */
+export async function requireDatabase(config: Config, isUsed = isInstalled): Promise<void> {
+  const embedded = join(config.PARLEY_DATA_DIR, 'db');
+  if (config.DATABASE_URL !== undefined) {
+    if (!(await isUsed(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
+  } else if (!(await isThere(embedded))) {
+    throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
+  }
+}
+
 async function dumpPostgres(databaseUrl: string, file: string): Promise<void> {
   const { url, environment } = withoutPassword(databaseUrl);
   await replaceFile(file, (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
 }
 
-async function dumpEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {
+async function dumpEmbedded(dataDirectory: string, file: string): Promise<void> {
   const { PGlite } = await import('@electric-sql/pglite');
   const release = await lockDirectory(dataDirectory);
   try {
-    const pglite = await PGlite.create({ dataDir: embedded });
+    const pglite = await PGlite.create({ dataDir: join(dataDirectory, 'db') });
     const dump = await pglite.dumpDataDir('gzip');
     await replaceFile(file, async (draft) => writeFile(draft, Buffer.from(await dump.arrayBuffer())));
     await pglite.close();
@@ -58,7 +63,7 @@ async function dumpEmbedded(dataDirectory: string, embedded: string, file: strin
 }
 
 /** The setting comes before the file, which a rotation leaves as it was. */
-async function keyInUse(config: Config): Promise<string | undefined> {
+export async function keyInUse(config: Config): Promise<string | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
   return (await isThere(keyFile(config))) ? readFile(keyFile(config), 'utf8') : undefined;
 }

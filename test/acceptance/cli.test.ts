@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -116,6 +116,11 @@ test('serve runs the server until it is told to stop; then its secret key can be
   const next = randomBytes(32).toString('base64');
   const nothing = await run(database.settings, ['rotate-secret-key']);
   assert.match(nothing.stderr, /^parley: no key on standard input; try: parley rotate-secret-key < file-with-the-key\n$/);
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const elsewhere = await run({ PARLEY_DATA_DIR: folder, PARLEY_SECRET_KEY: next }, ['rotate-secret-key'], `${next}\n`);
+  assert.match(elsewhere.stderr, /^parley: \S+db is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it\n$/);
+  assert.deepEqual(readdirSync(folder), [], 'no database is made for it');
   const rotated = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
   assert.deepEqual([rotated.code, /^Re-encrypted \d+ secrets\./.test(rotated.stdout)], [0, true], rotated.stderr);
   const app = await startApp(t, { database, settings: { PARLEY_SECRET_KEY: next } });
@@ -204,6 +209,28 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
   assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
   assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
+});
+
+test('what stands before the server is named in a line: its error page, where it redirects to, an answer that it cuts short', async (t) => {
+  const proxy = await serveLocally((request, response) => {
+    if (request.url?.startsWith('/moved')) response.writeHead(301, { location: `https://parley.example${request.url}` }).end();
+    else if (request.url?.startsWith('/cut'))
+      response.writeHead(200, { 'content-length': 1_000 }).write('{"data"', () => response.destroy());
+    else response.writeHead(502).end('<html>\r\n<h1>\u001b[2JBad Gateway</h1>\r\n</html>');
+  });
+  t.after(() => proxy.close());
+  const settings = { PARLEY_API_KEY: 'svc_live_0000000000000000' };
+  const at = (path: string, args: string[], input?: string) => run({ ...settings, PARLEY_URL: proxy.origin + path }, args, input);
+  const page = 'HTTP 502 <html> <h1>\uFFFD[2JBad Gateway</h1> </html>\n';
+  assert.deepEqual(await at('/down', ['agents', 'list']), { code: 1, stdout: '', stderr: `parley: ${page}` });
+  const moved = `${proxy.origin}/moved redirects to https://parley.example/moved/v1/sessions; set PARLEY_URL to where the server is\n`;
+  assert.deepEqual(await at('/moved', ['chat'], 'hello\n'), { code: 1, stdout: '', stderr: `parley: ${moved}` });
+  assert.match((await at('/moved', ['doctor'])).stdout, /^FAIL {2}server: \S+\/moved redirects to /m);
+  const cut = 'parley: the server closed the connection in the middle of its answer\n';
+  assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });
+  assert.deepEqual(await at('/cut', ['audit', 'export']), { code: 1, stdout: '{"data"', stderr: cut });
+  const wrapped = await run({ PARLEY_API_KEY: 'svc_live_00000000\n00000000', PARLEY_URL: proxy.origin }, ['agents', 'list']);
+  assert.equal(wrapped.stderr, 'parley: PARLEY_API_KEY: a key has only letters, digits, _ and -\n');
 });
 
 test('what was mistyped is said in a line, and nothing is changed by it', async (t) => {

@@ -27,7 +27,7 @@ export function auditCommands(program: Command): void {
         : await download(`/api/audit_events.csv?${query}`);
       // A pipe or a terminal has nothing to replace.
       if ((await file?.stat())?.isFile()) await file?.truncate();
-      await pipeline(events, file?.createWriteStream() ?? process.stdout);
+      await pipeline(events, file?.createWriteStream() ?? process.stdout, { end: file !== undefined });
     });
   audit
     .command('verify')

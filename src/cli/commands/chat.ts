@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { agentRoutes, call, stream } from '../api.ts';
-import { harmless } from '../print.ts';
+import { harmless, oneLine } from '../print.ts';
 
 interface Frame {
   type: string;
@@ -58,7 +58,7 @@ function say(text: string): void {
 
 /** A person goes on after a failure; a script is told of it by the exit code. */
 function fail(message: string): void {
-  note(`\n! ${message}\n`);
+  note(`\n! ${oneLine(message)}\n`);
   if (!process.stdin.isTTY) process.exitCode = 1;
 }
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { rotateSecretKey } from '../../accounts/rotate-secret-key.ts';
 import { createSecretBox, loadSecretKey } from '../../accounts/secret-box.ts';
 import { loadConfig } from '../../config.ts';
-import { backup, restore } from '../../database/backup.ts';
+import { backup, keyInUse, requireDatabase, restore } from '../../database/backup.ts';
 import { openDatabase } from '../../database/open.ts';
 import { parseSecretKey } from '../../setting-parsers.ts';
 import { secretFromInput } from '../given.ts';
@@ -33,6 +33,8 @@ export function dataCommands(program: Command): void {
     .action(async (_options, command: Command) => {
       const config = loadConfig();
       const next = createSecretBox(parseSecretKey(await secretFromInput('parley rotate-secret-key')));
+      await requireDatabase(config);
+      if ((await keyInUse(config)) === undefined) throw new Error('PARLEY_SECRET_KEY is not set, and PARLEY_DATA_DIR has no secret.key');
       const { box } = await loadSecretKey(config);
       const database = await openDatabase(config);
       try {

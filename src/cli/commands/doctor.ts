@@ -3,7 +3,8 @@ import { access, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { describeUnknownSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
-import { print } from '../print.ts';
+import { checkKey, describeRedirect } from '../api.ts';
+import { oneLine, print } from '../print.ts';
 
 interface Finding {
   check: string;
@@ -33,7 +34,7 @@ async function check(name: string, look: () => string | Promise<string>): Promis
   try {
     return { check: name, ok: true, says: await look() };
   } catch (error) {
-    return { check: name, ok: false, says: errorMessage(error) };
+    return { check: name, ok: false, says: oneLine(errorMessage(error)) };
   }
 }
 
@@ -77,9 +78,13 @@ async function database(): Promise<string> {
 async function server(): Promise<Finding[]> {
   const { url, apiKey } = loadClientSettings();
   const get = async (path: string, headers: Record<string, string> = {}) => {
-    const response = await fetch(url + path, { headers, signal: AbortSignal.timeout(5_000) }).catch((error: unknown) => {
-      throw new Error(`no server at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
-    });
+    const response = await fetch(url + path, { headers, redirect: 'manual', signal: AbortSignal.timeout(5_000) }).catch(
+      (error: unknown) => {
+        throw new Error(`no server at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
+      },
+    );
+    const redirect = describeRedirect(response, url);
+    if (redirect !== undefined) throw new Error(redirect);
     return { status: response.status, text: await response.text() };
   };
   return [
@@ -90,6 +95,7 @@ async function server(): Promise<Finding[]> {
     }),
     await check('API key', async () => {
       if (apiKey === undefined) throw new Error('PARLEY_API_KEY is not set');
+      checkKey('PARLEY_API_KEY', apiKey);
       const { status, text } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
       if (status === 401) throw new Error('the server does not accept this PARLEY_API_KEY');
       if (status === 403 && !text.includes('suspended')) return 'accepted, without the scope organization:read';
