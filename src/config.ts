@@ -134,14 +134,19 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
   return Object.fromEntries(entries) as Config;
 }
 
-/** What to say of names that look like settings and are none: a misspelt one would be passed over. */
-export function describeUnknownSettings(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): string | undefined {
-  const unknown = Object.keys(environment).filter((name) => /^PARLEY_/.test(name) && !Object.hasOwn(settings, name) && !others.test(name));
-  return unknown.length === 0 ? undefined : `no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`;
+/** What to say of settings that do nothing: names that look like one and are none, as a misspelt one, and one without the other it needs. */
+export function describeIdleSettings(config: Config, environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): string[] {
+  const unknown = Object.keys(environment).filter(
+    (name) => name.startsWith('PARLEY_') && !Object.hasOwn(settings, name) && !others.test(name),
+  );
+  const notes = unknown.length === 0 ? [] : [`no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`];
+  if (config.REDIS_URL !== undefined && config.DATABASE_URL === undefined)
+    notes.push('REDIS_URL is not used: the embedded database serves one process, which has nobody to notify. Set DATABASE_URL too.');
+  return notes;
 }
 
-/** Of the command line, of the tests, and what Kubernetes sets for a service that is named parley. */
-const others = /^PARLEY_(URL$|TEST_|FAULT|FULL_SIZE$|SCREENSHOTS$|PORT($|_)|SERVICE_)/;
+/** Of the command line, and what Kubernetes sets for a service that is named parley. */
+const others = /^PARLEY_(URL$|PORT($|_)|SERVICE_)/;
 
 /** The environment of this process and more, for a program that it calls. Unlike arguments, other users of the machine cannot read it. */
 export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {

@@ -6,7 +6,7 @@ import { SessionTokens } from './accounts/session-tokens.ts';
 import { SignIn } from './accounts/sign-in.ts';
 import { SigningKeys } from './accounts/signing-keys.ts';
 import { type Clock, systemClock } from './clock.ts';
-import { type Config, describeUnknownSettings } from './config.ts';
+import { type Config, describeIdleSettings } from './config.ts';
 import type { Context } from './context.ts';
 import { createCourier, createGateway, createMaterializer, createRunner } from './context-parts.ts';
 import { openBus } from './database/bus.ts';
@@ -43,7 +43,8 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const foreign = await migrate(database, logger);
   await checkSecretKey(database, secrets, origin);
   const seeded = await seedInstallation(database, config, clock);
-  const warnings = [describeUnknownSettings(), warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
+  const notes = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
+  const warnings = [...describeIdleSettings(config), ...notes];
 
   const processId = newId('proc_');
   const directory = new Directory(database, processId);

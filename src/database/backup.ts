@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { type Config, environmentWith } from '../config.ts';
 import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
-import { makeDirectory, prepareDataDirectory } from './data-directory.ts';
+import { makeDirectory, makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
 
@@ -124,20 +124,17 @@ async function restorePostgres(databaseUrl: string, file: string): Promise<void>
 
 async function restoreEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {
   const { PGlite } = await import('@electric-sql/pglite');
-  const draft = `${embedded}.draft`;
   await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
   try {
-    await rm(draft, { recursive: true, force: true });
     const tar = await promisify(gunzip)(await readFile(file)).catch((error: unknown) => {
       throw new Error(`${file} is damaged (${errorMessage(error)})`, { cause: error });
     });
-    await mkdir(draft, { mode: 0o700 });
-    const pglite = await PGlite.create({ dataDir: draft, loadDataDir: new Blob([tar]) });
-    await pglite.close();
-    await rename(draft, embedded);
+    await makeFilledDirectory(embedded, async (draft) => {
+      const pglite = await PGlite.create({ dataDir: draft, loadDataDir: new Blob([tar]) });
+      await pglite.close();
+    });
   } finally {
-    await rm(draft, { recursive: true, force: true });
     await release();
   }
 }

@@ -1,4 +1,4 @@
-import { access, constants, mkdir } from 'node:fs/promises';
+import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
@@ -23,5 +23,18 @@ export async function makeDirectory(directory: string, mayLackParent = true): Pr
     if (errorCode(error) !== 'ENOENT' || !mayLackParent) throw error;
     await makeDirectory(dirname(directory));
     await makeDirectory(directory, false);
+  }
+}
+
+/** For its owner alone, and under another name until it is filled: what fails or is killed halfway would pass for a database. */
+export async function makeFilledDirectory(directory: string, fill: (draft: string) => Promise<void>): Promise<void> {
+  const draft = `${directory}.draft`;
+  try {
+    await rm(draft, { recursive: true, force: true });
+    await mkdir(draft, { mode: 0o700 });
+    await fill(draft);
+    await rename(draft, directory);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
   }
 }

@@ -1,11 +1,10 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { Worker } from 'node:worker_threads';
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
-import { prepareDataDirectory } from './data-directory.ts';
+import { makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { watchDiskSpace } from './disk-space.ts';
@@ -20,12 +19,9 @@ export async function openPGlite(dataDirectory: string): Promise<Database> {
   const directory = join(dataDirectory, 'db');
   const checkSpace = watchDiskSpace(dataDirectory);
   try {
-    if (!existsSync(directory)) {
-      // The engine lets everyone write its files: this keeps others out, also where the directory around it was there before.
-      await mkdir(directory, { mode: 0o700 });
-      // Making a database takes memory that its thread keeps: another serves it.
-      await (await startPGlite(directory, checkSpace)).close();
-    }
+    // The engine lets everyone write its files: the directory keeps others out, also where the one around it was there before.
+    // Making a database takes memory that its thread keeps: another serves it.
+    if (!existsSync(directory)) await makeFilledDirectory(directory, async (draft) => (await startPGlite(draft, checkSpace)).close());
     return await startPGlite(directory, checkSpace, release);
   } catch (error) {
     await release();

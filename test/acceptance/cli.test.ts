@@ -196,7 +196,8 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(nowhere.stderr, /no Parley server at /);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must be a URL such as/);
-  const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['doctor']);
+  const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, REDIS_URL: 'redis://127.0.0.1' }, ['doctor']);
+  assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
   assert.match(doctor.stdout, /FAIL {2}server: no server at/);
   assert.equal(doctor.code, 1);
   const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));

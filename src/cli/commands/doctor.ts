@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { describeUnknownSettings, loadClientSettings, loadConfig } from '../../config.ts';
+import { describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { checkKey, describeRedirect } from '../api.ts';
 import { oneLine, print } from '../print.ts';
@@ -46,8 +46,8 @@ function nodeVersion(): string {
 
 function settings(): string {
   const config = loadConfig();
-  const unknown = describeUnknownSettings();
-  if (unknown !== undefined) throw new Error(unknown);
+  const idle = describeIdleSettings(config);
+  if (idle.length > 0) throw new Error(idle.join(' '));
   return config.PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
 }
 

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { openPGlite, startPGlite } from '../../../src/database/pglite.ts';
+import { mountSmallDisk, noSmallDisk } from '../../support/small-disk.ts';
 
 const database = await startPGlite(undefined);
 after(() => database.close());
@@ -27,6 +28,12 @@ test('others are kept out of a database whose data directory they may read', asy
   chmodSync(directory, 0o755);
   await (await openPGlite(directory)).close();
   assert.equal(statSync(join(directory, 'db')).mode & 0o777, 0o700);
+});
+
+test('a first start that fails leaves nothing that passes for a database', { skip: noSmallDisk }, async (t) => {
+  const { path } = mountSmallDisk(t, 16);
+  await assert.rejects(openPGlite(path), { code: '53100' });
+  assert.deepEqual(readdirSync(path), []);
 });
 
 test('a statement that fails leaves the connection and what it has prepared', async () => {
