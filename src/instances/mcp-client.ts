@@ -21,7 +21,7 @@ export interface McpClient {
 /** Connects to a server. Throws what `describeFailure` can say. */
 export async function openMcpClient({ server, credential }: McpTarget, fetch: McpFetch, signal?: AbortSignal): Promise<McpClient> {
   const headers = credential === undefined ? {} : { authorization: `Bearer ${credential}` };
-  const transport = new StreamableHTTPClientTransport(new URL(server.url), { fetch: quietFetch(fetch), requestInit: { headers } });
+  const transport = new HonestTransport(new URL(server.url), { fetch: quietFetch(fetch), requestInit: { headers } });
   const client = new Client({ name: 'parley', version: '1' }, { versionNegotiation: { mode: 'auto' } });
   // Failures reach whoever waits for an answer; what is left concerns no one.
   client.onerror = () => {};
@@ -59,7 +59,18 @@ export function isForgotten(error: unknown): boolean {
 
 /** The server answered; the connection is fine. */
 export function isAnswer(error: unknown): boolean {
-  return error instanceof ProtocolError;
+  return error instanceof ProtocolError && error.code !== cutShort;
+}
+
+/** Tells whoever waits that a stream ended without their answer, as it does when a server is restarted: it would be told when the time is up. */
+class HonestTransport extends StreamableHTTPClientTransport {
+  override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
+    const id = 'id' in message && 'method' in message ? message.id : undefined;
+    if (id === undefined) return super.send(message, options);
+    const error = { code: cutShort, message: 'the server closed the connection before it had answered' };
+    // Of a request that has its answer nobody waits any more.
+    return super.send(message, { ...options, onRequestStreamEnd: () => this.onmessage?.({ jsonrpc: '2.0', id, error }) });
+  }
 }
 
 /** Keeps the one stream that nobody reads from being opened, and any answer from filling the memory. */
@@ -88,4 +99,6 @@ function limitBody(response: Response): Response {
 }
 
 const connectTimeoutMs = 15_000;
+/** Among the codes that JSON-RPC keeps for implementations. */
+const cutShort = -32_099;
 const maxAnswerBytes = 8 * 1024 * 1024;

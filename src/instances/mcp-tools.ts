@@ -15,7 +15,9 @@ export async function listServerTools(
     throw failure(server, 'connecting', error, credential);
   });
   try {
-    const { tools } = await client.listTools({}, { timeout: listTimeoutMs, ...(signal === undefined ? {} : { signal }) });
+    const listed = await client.listTools({}, { timeout: listTimeoutMs, ...(signal === undefined ? {} : { signal }) });
+    // One can be on two pages, and providers refuse a call with two tools of one name.
+    const tools = [...Map.groupBy(listed.tools, ({ name }) => name).values()].flatMap(([first]) => first ?? []);
     if (tools.length > maxTools) throw new ServiceError('invalid', `the server has ${tools.length} tools; at most ${maxTools} can be used`);
     return tools.map((tool) => pin(server, tool, credential));
   } catch (error) {

@@ -6,6 +6,7 @@ import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
+import { serveLocally } from '../../support/local-server.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
@@ -149,6 +150,46 @@ test('a tool that never answers times out; aborting ends it with the reason', as
   const reason = new Error('interrupted');
   setTimeout(() => aborting.abort(reason), 50);
   await assert.rejects(call, reason);
+});
+
+test('an answer that is cut short is a failure at once, not when the time is up; the next call connects again', async () => {
+  const server = await serveLocally((incoming, outgoing) => {
+    void incoming.toArray().then((chunks) => {
+      const { id, method } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
+      requests.push(method);
+      if (id === undefined) return outgoing.writeHead(202).end();
+      outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
+      const result = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'brief', version: '1' } };
+      outgoing.end(method === 'initialize' ? `data: ${JSON.stringify({ jsonrpc: '2.0', id, result })}\n\n` : ': one moment\n\n');
+    });
+  });
+  closeAfterTest(server);
+  const requests: unknown[] = [];
+  const brief = { server: { name: 'brief', url: `${server.origin}/mcp` }, credential: undefined };
+  const connections = connect();
+  const said = 'MCP server brief: the server closed the connection before it had answered';
+  assert.deepEqual(await connections.callTool('ses_1', brief, 'find', {}, signal), { output: said, isError: true });
+  await assert.rejects(connections.request('ses_1', brief, 'tools/list', {}), isServiceError('upstream'));
+  assert.equal(requests.filter((method) => method === 'initialize').length, 2);
+});
+
+test('a tool that a server lists twice is pinned once', async () => {
+  const tool = { name: 'find', inputSchema: { type: 'object' } };
+  const server = await serveLocally((incoming, outgoing) => {
+    void incoming.toArray().then((chunks) => {
+      const { id, method } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
+      if (id === undefined) return outgoing.writeHead(202).end();
+      const welcome = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'twice', version: '1' } };
+      const result = method === 'initialize' ? welcome : { tools: [tool, { ...tool, description: 'again' }] };
+      outgoing.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+    });
+  });
+  closeAfterTest(server);
+  const pinned = await listServerTools({ name: 'twice', url: `${server.origin}/mcp` }, undefined, fetch);
+  assert.deepEqual(
+    pinned.map(({ name, description }) => [name, description]),
+    [['find', '']],
+  );
 });
 
 test('the credential is in no error, no answer and no description, even when the server repeats it', async () => {
