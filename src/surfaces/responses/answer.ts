@@ -1,8 +1,17 @@
 import { timeOfId } from '../../ids.ts';
-import { type ApprovalRequested, isStored, type RequestEcho, type SessionUpdate, type StoredEvent, usageIn } from '../../session/events.ts';
+import {
+  type ApprovalRequested,
+  isStored,
+  type RequestEcho,
+  type SessionUpdate,
+  type StoredEvent,
+  type TurnFailed,
+  usageIn,
+} from '../../session/events.ts';
 import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
+import type { DropSession } from '../shared/adapters/send-turn.ts';
 import { itemId, type ResponsePlace } from './response-ids.ts';
 
 export type OutputItem =
@@ -109,15 +118,21 @@ export class ResponseAnswer {
   }
 }
 
-/** The unary answer. Throws what the turn failed with, and when the watching ended before the turn came to rest. */
-export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>) {
+/**
+ * The unary answer, once `drop` has dropped a session that is not to be kept. Throws what the turn failed with, and, with nothing
+ * dropped, when the watching ended before the turn came to rest.
+ */
+export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>, drop: DropSession) {
+  let failed: TurnFailed | undefined;
   for await (const batch of updates) {
     for (const update of batch) {
       if (isStored(update)) answer.apply(update);
-      if (update.type === 'turn-failed') throw turnFailure(update.data);
+      if (update.type === 'turn-failed') failed = update.data;
     }
   }
   if (answer.status === 'in_progress') throw cutShort();
+  await drop?.();
+  if (failed !== undefined) throw turnFailure(failed);
   return answer.body();
 }
 

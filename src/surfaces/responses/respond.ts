@@ -43,8 +43,7 @@ export async function respond(
     const projector = new ResponseProjector(answer);
     return sendTurn(context, reply, turn, projector, drop, projector.begin());
   }
-  const collected = collectResponse(answer, watchTurn(context.log, turn)).finally(() => drop?.());
-  return sendLongJson(reply, collected, adapterFailureBody);
+  return sendLongJson(reply, collectResponse(answer, watchTurn(context.log, turn), drop), adapterFailureBody);
 }
 
 interface Running {
