@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { createApp } from './app.ts';
@@ -38,6 +39,10 @@ export async function serve(config: Config): Promise<void> {
     // The channel to the primary process would keep a worker running.
     if (process.connected) process.disconnect?.();
   };
+  // A worker ends at once when the process that started it is gone, which has no time to say so itself.
+  cluster.worker?.on('disconnect', () => {
+    if (!stopping) context.logger.error('the process that started this worker is gone: ending');
+  });
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   // To the process that started this one as a worker.

@@ -1,7 +1,7 @@
 // Several processes on one PostgreSQL: any of them serves any request, whichever runs the turn.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -175,19 +175,8 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
   test('of workers behind one port one that dies is replaced, and a signal ends them all, also while one is missing', {
     timeout: 60_000,
   }, async () => {
-    const port = await freePort();
-    let printed = '';
-    const primary = spawnServer(
-      { ...database.settings, PORT: String(port) },
-      (text) => {
-        printed += text;
-      },
-      ['--workers', '2'],
-    );
-    endings.push(async () => void primary.kill('SIGKILL'));
+    const { port, primary, printed, workers, started } = await startWorkers();
     const exited = once(primary, 'exit');
-    const started = (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000);
-    const workers = () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number);
     const killOne = () => {
       const [worker = 0] = workers();
       process.kill(worker, 'SIGKILL');
@@ -197,7 +186,7 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assert.equal(workers().length, 2);
     await killOne();
     await started(3);
-    assert.match(printed, /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
+    assert.match(printed(), /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
     assert.equal(workers().length, 2);
     await two.post('/v1/sessions', { session_id: 'workers' });
     await killOne();
@@ -208,6 +197,33 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assert.equal((await slow).status, 200);
     assert.deepEqual(await exited, [0, null]);
   });
+
+  test('workers whose primary process is killed say so as they end', { timeout: 60_000 }, async () => {
+    const { primary, printed, workers, started } = await startWorkers();
+    await started(2);
+    const orphans = workers();
+    primary.kill('SIGKILL');
+    await until(async () => orphans.every((pid) => !existsSync(`/proc/${pid}/cwd`)));
+    await until(async () => printed().split('the process that started this worker is gone').length === 3);
+  });
+
+  async function startWorkers() {
+    const port = await freePort();
+    let printed = '';
+    const settings = { ...database.settings, PORT: String(port) };
+    const print = (text: string) => {
+      printed += text;
+    };
+    const primary = spawnServer(settings, print, ['--workers', '2']);
+    endings.push(async () => void primary.kill('SIGKILL'));
+    return {
+      port,
+      primary,
+      printed: () => printed,
+      workers: () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number),
+      started: (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000),
+    };
+  }
 });
 
 async function isReady(server: ServerProcess): Promise<boolean> {
