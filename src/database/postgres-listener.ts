@@ -6,6 +6,8 @@ const retryMs = 250;
 /** Nothing may come for hours on a connection that only listens: asking now and then tells whether it still could. */
 const checkEveryMs = 5_000;
 const answerMs = 4_000;
+/** What a role was given against forgotten connections would cut ours, now and then just when a statement is sent. */
+export const stayIdle = 'set idle_session_timeout = 0';
 
 export interface Listener {
   start(receive: (payload: string) => void): Promise<void>;
@@ -28,7 +30,7 @@ export function createListener(url: string): Listener {
     });
     try {
       await next.connect();
-      await next.query('listen parley');
+      await next.query(`${stayIdle}; listen parley`);
     } catch (error) {
       cut(next);
       throw error;
@@ -42,6 +44,8 @@ export function createListener(url: string): Listener {
   function reconnect(receive: (payload: string) => void): void {
     clearInterval(check);
     client = undefined;
+    // Stopped while it was connecting.
+    if (stopped) return;
     retry = setTimeout(() => {
       connect(receive).then(
         () => receive('* reconnected'),

@@ -4,7 +4,7 @@ import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { pg } from './driver.ts';
 import { locks } from './locks.ts';
-import { createListener } from './postgres-listener.ts';
+import { createListener, stayIdle } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
 
 const connectMs = 5_000;
@@ -22,11 +22,12 @@ const neverCompile = 'set jit = off';
 /** To build an index, or to wait for a process that does. What a role was given for its queries would fail every start. */
 const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
-export async function openPostgres(url: string, poolSize: number): Promise<Database> {
+export async function openPostgres(databaseUrl: string, poolSize: number): Promise<Database> {
+  const url = verifyingUrl(databaseUrl);
   const pool = openPool(url, {
     max: poolSize,
     stream: () => new Socket().setTimeout(silenceMs, giveUp),
-    onConnect: (client) => client.query(`${endHalted}; ${neverCompile}`),
+    onConnect: (client) => client.query(`${endHalted}; ${neverCompile}; ${stayIdle}`),
   });
   await checkServer(pool);
   const listener = createListener(url);
@@ -63,6 +64,14 @@ export async function openPostgres(url: string, poolSize: number): Promise<Datab
       await pool.end();
     },
   };
+}
+
+/**
+ * `pg` takes these for verify-full and warns that its next version will not: here they mean what they mean now. Whoever wants libpq's
+ * weaker reading of them says so in the URL.
+ */
+function verifyingUrl(url: string): string {
+  return /[?&]uselibpqcompat=/.test(url) ? url : url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
 }
 
 function openPool(url: string, options: pg.PoolConfig): pg.Pool {

@@ -6,6 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { locks } from '../../src/database/locks.ts';
 import { createDatabase, engine } from '../support/engine.ts';
@@ -158,6 +159,28 @@ test('a start waits for another that migrates, whatever its role may wait for', 
   await Promise.race([until(async () => (await other.query(waiting)).rowCount === 1, 60_000), starting]);
   await other.query(`select pg_advisory_unlock(${locks.migration})`);
   assert.match((await starting).output(), /^Parley is ready/m);
+});
+
+test('a role whose idle connections are cut keeps those of the server', { skip: engine !== 'postgres' }, async (t) => {
+  const database = await createDatabase();
+  const url = new URL(database.settings.DATABASE_URL ?? '');
+  const watcher = new pg.Client({ connectionString: url.href });
+  await watcher.connect();
+  t.after(() => watcher.end().then(database.remove));
+  url.searchParams.set('options', '-c idle_session_timeout=200ms');
+  await startServer(t, { database, settings: { DATABASE_URL: url.href } });
+  const open = async (): Promise<number[]> => {
+    const others = 'select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()';
+    return (await watcher.query<{ pid: number }>(others)).rows.map(({ pid }) => pid);
+  };
+  const before = await open();
+  assert.ok(before.length >= 2, 'one that listens, and others');
+  await sleep(600);
+  const after = await open();
+  assert.deepEqual(
+    before.filter((pid) => !after.includes(pid)),
+    [],
+  );
 });
 
 test('the first start shows its keys once, with a line to paste that works, and keeps them for the owner alone', async (t) => {

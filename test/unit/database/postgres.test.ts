@@ -1,0 +1,79 @@
+// The connections to PostgreSQL, against stand-ins that say only what a test needs.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TLSSocket } from 'node:tls';
+import { openPostgres } from '../../../src/database/postgres.ts';
+import { createListener } from '../../../src/database/postgres-listener.ts';
+import type { Owner } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
+
+async function listen(owner: Owner, accept: (socket: Socket) => void): Promise<string> {
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    open.add(socket.on('error', () => {}));
+    accept(socket);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  owner.after(async () => {
+    server.close();
+    for (const socket of open) socket.destroy();
+  });
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('The server has no port');
+  return `postgresql://parley@127.0.0.1:${address.port}/parley`;
+}
+
+test('whatever sslmode asks for TLS verifies the certificate, without a warning, unless libpq is to be followed', async (t) => {
+  const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
+  const options = { isServer: true, cert: fixture('pinned.example.pem'), key: fixture('pinned.example.key.pem') };
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => {
+      socket.write('S');
+      // Whoever comes this far has taken the certificate.
+      new TLSSocket(socket, options).on('error', () => {}).once('data', () => socket.destroy());
+    });
+  });
+  const warnings: Error[] = [];
+  const note = (warning: Error) => void warnings.push(warning);
+  process.on('warning', note);
+  t.after(async () => void process.off('warning', note));
+  for (const mode of ['prefer', 'require', 'verify-ca', 'verify-full'])
+    await assert.rejects(
+      openPostgres(`${url}?application_name=a%20b&sslmode=${mode}`, 1),
+      /^Error: DATABASE_URL: self-signed certificate/,
+      mode,
+    );
+  await assert.rejects(openPostgres(`${url}?sslmode=require&uselibpqcompat=true`, 1), /Connection terminated/);
+  await sleep(1);
+  assert.deepEqual(warnings, []);
+});
+
+/** PostgreSQL's AuthenticationOk and ReadyForQuery, and CommandComplete. */
+const welcome = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49]);
+const done = Buffer.from([0x43, 0, 0, 0, 11, ...Buffer.from('LISTEN\0'), 0x5a, 0, 0, 0, 5, 0x49]);
+
+test('a listener that is stopped while it connects again does not go on trying', async (t) => {
+  const sockets: Socket[] = [];
+  const url = await listen(t, (socket) => {
+    sockets.push(socket);
+    // Only the first is answered.
+    if (sockets.length === 1)
+      socket.once('data', () => {
+        socket.write(welcome);
+        socket.on('data', () => socket.write(done));
+      });
+  });
+  const listener = createListener(url);
+  await listener.start(() => {});
+  sockets[0]?.destroy();
+  await until(async () => sockets.length === 2);
+  await listener.stop();
+  sockets[1]?.destroy();
+  await sleep(600);
+  assert.equal(sockets.length, 2);
+});
