@@ -23,7 +23,8 @@ export interface AttemptParts {
   secrets: SecretBox;
   /** Keys to sign in to other gateways with, by their URL. */
   peers: Readonly<Record<string, string>>;
-  timeoutMs: number;
+  /** For one attempt, its answer included. */
+  timeoutMs?: number;
 }
 
 const maxAnswerBytes = 64 * 1024;
@@ -41,7 +42,8 @@ export async function attemptDelivery(delivery: Claimed, now: Date, parts: Attem
     ...outcome,
     durationMs: Math.round(performance.now() - begun),
   });
-  const timeout = AbortSignal.timeout(parts.timeoutMs);
+  const { timeoutMs = 15_000 } = parts;
+  const timeout = AbortSignal.timeout(timeoutMs);
   try {
     const signal = AbortSignal.any([abort, timeout]);
     const isGateway = delivery.endpoint_id === null;
@@ -54,7 +56,7 @@ export async function attemptDelivery(delivery: Claimed, now: Date, parts: Attem
     const error = status >= 300 && status < 400 ? 'Redirects are not followed.' : null;
     return done({ status, error, excerpt, retryAfter: status === 429 || status === 503 ? response.headers.get('retry-after') : null });
   } catch (error) {
-    return done({ error: timeout.aborted ? `No answer within ${parts.timeoutMs / 1_000} s.` : describe(error) });
+    return done({ error: timeout.aborted ? `No answer within ${timeoutMs / 1_000} s.` : describe(error) });
   }
 }
 

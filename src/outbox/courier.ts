@@ -17,7 +17,7 @@ import {
 } from './queue.ts';
 import { dropOldDeliveries } from './retention.ts';
 
-export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
+export interface CourierParts extends AttemptParts {
   database: Database;
   processId: string;
   clock: Clock;
@@ -26,7 +26,6 @@ export interface CourierParts extends Omit<AttemptParts, 'timeoutMs'> {
   leaseMs: number;
   retentionDays: number;
   limits?: LaneLimits;
-  attemptTimeoutMs?: number;
   pollMs?: number;
 }
 
@@ -182,13 +181,13 @@ export class Courier {
 
   /** True when the receiver took it. */
   private async send(delivery: Claimed): Promise<boolean> {
-    const { database, clock, processId, attemptTimeoutMs = 15_000 } = this.parts;
+    const { database, clock, processId } = this.parts;
     if (!delivery.enabled && !delivery.manual) {
       await parkDelivery(database.db, processId, delivery.id);
       return true;
     }
     const startedAt = clock.now();
-    const outcome = await attemptDelivery(delivery, startedAt, { ...this.parts, timeoutMs: attemptTimeoutMs }, this.cutOff.signal);
+    const outcome = await attemptDelivery(delivery, startedAt, this.parts, this.cutOff.signal);
     // Cut off by our own stopping: not the receiver's failure, and not an attempt that ended.
     if (outcome.status === null && this.cutOff.signal.aborted) return false;
     await this.write({ delivery, outcome, startedAt });

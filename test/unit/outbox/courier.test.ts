@@ -188,7 +188,7 @@ test('a success between failures starts the count anew; the limit disables and p
 test('no answer in time, a refused connection and a broken answer are failures that say what happened', async (t) => {
   const clock = stillClock();
   const receiver = await startReceiver(t);
-  const courier = createCourier(clock, { attemptTimeoutMs: 150 });
+  const courier = createCourier(clock, { timeoutMs: 150 });
   const errorOf = async (url: string) => {
     const endpointId = await newEndpoint(url);
     await queue(endpointId, 1, clock.now());
@@ -220,7 +220,7 @@ test('a destination that hangs, and a long queue for it, delay no other', async 
   clock.advance(1_000);
   await queue(aliveEndpoint, 100, clock.now());
   const limits = { perLane: 4, healthy: 16, troubled: 16, slowMs: 500 };
-  const courier = createCourier(clock, { limits, attemptTimeoutMs: 60_000, pollMs: 50 });
+  const courier = createCourier(clock, { limits, timeoutMs: 60_000, pollMs: 50 });
   await courier.start();
   await alive.until((received) => received.length === 100);
   assert.ok(dead.received.length <= 12 * limits.perLane, `${dead.received.length} attempts hang`);

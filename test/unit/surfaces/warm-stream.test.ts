@@ -12,7 +12,8 @@ test('the warm stream says warming at once and again after 2 s, and ready at the
   assert.equal((await frames.next()).value, frame('warming'));
   assert.ok(performance.now() - begun < 1_000);
   assert.equal((await frames.next()).value, frame('warming'));
-  assert.ok(performance.now() - begun > 1_990);
+  const again = performance.now() - begun;
+  assert.ok(again > 1_990 && again < 4_000, `${again} ms`);
   const last = frames.next();
   loaded.resolve();
   assert.equal((await last).value, frame('ready'));

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { contextOfOrg, createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { type AttemptParts, attemptDelivery } from '../../../src/outbox/attempt.ts';
+import type { Claimed } from '../../../src/outbox/queue.ts';
+
+const secrets = createSecretBox(Buffer.alloc(32, 1));
+const delivery: Claimed = {
+  id: '6f6f6d2c-5b1e-4f0c-9a52-0d7d1a8f2c11',
+  lane: 'endpoint 1',
+  org_id: 1,
+  type: 'turn.completed',
+  body: '{}',
+  attempt_count: 0,
+  manual: false,
+  endpoint_id: 1,
+  url: 'https://example.com/',
+  enabled: true,
+  secret_ciphertext: secrets.seal('whsec_svc_1', contextOfOrg(1)),
+  previous_secret_ciphertext: null,
+  previous_secret_until: null,
+};
+
+function attempt(fetch: AttemptParts['fetch']) {
+  return attemptDelivery(delivery, new Date(), { fetch, gatewayFetch: fetch, secrets, peers: {} }, new AbortController().signal);
+}
+
+test('an attempt may take 15 s', async (t) => {
+  const timeout = t.mock.method(AbortSignal, 'timeout', () => AbortSignal.abort(new Error('too late')));
+  const outcome = await attempt(async (_url, init) => {
+    init?.signal?.throwIfAborted();
+    return new Response();
+  });
+  assert.deepEqual([outcome.ok, outcome.error], [false, 'No answer within 15 s.']);
+  assert.deepEqual(
+    timeout.mock.calls.map((call) => call.arguments),
+    [[15_000]],
+  );
+});
+
+test('of an answer without an end 64 KiB are read, and then the connection is given up', async () => {
+  const piece = new Uint8Array(16 * 1_024).fill(120);
+  let pieces = 0;
+  let cancelled = false;
+  const endless = new ReadableStream<Uint8Array>(
+    {
+      pull(target) {
+        pieces += 1;
+        target.enqueue(piece);
+      },
+      cancel() {
+        cancelled = true;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const outcome = await attempt(async () => new Response(endless));
+  assert.deepEqual([outcome.ok, outcome.excerpt, pieces, cancelled], [true, 'x'.repeat(1_024), 4, true]);
+});
