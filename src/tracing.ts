@@ -22,7 +22,8 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
   const api = await import('@opentelemetry/api');
   const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace');
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
+  // A stop waits for the last spans: of a collector that does not answer, no longer than this.
+  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, timeoutMillis: 2_000 });
   // Without a logger of its own the exporter drops spans without a word.
   const telling: SpanExporter = {
     export: (spans, done) =>

@@ -17,6 +17,7 @@ export class Materializer {
   private readonly upstreams: Upstreams;
   private readonly logger: Logger;
   private readonly running = new UnderWay<void>();
+  private readonly closing = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private looking: Promise<void> = Promise.resolve();
 
@@ -38,8 +39,10 @@ export class Materializer {
     look(0);
   }
 
+  /** What waits for a server is left to the next start, or to another process. */
   async close(): Promise<void> {
     clearTimeout(this.timer);
+    this.closing.abort();
     await this.looking;
     await this.idle();
   }
@@ -70,7 +73,8 @@ export class Materializer {
     const release = await this.directory.release(orgId, agentId, version);
     if (release === undefined || release.state === 'materialized' || release.state === 'failed') return;
     await this.update(orgId, agentId, version, { state: 'materializing' });
-    const outcome = await pinRelease(orgId, release.config, this.upstreams);
+    const outcome = await pinRelease(orgId, release.config, this.upstreams, this.closing.signal);
+    if (this.closing.signal.aborted) return;
     await this.update(orgId, agentId, version, outcomeColumns(outcome, new Date()));
   }
 

@@ -26,13 +26,13 @@ class StepError extends Error {
 
 const connectTimeoutMs = 20_000;
 
-/** Checks a release against the world and pins the tools it found. A failure names the step and the reason. */
-export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams): Promise<PinOutcome> {
+/** Checks a release against the world and pins the tools it found. A failure names the step and the reason, as does a signal that ends it. */
+export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams, signal?: AbortSignal): Promise<PinOutcome> {
   try {
     assertConfig(config);
     const models = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])];
     for (const model of models) await checkModel(orgId, model, upstreams);
-    const pinned = await Promise.all(config.mcp_servers.map((server) => pinServer(orgId, server, upstreams)));
+    const pinned = await Promise.all(config.mcp_servers.map((server) => pinServer(orgId, server, upstreams, signal)));
     return { state: 'materialized', pinnedTools: pinned.flat() };
   } catch (error) {
     if (!(error instanceof StepError)) throw error;
@@ -67,7 +67,12 @@ async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstream
   }
 }
 
-async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upstreams): Promise<PinnedTool[]> {
+async function pinServer(
+  orgId: number,
+  server: McpServerConfig,
+  upstreams: Upstreams,
+  signal: AbortSignal | undefined,
+): Promise<PinnedTool[]> {
   const credential = server.credential === undefined ? undefined : await upstreams.credentialFor(orgId, server.credential);
   if (server.credential !== undefined && credential === undefined) {
     const where = `PUT /api/model_credentials/${server.credential}`;
@@ -75,7 +80,8 @@ async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upst
   }
   try {
     await upstreams.checkUrl(server.url);
-    return await upstreams.listServerTools(server, credential, AbortSignal.timeout(connectTimeoutMs));
+    const timeout = AbortSignal.timeout(connectTimeoutMs);
+    return await upstreams.listServerTools(server, credential, signal === undefined ? timeout : AbortSignal.any([timeout, signal]));
   } catch (error) {
     throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
   }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { causesOf, errorMessage, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
@@ -26,16 +27,30 @@ export async function openMcpClient({ server, credential }: McpTarget, fetch: Mc
   // Failures reach whoever waits for an answer; what is left concerns no one.
   client.onerror = () => {};
   const close = async () => {
-    await transport.terminateSession().catch(() => {});
+    // A server that does not answer a goodbye is left without one: closing cuts off what is still under way.
+    await Promise.race([transport.terminateSession().catch(() => {}), sleep(goodbyeMs, undefined, { ref: false })]);
     await client.close().catch(() => {});
   };
   try {
-    await client.connect(transport, { timeout: connectTimeoutMs, ...(signal === undefined ? {} : { signal }) });
+    // The client would not look at a signal while it finds out which version the server speaks.
+    await unlessAborted(client.connect(transport, { timeout: connectTimeoutMs }), signal);
   } catch (error) {
     await client.close().catch(() => {});
+    await transport.close().catch(() => {});
     throw error;
   }
   return { client, close };
+}
+
+/** What is waited for goes on; whoever aborts only stops waiting. */
+export function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
 }
 
 /** What went wrong, for a person, without the credential even if the server repeated it. */
@@ -99,6 +114,7 @@ function limitBody(response: Response): Response {
 }
 
 const connectTimeoutMs = 15_000;
+const goodbyeMs = 1_000;
 /** Among the codes that JSON-RPC keeps for implementations. */
 const cutShort = -32_099;
 const maxAnswerBytes = 8 * 1024 * 1024;

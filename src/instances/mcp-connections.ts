@@ -2,7 +2,16 @@ import type { CallToolResult, Client } from '@modelcontextprotocol/client';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
-import { describeFailure, isAnswer, isForgotten, type McpClient, type McpFetch, type McpTarget, openMcpClient } from './mcp-client.ts';
+import {
+  describeFailure,
+  isAnswer,
+  isForgotten,
+  type McpClient,
+  type McpFetch,
+  type McpTarget,
+  openMcpClient,
+  unlessAborted,
+} from './mcp-client.ts';
 import type { McpMethod } from './mcp-methods.ts';
 import { toolResultText } from './mcp-result.ts';
 
@@ -37,6 +46,8 @@ interface Connection {
   sessionId: string;
   credential: string | undefined;
   opened: Promise<McpClient>;
+  /** Ends an opening that nobody waits for. */
+  opening: AbortController;
   /** Requests that wait for an answer. One that is dropped meanwhile is closed after the last. */
   waiting: number;
   dropped: boolean;
@@ -61,8 +72,9 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
     const key = JSON.stringify([sessionId, target.server.name, target.server.url]);
     const known = open.get(key);
     if (known !== undefined && known.credential === target.credential) return known;
-    const opened = openMcpClient(target, fetch);
-    const connection = { sessionId, credential: target.credential, opened, waiting: 0, dropped: false };
+    const opening = new AbortController();
+    const opened = openMcpClient(target, fetch, opening.signal);
+    const connection = { sessionId, credential: target.credential, opened, opening, waiting: 0, dropped: false };
     open.set(key, connection);
     opened.catch(() => forget(connection));
     return connection;
@@ -137,6 +149,7 @@ async function through<Answer>(
 ): Promise<Answer> {
   connection.waiting += 1;
   try {
+    // Connecting goes on for the next request; this one stops waiting for it.
     const { client } = await unlessAborted(connection.opened, signal);
     return await use(client);
   } finally {
@@ -145,23 +158,13 @@ async function through<Answer>(
   }
 }
 
-function closeUnused({ dropped, waiting, opened }: Connection): void {
+function closeUnused({ dropped, waiting, opened, opening }: Connection): void {
   if (!dropped || waiting > 0) return;
+  opening.abort(new Error('The connection was closed'));
   opened.then(
     ({ close }) => close(),
     () => {},
   );
-}
-
-/** Connecting goes on for the next request; this one stops waiting for it. */
-function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
-  if (signal === undefined) return promise;
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }
 
 function withoutSecret(result: unknown, credential: string | undefined): unknown {

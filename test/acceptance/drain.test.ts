@@ -1,7 +1,7 @@
 // Stopping: what a signal does to requests and to turns that run.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
@@ -106,4 +106,25 @@ test('Ctrl-C stops at once, also with unary calls under way, a connection that a
     assert.equal(answer.status, 503);
     assert.match(answer.headers.get('retry-after') ?? '', /^\d+$/);
   }
+});
+
+test('a release that waits for its MCP server holds up no stop, and is gone on with', async (t) => {
+  const silent = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1');
+  t.after(() => void silent.close());
+  await once(silent, 'listening');
+  const address = silent.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/mcp`;
+  const server = await startServer(t, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
+  const path = '/api/agents/assistant/releases';
+  assert.equal((await post(server, path, { mcp_servers: [{ name: 'silent', url }] })).status, 201);
+  const state = async () => {
+    const response = await fetch(`${server.url}${path}/2`, { headers: { authorization: `Bearer ${server.apiKey}` } });
+    return ((await response.json()) as { release: { state: string } }).release.state;
+  };
+  await until(async () => (await state()) === 'materializing');
+  const begun = performance.now();
+  assert.equal(await server.stop('SIGINT'), 0);
+  assert.ok(performance.now() - begun < 5_000);
+  await server.start();
+  assert.equal(await state(), 'materializing');
 });

@@ -9,6 +9,7 @@ import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
+import { until } from '../../support/until.ts';
 
 const token = 'secret-token/with+signs"and quotes';
 const fetch = createGuardedFetch({ allowPrivate: true });
@@ -259,3 +260,39 @@ function isServiceError(kind: string) {
 function messageIs(message: string) {
   return (error: unknown) => error instanceof Error && error.message === message;
 }
+
+test('a server that does not answer a goodbye holds nobody up', { timeout: 30_000 }, async () => {
+  const server = await start('sessions');
+  const isCutOff: boolean[] = [];
+  const unanswered: typeof fetch = (url, init) => {
+    if (init?.method !== 'DELETE') return fetch(url, init);
+    return new Promise((_resolve, reject) => {
+      init.signal?.addEventListener('abort', () => {
+        isCutOff.push(true);
+        reject(init.signal?.reason);
+      });
+    });
+  };
+  assert.equal((await listServerTools(target(server).server, token, unanswered)).length, 5);
+  assert.deepEqual(isCutOff, [true]);
+});
+
+test('a connection that is closed while it opens is given up', async () => {
+  const cut: unknown[] = [];
+  const silent: typeof fetch = (_url, init) =>
+    new Promise((_resolve, reject) => {
+      init?.signal?.addEventListener('abort', () => {
+        cut.push(init.signal?.reason);
+        reject(init.signal?.reason);
+      });
+    });
+  const connections = createMcpConnections({ fetch: silent });
+  const controller = new AbortController();
+  const silentTarget = { server: { name: 'crm', url: 'https://crm.example.com/mcp' }, credential: undefined };
+  const call = connections.callTool('ses_1', silentTarget, 'find', {}, controller.signal);
+  controller.abort(new Error('stopped'));
+  await assert.rejects(call, /stopped/);
+  assert.equal(cut.length, 0, 'the next call may still use it');
+  connections.close();
+  await until(async () => cut.length === 1, 5_000);
+});
