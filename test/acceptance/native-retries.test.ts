@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -24,6 +25,32 @@ test('the same Idempotency-Key and body give the first answer again and say so',
   assert.equal(again.headers.get('idempotent-replayed'), 'true');
   assert.equal(again.text, first.text);
   assert.equal(await turnsOf(tenant, id), 1);
+});
+
+test('a key is kept for 24 hours, that of a message and that of a new session', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = (key: string) => tenant.post(`/v1/sessions/${id}/messages`, { text: '/say so' }, { 'idempotency-key': key });
+  const create = (key: string) => tenant.post('/v1/sessions', {}, { 'idempotency-key': key });
+  const grow = (minutes: number) =>
+    sql`update idempotency_keys set created_at = created_at - ${minutes} * interval '1 minute' where key in ('day', 'open')`.execute(
+      app.context.database.db,
+    );
+  const replayed = async () => {
+    const answers = [await send('day'), await create('open')];
+    return answers.map(({ status, headers }) => [status, headers.get('idempotent-replayed')]);
+  };
+  await replayed();
+  await grow(24 * 60 - 5);
+  assert.deepEqual(await replayed(), [
+    [200, 'true'],
+    [200, 'true'],
+  ]);
+  await grow(10);
+  assert.deepEqual(await replayed(), [
+    [200, null],
+    [200, null],
+  ]);
 });
 
 test('the same words in another session, named by a header, are another request', async () => {
@@ -208,6 +235,23 @@ test("a client library's own retry attaches to the turn that its first try start
   assert.equal(fresh.body.text, 'a retry of nothing runs');
   await (await open('0')).rest();
   assert.equal(await turnsOf(tenant, id), 3, 'the same words without a retry count are a new message');
+});
+
+test('a retry belongs to the turn of its first try for 10 minutes', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const retry = () => tenant.post(`/v1/sessions/${id}/messages`, { text: '/say so' }, { 'x-stainless-retry-count': '1' });
+  const grow = (seconds: number) =>
+    sql`update turns set created_at = created_at - ${seconds} * interval '1 second' where session_id = ${id}`.execute(
+      app.context.database.db,
+    );
+  await retry();
+  await grow(580);
+  await retry();
+  assert.equal(await turnsOf(tenant, id), 1);
+  await grow(30);
+  await retry();
+  assert.equal(await turnsOf(tenant, id), 2);
 });
 
 test("a retry of another credential is not the same caller's", async () => {
