@@ -34,8 +34,10 @@ export function installMissing(packages) {
 /** Runs a script of ours on the pinned Node in place of this process: same terminal, signals passed on, its exit code is ours. */
 export function becomeNode(script, args) {
   const command = [join(root, script), ...args];
-  // Keeps what was compiled from the sources: a start takes half the time.
-  const environment = { NODE_COMPILE_CACHE: join(modules, '.cache', 'parley', 'compiled'), ...process.env };
+  // Keeps what was compiled from the sources: a start takes half the time. V8 takes it only under the flags that it was compiled under, and the
+  // server sets one as it starts: in one folder, it and all others would compile everything anew after each other.
+  const compiled = script === 'src/main.ts' ? 'compiled' : 'compiled-tools';
+  const environment = { NODE_COMPILE_CACHE: join(modules, '.cache', 'parley', compiled), ...process.env };
   if (process.execve) process.execve(pinnedNode, [pinnedNode, ...command], environment);
   const child = spawn(pinnedNode, command, { stdio: 'inherit', env: environment });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
