@@ -200,6 +200,8 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
   assert.match(doctor.stdout, /FAIL {2}server: no server at/);
   assert.equal(doctor.code, 1);
+  const file = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, PARLEY_DATA_DIR: main }, ['doctor']);
+  assert.match(file.stdout, /^FAIL {2}data directory: \S+main\.ts is not a directory \(PARLEY_DATA_DIR\)$/m);
   const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));
   t.after(() => ailing.close());
   const lost = 'postgres://parley@127.0.0.1:1/parley';

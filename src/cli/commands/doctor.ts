@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { access, statfs } from 'node:fs/promises';
+import { access, stat, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
@@ -59,6 +59,7 @@ async function dataDirectory(): Promise<string> {
     if (errorCode(error) === 'ENOENT') return `${directory} does not exist; a start creates it when it needs it`;
     throw new Error(`${directory} is not writable (PARLEY_DATA_DIR)`, { cause: error });
   }
+  if (!(await stat(directory)).isDirectory()) throw new Error(`${directory} is not a directory (PARLEY_DATA_DIR)`);
   const { bavail, bsize } = await statfs(directory);
   const freeMiB = Math.round((bavail * bsize) / 2 ** 20);
   if (freeMiB < 512) throw new Error(`only ${freeMiB} MiB are free in ${directory}`);

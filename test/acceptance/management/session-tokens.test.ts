@@ -35,6 +35,7 @@ test('anyone can verify it with the published keys', async () => {
   const { body } = await mint({ end_user_id: 'user_42', agent_instance_id: 'desk-1', metadata: { plan: 'pro' } });
   const { payload, protectedHeader } = await jwtVerify(body.token, createRemoteJWKSet(new URL(`${url}/.well-known/jwks.json`)));
   assert.equal(protectedHeader.alg, 'EdDSA');
+  assert.notEqual(decodeJwt((await mint({ end_user_id: 'user_42' })).body.token).jti, payload.jti, 'each has an id of its own');
   assert.deepEqual(
     [payload.sub, payload.org_id, payload.agent_slug, payload.agent_instance_id, payload.metadata],
     ['user_42', acme.id, 'desk', 'desk-1', { plan: 'pro' }],
