@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { startApp, type TestApp } from '../support/app.ts';
-import { createDatabase } from '../support/engine.ts';
+import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts');
@@ -212,6 +212,14 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
   assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
   assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
+});
+
+test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {
+  const { settings, remove } = await createDatabase();
+  t.after(remove);
+  const { stdout } = await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', REDIS_URL: 'redis://127.0.0.1:1' }, ['doctor']);
+  assert.match(stdout, /^ok {4}settings: /m);
+  assert.match(stdout, /^FAIL {2}database: REDIS_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
 });
 
 test('what stands before the server is named in a line: its error page, where it redirects to, an answer that it cuts short', async (t) => {

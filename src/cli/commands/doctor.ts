@@ -3,6 +3,7 @@ import { access, stat, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
+import { createLogger } from '../../logger.ts';
 import { checkKey, describeRedirect } from '../api.ts';
 import { oneLine, print } from '../print.ts';
 
@@ -71,8 +72,14 @@ async function database(): Promise<string> {
   // It may be open in the server, which says below how it is.
   if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
   const { openDatabase } = await import('../../database/open.ts');
-  await (await openDatabase(config)).close();
-  return 'PostgreSQL, reachable';
+  const { openBus } = await import('../../database/bus.ts');
+  await using opened = new AsyncDisposableStack();
+  const postgres = await openDatabase(config);
+  opened.defer(() => postgres.close());
+  // Where it is set, no start goes without it.
+  const bus = await openBus(postgres, config.REDIS_URL, createLogger('silent'));
+  opened.defer(() => bus.close());
+  return config.REDIS_URL === undefined ? 'PostgreSQL, reachable' : 'PostgreSQL and Redis, reachable';
 }
 
 /** The server as a client sees it. */
