@@ -9,6 +9,7 @@ import {
   bringForward,
   type Claimed,
   claimDeliveries,
+  everything,
   parkDelivery,
   readWaiting,
   releaseAllClaims,
@@ -33,6 +34,10 @@ const retentionEveryMs = 3_600_000;
 /** How long attempts may go on when the process stops, before they are left to another. */
 const patienceMs = 1_000;
 const setBackMs = 1_000;
+const wholeLookEveryMs = 1_000;
+const maxShareOfWholeLooks = 0.05;
+/** A transaction takes about this long at most from the time that it writes down to its commit, and clocks differ by no more. */
+const lateMs = 2_000;
 
 /**
  * Sends what the outbox holds: makes deliveries of events, claims those that are due, attempts each and writes down how it
@@ -53,6 +58,8 @@ export class Courier {
   private wakeAgain = false;
   private soon: NodeJS.Timeout | undefined;
   private lookMs = 0;
+  private since = everything;
+  private wholeLookAt = 0;
   /** The clock less one that never jumps, when last looked at: it is less when the clock was set back. */
   private clockAhead = Number.POSITIVE_INFINITY;
   private stopped = false;
@@ -111,6 +118,7 @@ export class Courier {
 
   /** Looks now, and resolves when nothing that is due by the clock is left unsent. */
   async idle(): Promise<void> {
+    this.wholeLookAt = 0;
     this.wake();
     await new Promise<void>((resolve) => {
       this.whenIdle.push(resolve);
@@ -134,27 +142,55 @@ export class Courier {
   }
 
   private async pump(): Promise<void> {
-    const { database, clock, processId, leaseMs, logger } = this.parts;
     try {
       while (this.wakeAgain && !this.stopped) {
         this.wakeAgain = false;
-        const begun = performance.now();
-        const now = clock.now();
-        const waiting = await readWaiting(database.db);
-        if (!waiting.events && !waiting.deliveries) continue;
-        await this.noticeClock(now);
-        if (waiting.events && (await fanOut(database.db, now)) === fanOutPage) this.wakeAgain = true;
-        const slots = this.lanes.slots();
-        if (slots.healthy + slots.troubled === 0) continue;
-        const leaseUntil = new Date(now.getTime() + leaseMs);
-        const claimed = await claimDeliveries(database.db, processId, now, leaseUntil, slots, this.lanes.loads());
-        this.lookMs = performance.now() - begun;
-        for (const delivery of claimed) this.begin(delivery);
+        await this.look();
       }
     } catch (error) {
       this.wakeAgain = false;
-      logger.warn({ err: error }, 'could not look for due deliveries');
+      this.wholeLookAt = 0;
+      this.parts.logger.warn({ err: error }, 'could not look for due deliveries');
     }
+  }
+
+  /** Most looks begin where the last one ended. What was committed late, or under an older time, is found by the next whole one. */
+  private async look(): Promise<void> {
+    const { database, clock } = this.parts;
+    const begun = performance.now();
+    const isWhole = begun >= this.wholeLookAt;
+    if (isWhole) this.since = everything;
+    const now = clock.now();
+    const waiting = await readWaiting(database.db, this.since);
+    if (waiting.events || waiting.deliveries) await this.noticeClock(now);
+    const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events)) < fanOutPage;
+    if (!areEventsTaken) this.wakeAgain = true;
+    const oldest = waiting.events || waiting.deliveries ? await this.claim(now) : now;
+    this.since = {
+      events: areEventsTaken ? shortlyBefore(now) : this.since.events,
+      deliveries: oldest === undefined ? this.since.deliveries : shortlyBefore(oldest),
+    };
+    this.lookMs = performance.now() - begun;
+    if (isWhole) this.wholeLookAt = performance.now() + Math.max(wholeLookEveryMs, this.lookMs / maxShareOfWholeLooks);
+  }
+
+  /** Begins what is due, as far as there are slots. Returns since when deliveries may wait; undefined: nobody looked. */
+  private async claim(now: Date): Promise<Date | undefined> {
+    const { database, processId, leaseMs } = this.parts;
+    const slots = this.lanes.slots();
+    if (slots.healthy + slots.troubled === 0) return undefined;
+    const leaseUntil = new Date(now.getTime() + leaseMs);
+    const { claimed, oldest } = await claimDeliveries(
+      database.db,
+      processId,
+      now,
+      this.since.deliveries,
+      leaseUntil,
+      slots,
+      this.lanes.loads(),
+    );
+    for (const delivery of claimed) this.begin(delivery);
+    return oldest !== null && oldest < now ? oldest : now;
   }
 
   /** At the start and whenever the clock is set back, deliveries may wait for a time that was never meant. */
@@ -240,4 +276,8 @@ export class Courier {
     if (this.lanes.size > 0 || this.pumping !== undefined || this.wakeAgain || this.soon !== undefined) return;
     for (const resolve of this.whenIdle.splice(0)) resolve();
   }
+}
+
+function shortlyBefore(time: Date): Date {
+  return new Date(time.getTime() - lateMs);
 }

@@ -15,10 +15,10 @@ interface EventRow {
 }
 
 /** Makes a delivery of each waiting event for each endpoint that wants it. Returns how many events it took. */
-export async function fanOut(db: Db, now: Date): Promise<number> {
+export async function fanOut(db: Db, now: Date, since: Date): Promise<number> {
   return db.transaction().execute(async (transaction) => {
     const { rows: events } = await sql<EventRow>`
-      select id, org_id, type, data, created_at from webhook_events where not fanned_out
+      select id, org_id, type, data, created_at from webhook_events where not fanned_out and created_at >= ${since}
       order by created_at, id limit ${fanOutPage} for update skip locked`.execute(transaction);
     if (events.length === 0) return 0;
     const endpoints = await transaction

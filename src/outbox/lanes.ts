@@ -12,7 +12,7 @@ export interface LaneLimits {
   slowMs: number;
 }
 
-export const defaultLimits: LaneLimits = { perLane: 8, healthy: 128, troubled: 128, slowMs: 2_000 };
+export const defaultLimits: LaneLimits = { perLane: 32, healthy: 256, troubled: 128, slowMs: 2_000 };
 
 /**
  * Which destinations hold how much of this process. An attempt takes a slot of the healthy only while it is young: one

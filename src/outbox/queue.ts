@@ -4,13 +4,24 @@ import { uuidList } from '../database/id-list.ts';
 import { longestWaitsMs } from './schedule.ts';
 
 /**
+ * From when on to look for events and deliveries that wait. While somebody's transaction is open for long, as that of a backup
+ * is, the indexes of both keep everything that was sent since it began: a look at all of it would cost more with every event.
+ */
+export interface Since {
+  events: Date;
+  deliveries: Date;
+}
+
+export const everything: Since = { events: new Date(0), deliveries: new Date(0) };
+
+/**
  * Whether events wait to become deliveries, and whether deliveries wait for their time. Of next to no cost, unlike what would be
  * done with them. In the order of their indexes: an empty answer is found in the index, not by reading the table.
  */
-export async function readWaiting(db: Db): Promise<{ events: boolean; deliveries: boolean }> {
+export async function readWaiting(db: Db, since: Since): Promise<{ events: boolean; deliveries: boolean }> {
   const { rows } = await sql<{ events: boolean; deliveries: boolean }>`select
-    (select 1 from webhook_events where not fanned_out order by created_at limit 1) is not null as events,
-    (select 1 from deliveries where due_at is not null order by lane, due_at limit 1) is not null as deliveries`.execute(db);
+    (select 1 from webhook_events where not fanned_out and created_at >= ${since.events} order by created_at limit 1) is not null as events,
+    (select 1 from deliveries where due_at >= ${since.deliveries} order by lane, due_at limit 1) is not null as deliveries`.execute(db);
   return rows[0] ?? { events: false, deliveries: false };
 }
 
@@ -55,21 +66,25 @@ export interface Slots {
  * `place` is the delivery's in its lane, counted after those that run here already: a lane in trouble gets one place, so that
  * it holds no more of the slots than it takes to see whether it is well again. A delivery that another process has locked in
  * between is passed over, and one that it has claimed is no longer due.
+ *
+ * `oldest` is the time of the first that waited or was claimed, null when there was none.
  */
 export async function claimDeliveries(
   db: Db,
   processId: string,
   now: Date,
+  since: Date,
   leaseUntil: Date,
   slots: Slots,
   loads: readonly LaneLoad[],
-): Promise<Claimed[]> {
-  const { rows } = await sql<Claimed>`
-    with recursive lanes (lane) as (
-      (select lane from deliveries where due_at is not null order by lane limit 1)
+): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
+  const { rows } = await sql<(Claimed | { id: null }) & { oldest: Date | null }>`
+    with recursive lanes (lane, first_due_at) as (
+      (select lane, due_at from deliveries where due_at >= ${since} order by lane, due_at limit 1)
       union all
-      select (select d.lane from deliveries d where d.due_at is not null and d.lane > l.lane order by d.lane limit 1)
-      from lanes l where l.lane is not null
+      select next.lane, next.due_at from lanes l cross join lateral (
+        select lane, due_at from deliveries where due_at >= ${since} and lane > l.lane order by lane, due_at limit 1
+      ) next
     ), loads as (
       select * from json_to_recordset(${JSON.stringify(loads)}::json) as l (lane text, running integer, troubled boolean)
     ), waiting as (
@@ -80,7 +95,7 @@ export async function claimDeliveries(
       left join loads load on load.lane = l.lane
       cross join lateral (
         select id, due_at, position, endpoint_id from deliveries
-        where lane = l.lane and due_at <= ${now} order by due_at, position limit ${slots.perLane}
+        where lane = l.lane and due_at between l.first_due_at and ${now} order by due_at, position limit ${slots.perLane}
       ) d
       left join webhook_endpoints e on e.id = d.endpoint_id
       where l.lane not like 'gateway %' or not exists (
@@ -98,9 +113,10 @@ export async function claimDeliveries(
       returning d.id, d.lane, d.org_id, d.type, d.body, d.attempt_count, locked.manual, d.endpoint_id, d.gateway_url
     )
     select c.id, c.lane, c.org_id, c.type, c.body, c.attempt_count, c.manual, c.endpoint_id, coalesce(e.url, c.gateway_url) as url,
-      coalesce(e.enabled, true) as enabled, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until
-    from claimed c left join webhook_endpoints e on e.id = c.endpoint_id`.execute(db);
-  return rows;
+      coalesce(e.enabled, true) as enabled, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until, o.oldest
+    from (select min(first_due_at) as oldest from lanes) o
+    left join claimed c on true left join webhook_endpoints e on e.id = c.endpoint_id`.execute(db);
+  return { claimed: rows.filter((row) => row.id !== null), oldest: rows[0]?.oldest ?? null };
 }
 
 /**

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import Stripe from 'stripe';
 import { createAgent, createOrganization, operate } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
@@ -175,4 +176,17 @@ test('for a day after a rotation both secrets sign, and a second rotation ends t
   assert.match(later, /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/);
   for (const key of [newest, secret]) stripe.webhooks.constructEvent(two?.text ?? '', later, key);
   assert.throws(() => stripe.webhooks.constructEvent(two?.text ?? '', later, endpoint.secret));
+});
+
+test('an event whose transaction took long to commit is sent too, without anybody asking', async (t) => {
+  const org = await createOrganization(parley);
+  const receiver = await startReceiver(t);
+  const endpoint = await createEndpoint(parley, org, receiver);
+  const { db } = parley.context.database;
+  await sql`update webhook_endpoints set created_at = created_at - interval '1 hour' where id = ${endpoint.id}`.execute(db);
+  await createKeyEvent(parley, org);
+  await receiver.until((received) => received.length === 1);
+  await sql`insert into webhook_events (org_id, type, data, created_at)
+    values (${org.id}, 'api_key.revoked', '{}', now() - interval '1 minute')`.execute(db);
+  await receiver.until(ofType('api_key.revoked'));
 });
