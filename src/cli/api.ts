@@ -114,6 +114,8 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
   if (redirect !== undefined) return redirect;
   const text = await response.text();
   if (response.status === 401) return `the server does not accept this ${caller}`;
+  if (response.status === 404 && path === '/v1/sessions')
+    return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
   if (response.status === 404) return `not found: ${path.split('?')[0]}`;
   try {
     const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };

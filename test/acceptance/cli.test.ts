@@ -196,6 +196,9 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(nowhere.stderr, /no Parley server at /);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must be a URL such as/);
+  const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
+  const nobody = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: fresh }, ['chat'], 'hello\n');
+  assert.equal(nobody.stderr, 'parley: not found: /v1/sessions (is there no default agent? name one: parley chat <agent>)\n');
   const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, REDIS_URL: 'redis://127.0.0.1' }, ['doctor']);
   assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
   assert.match(doctor.stdout, /FAIL {2}server: no server at/);

@@ -21,8 +21,8 @@ const delivery: Claimed = {
   previous_secret_until: null,
 };
 
-function attempt(fetch: AttemptParts['fetch']) {
-  return attemptDelivery(delivery, new Date(), { fetch, gatewayFetch: fetch, secrets, peers: {} }, new AbortController().signal);
+function attempt(fetch: AttemptParts['fetch'], sent = delivery, now = new Date()) {
+  return attemptDelivery(sent, now, { fetch, gatewayFetch: fetch, secrets, peers: {} }, new AbortController().signal);
 }
 
 test('an attempt may take 15 s', async (t) => {
@@ -36,6 +36,26 @@ test('an attempt may take 15 s', async (t) => {
     timeout.mock.calls.map((call) => call.arguments),
     [[15_000]],
   );
+});
+
+test('the secret before the last rotation signs until its time, and not a moment longer', async () => {
+  const until = new Date('2026-03-02T00:00:00Z');
+  const rotated = { ...delivery, previous_secret_ciphertext: secrets.seal('whsec_svc_0', contextOfOrg(1)), previous_secret_until: until };
+  const signaturesAt = async (now: Date) => {
+    let signature: string | null = null;
+    const outcome = await attempt(
+      async (_url, init) => {
+        signature = new Headers(init?.headers).get('svc-signature');
+        return new Response();
+      },
+      rotated,
+      now,
+    );
+    assert.equal(outcome.ok, true);
+    return String(signature).match(/v1=/g)?.length;
+  };
+  assert.equal(await signaturesAt(new Date(until.getTime() - 1)), 2);
+  assert.equal(await signaturesAt(until), 1);
 });
 
 test('of an answer without an end 64 KiB are read, and then the connection is given up', async () => {
