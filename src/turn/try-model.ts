@@ -6,8 +6,8 @@ export type Trial = { ok: true; milliseconds: number } | { ok: false; code: stri
 
 const patienceMs = 20_000;
 
-/** Asks a model for one word, with the key that the org's turns would use. Refused is an answer, not a failure of ours. */
-export async function tryModel(settings: Settings, orgId: number, config: ModelConfig): Promise<Trial> {
+/** Asks a model for one word, with the key that the org's turns would use. Refused is an answer, not a failure of ours; a signal ends it. */
+export async function tryModel(settings: Settings, orgId: number, config: ModelConfig, signal: AbortSignal): Promise<Trial> {
   const started = performance.now();
   const milliseconds = () => Math.round(performance.now() - started);
   try {
@@ -19,7 +19,8 @@ export async function tryModel(settings: Settings, orgId: number, config: ModelC
       thinking: false,
       settings: config.settings,
     };
-    for await (const part of model.stream(call, AbortSignal.timeout(patienceMs))) if (part.type === 'finish') break;
+    const ending = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+    for await (const part of model.stream(call, ending)) if (part.type === 'finish') break;
     return { ok: true, milliseconds: milliseconds() };
   } catch (error) {
     if (error instanceof ModelError) return { ok: false, code: error.code, message: error.message, milliseconds: milliseconds() };

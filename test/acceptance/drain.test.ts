@@ -108,8 +108,12 @@ test('Ctrl-C stops at once, also with unary calls under way, a connection that a
   }
 });
 
-test('a release that waits for its MCP server holds up no stop, and is gone on with', async (t) => {
-  const silent = createServer((socket) => socket.on('error', () => {}).resume()).listen(0, '127.0.0.1');
+test('servers that do not answer hold up no stop, and a release that waits for one is gone on with', async (t) => {
+  let asked = 0;
+  const silent = createServer((socket) => {
+    asked += 1;
+    socket.on('error', () => {}).resume();
+  }).listen(0, '127.0.0.1');
   t.after(() => void silent.close());
   await once(silent, 'listening');
   const address = silent.address();
@@ -121,9 +125,12 @@ test('a release that waits for its MCP server holds up no stop, and is gone on w
     const response = await fetch(`${server.url}${path}/2`, { headers: { authorization: `Bearer ${server.apiKey}` } });
     return ((await response.json()) as { release: { state: string } }).release.state;
   };
-  await until(async () => (await state()) === 'materializing');
+  const trial = post(server, '/dashboard/api/models/test', { provider: 'openai-compatible', name: 'silent', base_url: url });
+  await until(async () => asked === 2 && (await state()) === 'materializing');
   const begun = performance.now();
-  assert.equal(await server.stop('SIGINT'), 0);
+  const stopped = server.stop('SIGINT');
+  await assert.rejects(trial, 'nothing of it could be gone on with');
+  assert.equal(await stopped, 0);
   assert.ok(performance.now() - begun < 5_000);
   await server.start();
   assert.equal(await state(), 'materializing');

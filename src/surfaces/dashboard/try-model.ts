@@ -19,11 +19,13 @@ export function tryModelRoute(server: Server, context: Context): void {
   server.post(
     '/dashboard/api/models/test',
     { config: { family: 'management' }, onRequest: [requireKey(context, 'model_credentials:write')], schema: { hide: true, body } },
-    async (request) => {
+    async (request, reply) => {
       const { provider, name, base_url: baseUrl = null } = request.body;
       const { id: orgId } = principalOf(request).organization;
       request.place?.leave();
-      return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} });
+      const abort = new AbortController();
+      reply.raw.once('close', () => abort.abort());
+      return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} }, abort.signal);
     },
   );
 }
