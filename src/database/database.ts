@@ -30,7 +30,7 @@ export interface PreparedStatement {
 
 /** Classes of SQLSTATE that speak of the server, not of the statement: connection, login, database, resources, operator, system. */
 const serverClasses = new Set(['08', '28', '3D', '53', '57', '58']);
-/** Besides: a standby or a full disk takes no writes; a statement lost against another one may be tried again. */
+/** Besides: a standby takes no writes; a statement lost against another one may be tried again. */
 const serverStates = new Set(['25006', '40001', '40P01', '55P03']);
 const socketCodes = new Set([
   'ECONNREFUSED',
