@@ -61,3 +61,16 @@ test("a customer's key that the provider rejects is 422 byok_key_rejected, and a
   assert.ok(!answer.text.includes('sk-customer-secret'), 'the key is in no answer');
   assert.ok(!JSON.stringify(frames).includes('sk-customer-secret'));
 });
+
+test('a conversation that does not fit the model is 422 context_length_exceeded', async (context) => {
+  const provider = await serveLocally((incoming, outgoing) => {
+    incoming.resume();
+    outgoing
+      .writeHead(400, { 'content-type': 'application/json' })
+      .end('{"error":{"message":"Too long","type":"invalid_request_error","code":"context_length_exceeded"}}');
+  });
+  context.after(() => provider.close());
+  const tenant = await createTenant(url, { model: { provider: 'openai-compatible', name: 'm', base_url: `${provider.origin}/v1` } });
+  const answer = await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'hi' });
+  assert.deepEqual([answer.status, answer.body.detail?.error], [422, 'context_length_exceeded'], answer.text);
+});
