@@ -13,6 +13,8 @@ export interface TestMcpServer extends LocalServer {
   credentials: (string | undefined)[];
   /** Requests as `METHOD rpc-method`. */
   requests: string[];
+  /** Names of tools that it has besides, from now on. */
+  added: string[];
 }
 
 /** A real MCP server over Streamable HTTP that wants `Bearer <token>`. `sessions` makes it the older, stateful kind. */
@@ -20,7 +22,8 @@ export async function startMcpServer(token: string, kind: 'stateless' | 'session
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
   const credentials: (string | undefined)[] = [];
   const requests: string[] = [];
-  const modern = createMcpHandler(() => buildServer(token));
+  const added: string[] = [];
+  const modern = createMcpHandler(() => buildServer(token, added));
 
   async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const body = Buffer.concat(await incoming.toArray()).toString();
@@ -45,17 +48,17 @@ export async function startMcpServer(token: string, kind: 'stateless' | 'session
       onsessioninitialized: (id) => void sessions.set(id, transport),
       onsessionclosed: (id) => void sessions.delete(id),
     });
-    await buildServer(token).connect(transport);
+    await buildServer(token, added).connect(transport);
     return transport.handleRequest(request, { parsedBody: body });
   }
 
   const server = await serveLocally((incoming, outgoing) => {
     answer(incoming, outgoing).catch((error: unknown) => outgoing.writeHead(500).end(String(error)));
   });
-  return { ...server, url: `${server.origin}/mcp`, sessions, credentials, requests };
+  return { ...server, url: `${server.origin}/mcp`, sessions, credentials, requests, added };
 }
 
-function buildServer(token: string): McpServer {
+function buildServer(token: string, added: readonly string[]): McpServer {
   const server = new McpServer({ name: 'crm', version: '1.0.0' });
   const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
   server.registerTool(
@@ -74,6 +77,7 @@ function buildServer(token: string): McpServer {
     isError: true,
   }));
   server.registerTool('hang', { description: 'Never answers', inputSchema: z.object({}) }, () => new Promise(() => {}));
+  for (const name of added) server.registerTool(name, { description: 'Came later', inputSchema: z.object({}) }, async () => text(name));
   server.registerResource('notes', 'notes://all', { mimeType: 'text/plain' }, async (uri) => ({
     contents: [{ uri: uri.href, text: 'all notes' }],
   }));

@@ -185,6 +185,20 @@ test('what cannot be asked is 400, and an unknown session 404', async () => {
   assert.equal((await bare.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id })).status, 404, 'below another agent');
 });
 
+test('a tool that the server has since the release is not there', async (t) => {
+  const id = await client.create();
+  const ask = (method: string, params: object) => client.request('POST', '/mcp', { method, params }, { 'x-svc-session': id });
+  server.added.push('merge');
+  t.after(() => server.added.pop());
+  const { body } = await ask('tools/list', {});
+  assert.ok(server.requests.includes('POST tools/list'));
+  assert.deepEqual(
+    body.tools.map((tool: { name: string }) => tool.name),
+    ['find', 'rename', 'leak', 'fail', 'hang'],
+  );
+  assert.equal((await ask('tools/call', { name: 'merge', arguments: {} })).status, 400);
+});
+
 test('params.server chooses where the release has several', async () => {
   const two = new ManagedClient(app, app.apiKey, 'demo/two');
   const id = await two.create();
