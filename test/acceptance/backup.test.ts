@@ -181,9 +181,10 @@ async function places(t: TestContext): Promise<{ database: TestDatabase; folder:
 async function run(settings: Record<string, string>, args: string[]): Promise<{ code: number | null; stderr: string }> {
   // Debian keeps the programs of PostgreSQL off the PATH.
   const path = engine === 'postgres' ? `${process.env.PATH}${delimiter}${findPostgres()}` : process.env.PATH;
-  const child = spawn(process.execPath, [main, ...args], {
+  // The embedded engine as `engine.ts` has it.
+  const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
     cwd: tmpdir(),
-    env: { PATH: path, ...settings },
+    env: { PATH: path, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...settings },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let stderr = '';

@@ -9,6 +9,8 @@ import { createDatabase, type TestDatabase } from './engine.ts';
 import { freePort } from './free-port.ts';
 
 export const main = join(import.meta.dirname, '../../src/main.ts');
+/** As `npm start` has it: what the start compiles is kept, also of its first file and of the engine's thread. */
+const compiled = join(import.meta.dirname, '../../node_modules/.cache/parley/compiled');
 
 export interface ServerProcess {
   url: string;
@@ -85,7 +87,7 @@ export function spawnServer(settings: Record<string, string>, print: (text: stri
   const keys = { PARLEY_API_KEY: apiKey, PARLEY_OPERATOR_KEY: operatorKey };
   const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
     cwd: settings.PARLEY_DATA_DIR,
-    env: { PATH: process.env.PATH, ...keys, PARLEY_LOG_LEVEL: 'warn', ...settings },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compiled, ...keys, PARLEY_LOG_LEVEL: 'warn', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const forget = endWithUs(() => child.kill('SIGKILL'));

@@ -14,8 +14,9 @@ const command = join(import.meta.dirname, '../../../src/cli/main.ts');
 test('events are passed on with their signature, and the endpoint is gone afterwards', async (t) => {
   const receiver = await startReceiver(t);
   const endpoints = async () => JSON.parse((await app.request('GET', '/api/webhook_endpoints')).text).webhook_endpoints;
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [command, 'webhooks', 'listen', '--forward', receiver.url, '--events', 'api_key.created'], {
-    env: { PATH: process.env.PATH, PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey },
+    env: { PATH, NODE_COMPILE_CACHE, PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => child.kill('SIGKILL'));
