@@ -157,14 +157,16 @@ async function isThere(path: string): Promise<boolean> {
   );
 }
 
-/** Arguments are in the list of processes for all to see: the password goes by the environment, and the URL keeps every other option. */
+/** Arguments are in the list of processes for all to see: the password goes by the environment, and the URL keeps every other option that libpq knows. */
 function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
   const url = new URL(databaseUrl);
   // As `pg` reads it: one among the options comes before the one beside the user.
   const password = url.searchParams.get('password') || decodeURIComponent(url.password);
   url.password = '';
-  if (url.searchParams.has('password')) {
-    url.searchParams.delete('password');
+  // The second is for `pg` alone: libpq, which would refuse it, is always itself.
+  for (const name of ['password', 'uselibpqcompat']) {
+    if (!url.searchParams.has(name)) continue;
+    url.searchParams.delete(name);
     // libpq takes a plus for a plus.
     url.search = url.search.replaceAll('+', '%20');
   }

@@ -40,6 +40,12 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
     'postgresql://ann@db.example/parley?sslmode=require&options=-c%20geqo%3Doff',
     'p&ss',
   ],
+  [
+    'beside an option that only the driver knows',
+    'postgresql://ann:pass@db.example/parley?uselibpqcompat=true&sslmode=require&options=-c%20geqo%3Doff',
+    'postgresql://ann@db.example/parley?sslmode=require&options=-c%20geqo%3Doff',
+    'pass',
+  ],
   ['none', 'postgresql:///parley?host=/run/postgresql', 'postgresql:///parley?host=/run/postgresql', ''],
 ];
 
