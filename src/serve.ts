@@ -11,6 +11,8 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
 
 const patienceMs = 2_000;
+/** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
+const closingMs = 10_000;
 /** Connections that wait to be taken; beyond them the kernel drops what its clients think is open. node:net asks for 511. */
 const backlog = 4_096;
 
@@ -30,7 +32,10 @@ export async function serve(config: Config): Promise<void> {
     if (stopping) return;
     stopping = true;
     context.logger.info({ signal }, 'stopping');
-    await context.drain(signal === 'SIGINT' ? 0 : config.PARLEY_DRAIN_SECONDS);
+    const seconds = signal === 'SIGINT' ? 0 : config.PARLEY_DRAIN_SECONDS;
+    // What cannot be closed, as beside a database that does not answer, is left as a kill would leave it: nothing acknowledged is lost.
+    setTimeout(() => endUnclosed(context), seconds * 1_000 + closingMs).unref();
+    await context.drain(seconds);
     // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
     const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
     await server.close();
@@ -48,6 +53,11 @@ export async function serve(config: Config): Promise<void> {
   // To the process that started this one as a worker.
   process.send?.('serving');
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+}
+
+function endUnclosed({ logger }: Context): void {
+  logger.error('could not close everything in time: ending');
+  process.exit(1);
 }
 
 /** Before anything is written: a first start creates keys that are printed once, and must not fail after that for want of a port. */

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
+import { startDatabaseProxy } from '../support/database-proxy.ts';
+import { createDatabase, engine } from '../support/engine.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
 
@@ -134,4 +136,17 @@ test('servers that do not answer hold up no stop, and a release that waits for o
   assert.ok(performance.now() - begun < 5_000);
   await server.start();
   assert.equal(await state(), 'materializing');
+});
+
+test('a stop ends without a database that answers', { skip: engine !== 'postgres' && 'the embedded one always does' }, async (t) => {
+  const database = await createDatabase();
+  t.after(database.remove);
+  const proxy = await startDatabaseProxy(t, database);
+  const server = await startServer(t, { database: proxy.database });
+  assert.equal((await post(server, '/v1/sessions', {})).status, 200);
+  proxy.hold();
+  const begun = performance.now();
+  assert.equal(await server.stop('SIGINT'), 1);
+  assert.ok(performance.now() - begun < 15_000);
+  assert.match(server.output(), /"could not close everything in time: ending"/);
 });
