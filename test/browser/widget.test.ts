@@ -1,8 +1,8 @@
 // <parley-chat> on a page of another origin, in a real browser, with a session token that the shop's backend minted.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import AxeBuilder from '@axe-core/playwright';
 import type { Page } from 'playwright-core';
+import { findViolations } from '../support/axe.ts';
 import { keepPicture, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
@@ -201,7 +201,7 @@ test('it passes the checks of accessibility, light and dark, and follows the var
     await say(page, 'Which files do I have?\n/tool bash {"command":"ls"}');
     await page.getByRole('button', { name: 'Approve once' }).waitFor();
     await keepPicture(page.locator('parley-chat .panel'), `widget-${colorScheme}`);
-    const { violations } = await new AxeBuilder({ page }).include('parley-chat').analyze();
+    const violations = await findViolations(page, {}, 'parley-chat');
     assert.deepEqual(
       violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
       [],

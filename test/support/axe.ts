@@ -1,0 +1,20 @@
+// What axe finds wrong on a page. Put in once, in its small form: its package for Playwright puts in the large one, twice for every look.
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { ElementContext, RunOptions } from 'axe-core';
+import type { Page } from 'playwright-core';
+
+const source = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8');
+
+export interface Violation {
+  id: string;
+  impact?: string | null;
+  nodes: { html: string; target: string[] }[];
+}
+
+/** On the page itself; nothing of ours has frames. */
+export async function findViolations(page: Page, options: RunOptions = {}, context: ElementContext = 'html'): Promise<Violation[]> {
+  if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(source);
+  const args = JSON.stringify([context, { ...options, resultTypes: ['violations'] }]);
+  return page.evaluate<Violation[]>(`axe.run(...${args}).then(({ violations }) => violations)`);
+}
