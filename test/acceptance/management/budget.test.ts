@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAgent, createEndpoint, createOrganization, operate, type TestOrganization, webhookEvents } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
 
 const parley = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
@@ -59,6 +60,10 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   const turn = await say(acme, '/words 20', { end_user_id: 'ada' });
   const { input_tokens, output_tokens, total_tokens } = turn.body.usage;
   await say(acme, '/words 3', { end_user_id: 'bob' });
+  const slow = say(acme, '/delay 100\n/words 5');
+  await until(async () => (await budgetOf(acme)).reserved_tokens > 1_024, 10_000, 'the reservation of a running turn');
+  await slow;
+  assert.equal((await budgetOf(acme)).reserved_tokens, 0);
   const usage = await parley.call('GET', '/api/usage', { key: acme.key });
   const row = usage.body.data.find((entry: { end_user_id: string }) => entry.end_user_id === 'ada');
   assert.deepEqual(row, {
@@ -75,7 +80,11 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
     cost_micros: total_tokens,
   });
   const byAgent = await parley.call('GET', '/api/usage?group_by=agent', { key: acme.key });
-  assert.deepEqual([byAgent.body.data.length, byAgent.body.data[0].agent, byAgent.body.data[0].turns], [1, 'desk', 2]);
+  assert.deepEqual([byAgent.body.data.length, byAgent.body.data[0].agent, byAgent.body.data[0].turns], [1, 'desk', 3]);
+  assert.ok(
+    usage.body.data.some((entry: { end_user_id: string | null }) => entry.end_user_id === null),
+    'a turn of nobody',
+  );
   const onlyBob = await parley.call('GET', '/api/usage?end_user_id=bob&group_by=end_user', { key: acme.key });
   assert.deepEqual(
     onlyBob.body.data.map((entry: { turns: number }) => entry.turns),
@@ -88,7 +97,7 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   const past = await parley.call('GET', '/api/usage?to=2020-01-01', { key: acme.key });
   assert.deepEqual(past.body.data, []);
   const first = await parley.call('GET', '/api/usage?limit=1', { key: acme.key });
-  const second = await parley.call('GET', `/api/usage?limit=1&cursor=${first.body.next_cursor}`, { key: acme.key });
+  const second = await parley.call('GET', `/api/usage?limit=2&cursor=${first.body.next_cursor}`, { key: acme.key });
   assert.deepEqual([...first.body.data, ...second.body.data], usage.body.data);
   assert.equal(second.body.next_cursor, null);
   const unfiltered = await parley.call('GET', '/api/usage?limit=1&from=&to=&agent=&model=', { key: acme.key });
@@ -107,7 +116,7 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   assert.deepEqual(
     turns,
     [
-      [row.agent_id, 2],
+      [row.agent_id, 3],
       [desk.id, 1],
     ],
     'of two agents with one slug each is known by its id',

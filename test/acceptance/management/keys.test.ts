@@ -15,7 +15,10 @@ test('a key is shown once, found by its prefix, and refused as soon as it is rev
   assert.deepEqual(record.scopes, ['agents:read']);
   assert.match(record.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00$/);
   const list = await parley.call('GET', '/api/api_keys', { key: acme.key });
-  assert.ok(list.body.data.some((key: { id: number }) => key.id === record.id));
+  assert.deepEqual(
+    list.body.data.find((key: { id: number }) => key.id === record.id),
+    { ...record, last_used_at: null, revoked_at: null },
+  );
   assert.equal(list.text.includes(secret), false);
 
   assert.equal((await parley.call('GET', '/api/agents', { key: secret })).status, 200);
@@ -23,6 +26,8 @@ test('a key is shown once, found by its prefix, and refused as soon as it is rev
   const refused = await parley.call('GET', '/api/agents', { key: secret });
   assert.deepEqual([refused.status, refused.text], [401, '{"detail":"Unauthorized"}']);
   assert.equal((await parley.call('DELETE', `/api/api_keys/${record.id}`, { key: acme.key })).status, 204, 'again is no error');
+  const later = (await parley.call('GET', '/api/api_keys', { key: acme.key })).body.data;
+  assert.ok(Date.parse(later.find((key: { id: number }) => key.id === record.id).revoked_at) >= Date.parse(record.created_at));
 });
 
 test('a key cannot grant a scope that it lacks, and an unknown scope is 422', async () => {
