@@ -8,16 +8,15 @@ export function welcome({ config, seeded, warnings }: Pick<Context, 'config' | '
   if (config.PARLEY_MANAGEMENT_HOST !== undefined) dashboard.host = config.PARLEY_MANAGEMENT_HOST;
   const agentHost = config.PARLEY_AGENT_HOST === undefined ? '' : `-H "Host: ${config.PARLEY_AGENT_HOST}" `;
   const lines = [`Parley is ready at ${url}`, ...warnings.map((warning) => `Note: ${warning}`)];
-  const { apiKey, operatorKey, ownerToken } = seeded;
-  if (ownerToken !== undefined) {
+  if (seeded.apiKey !== undefined) {
     lines.push(
       '',
-      ...(apiKey === undefined ? [] : [`API key (shown once): ${apiKey}`]),
-      ...(operatorKey === undefined ? [] : [`Operator key:         ${operatorKey}`]),
-      `Become the owner:     ${dashboard}?token=${ownerToken}`,
+      `API key (shown once): ${seeded.apiKey}`,
+      ...(seeded.operatorKey === undefined ? [] : [`Operator key:         ${seeded.operatorKey}`]),
+      ...(seeded.ownerToken === undefined ? [] : [`Become the owner:     ${dashboard}?token=${seeded.ownerToken}`]),
       '',
-      apiKey === undefined ? 'A first conversation, where PARLEY_API_KEY is set as it is here:' : 'A first conversation:',
-      `curl -s ${url}/demo/assistant/v1/chat/completions ${agentHost}-H "Authorization: Bearer ${apiKey ?? '$PARLEY_API_KEY'}" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`,
+      'A first conversation:',
+      `curl -s ${url}/demo/assistant/v1/chat/completions ${agentHost}-H "Authorization: Bearer ${seeded.apiKey}" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`,
     );
   }
   return `${lines.join('\n')}\n`;

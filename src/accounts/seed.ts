@@ -15,9 +15,9 @@ import { createOrganization } from './organizations.ts';
 import { activateRelease, createRelease } from './releases.ts';
 import { allScopes } from './scopes.ts';
 
-/** What is shown of the first start, which found the database empty. */
+/** Keys only where this start found the database empty. */
 export interface SeedResult {
-  /** The plaintext of what was generated. A key that was set is known, and has no place in a log. */
+  /** The plaintext of what was made now. */
   apiKey?: string;
   operatorKey?: string;
   /** Of the link with which the first owner joins: `/dashboard/join?token=...` works once. */
@@ -42,13 +42,9 @@ export async function seedInstallation(database: Database, config: Config, clock
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
     const ownerToken = await createDemo(transaction, apiKey, clock.now());
     await storeOperatorKey(transaction, operatorKey);
-    const generated = {
-      ...(config.PARLEY_API_KEY === undefined ? { apiKey } : {}),
-      ...(config.PARLEY_OPERATOR_KEY === undefined ? { operatorKey } : {}),
-    };
     // Before the commit: a crash in between must not leave keys that nobody knows.
-    keepGenerated(config.PARLEY_DATA_DIR, generated);
-    return { ...generated, ownerToken };
+    keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
+    return { apiKey, operatorKey, ownerToken };
   });
 }
 
@@ -77,10 +73,14 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
   return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
 }
 
-function keepGenerated(directory: string, { apiKey, operatorKey }: Pick<SeedResult, 'apiKey' | 'operatorKey'>): void {
-  if (apiKey === undefined && operatorKey === undefined) return;
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  replaceFile(join(directory, 'credentials.json'), `${JSON.stringify({ api_key: apiKey, operator_key: operatorKey }, null, 2)}\n`);
+function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): void {
+  const generated = {
+    ...(config.PARLEY_API_KEY === undefined ? { api_key: keys.api_key } : {}),
+    ...(config.PARLEY_OPERATOR_KEY === undefined ? { operator_key: keys.operator_key } : {}),
+  };
+  if (Object.keys(generated).length === 0) return;
+  mkdirSync(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
+  replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
 }
 
 /** For the owner alone. Whenever the process or the machine stops, the file is the old one or the complete new one. */

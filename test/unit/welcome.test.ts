@@ -35,9 +35,3 @@ test('the link and the line of the first start lead to the hosts that answer the
   ];
   for (const [settings, link, command] of starts) assert.deepEqual(shown(settings), { link, command });
 });
-
-test('a key that was set is not shown, and the line to paste takes it from where it was set', () => {
-  const set = welcome({ config: loadConfig({}), seeded: { ownerToken: 'inv_1' }, warnings: [] }, 8080);
-  assert.doesNotMatch(set, /key/);
-  assert.match(set, /-H "Authorization: Bearer \$PARLEY_API_KEY"/);
-});
