@@ -22,11 +22,11 @@ try {
 }
 
 async function runEverything(paths: string[]): Promise<boolean> {
-  keepFilesInMemory();
   const engines = chooseEngines();
   const files = chooseFiles(paths);
   const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
   const isChecked = paths.length > 0 || check();
+  keepFilesInMemory();
   // Once here, rather than by several files at the same time.
   await pgliteTemplate();
   if (paths.length === 0) installPrograms();
