@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
+import { engineFlags } from '../support/engine.ts';
 
 export interface Outcome {
   passed: number;
@@ -73,6 +74,8 @@ async function runFile({ file, name, environment }: Job, stop: AbortSignal): Pro
     timeout: testTimeout,
     signal: AbortSignal.any([stop, leaked.signal]),
     env: { ...process.env, ...environment },
+    // From the start, and for all: what was compiled under other flags would be compiled anew.
+    execArgv: engineFlags,
   });
   for await (const { type, data } of events) {
     silence.refresh();

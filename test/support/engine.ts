@@ -19,8 +19,9 @@ import { startPostgres } from './postgres-server.ts';
 /** PARLEY_TEST_ENGINE chooses, so that the same files run on both. */
 export const engine: 'pglite' | 'postgres' = process.env.PARLEY_TEST_ENGINE === 'postgres' ? 'postgres' : 'pglite';
 
-// No test is so long that it earns back what optimizing the embedded engine costs: half the processor's time of a start, a third of most files'.
-setFlagsFromString('--no-wasm-tier-up --no-wasm-dynamic-tiering');
+/** No test is so long that it earns back what optimizing the embedded engine costs: half the processor's time of a start, a third of most files'. */
+export const engineFlags = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering'];
+setFlagsFromString(engineFlags.join(' '));
 
 export interface TestDatabase {
   /** What the server needs in its environment to use it. */
