@@ -13,7 +13,7 @@ import { type Job, runFiles } from './run-files.ts';
 process.chdir(resolve(import.meta.dirname, '../..'));
 const engineNames: Record<string, string> = { pglite: 'PGlite', postgres: 'PostgreSQL' };
 const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(new Error(signal)));
 try {
   process.exitCode = (await runEverything(process.argv.slice(2))) ? 0 : 1;
 } catch (error) {
@@ -45,7 +45,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const { passed, failed, skipped } = await runFiles(jobs, stop.signal);
   await server?.stop();
 
-  if (stop.signal.aborted) console.log(`\nInterrupted (${stop.signal.reason}).`);
+  if (stop.signal.aborted) console.log(`\nInterrupted (${stop.signal.reason.message}).`);
   const failures = failed + (isChecked ? 0 : 1);
   console.log(`\n${passed} passed, ${failures} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
   return failures === 0 && passed > 0 && !stop.signal.aborted;
@@ -129,7 +129,7 @@ function isOfOneEngine(file: string): boolean {
 function check(): boolean {
   console.log('npm run check');
   const { status, signal } = spawnSync('npm', ['run', '--silent', 'check'], { stdio: ['ignore', 'inherit', 'inherit'] });
-  if (signal !== null) stop.abort(signal);
+  if (signal !== null) stop.abort(new Error(signal));
   if (status !== 0) console.log('npm run check failed');
   return status === 0;
 }
