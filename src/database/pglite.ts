@@ -87,11 +87,12 @@ export async function startPGlite(
 /** The way to the engine's thread, which `pg` takes for a socket. */
 class ThreadSocket extends Duplex {
   private readonly thread: Worker;
+  private readonly receive = (answer: Uint8Array) => void this.push(answer);
 
   constructor(thread: Worker) {
     super();
     this.thread = thread;
-    thread.on('message', (answer: Uint8Array) => this.push(answer));
+    thread.on('message', this.receive);
   }
 
   connect(): void {
@@ -117,6 +118,13 @@ class ThreadSocket extends Duplex {
   /** A statement is several messages, which `pg` writes one after another. */
   override _writev(messages: { chunk: Buffer }[], done: () => void): void {
     this.send(Buffer.concat(messages.map(({ chunk }) => chunk)), done);
+  }
+
+  /** The engine says no goodbye: without this, a connection that was in use when the pool ended would never be closed. */
+  override _final(done: () => void): void {
+    this.thread.off('message', this.receive);
+    this.push(null);
+    done();
   }
 
   private send(bytes: Buffer, done: () => void): void {

@@ -22,6 +22,15 @@ test('a statement that takes long holds up nothing but other statements', async 
   assert.ok(rounds > 10, `the event loop went round ${rounds} times`);
 });
 
+test('closing waits for a statement that is under way, and ends', async () => {
+  const other = await startPGlite(undefined);
+  const long = sql`select count(*) from generate_series(1, 1000000)`.execute(other.db);
+  await sleep(10);
+  const closed = other.close().then(() => 'closed');
+  assert.equal((await long).rows.length, 1);
+  assert.equal(await Promise.race([closed, sleep(10_000, 'still open', { ref: false })]), 'closed');
+});
+
 test('others are kept out of a database whose data directory they may read', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'parley-pglite-'));
   t.after(() => rmSync(directory, { recursive: true }));
