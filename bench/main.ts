@@ -31,8 +31,9 @@ const home = { PARLEY_DATA_DIR: mkdtempSync(join(tmpdir(), 'parley-bench-')) };
 // The first start compiles and makes the database; what is measured is every other.
 await (await startParley(postgres.url, secret)).stop();
 await (await startParley(undefined, home)).stop();
-const embedded = await startParley(undefined, home);
+// In this order: the engine of the embedded one goes on compiling itself for a while.
 const served = await startParley(postgres.url, secret);
+const embedded = await startParley(undefined, home);
 const engines: Engine[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
   { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
