@@ -162,10 +162,11 @@ export class Courier {
     if (isWhole) this.since = everything;
     const now = clock.now();
     const waiting = await readWaiting(database.db, this.since);
-    if (waiting.events || waiting.deliveries) await this.noticeClock(now);
+    const isAnything = waiting.events || waiting.deliveries;
+    if (isAnything) await this.noticeClock(now);
     const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events)) < fanOutPage;
     if (!areEventsTaken) this.wakeAgain = true;
-    const oldest = waiting.events || waiting.deliveries ? await this.claim(now) : now;
+    const oldest = isAnything ? await this.claim(now) : now;
     this.since = {
       events: areEventsTaken ? shortlyBefore(now) : this.since.events,
       deliveries: oldest === undefined ? this.since.deliveries : shortlyBefore(oldest),
