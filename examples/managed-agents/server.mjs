@@ -3,10 +3,15 @@
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 
-const parley = process.env.PARLEY_URL ?? 'http://127.0.0.1:8080';
+const parley = (process.env.PARLEY_URL ?? 'http://127.0.0.1:8080').replace(/\/+$/, '');
 const page = readFileSync(new URL('index.html', import.meta.url), 'utf8').replaceAll('{{parley}}', parley);
 
-const server = createServer(async (request, response) => {
+const server = createServer((request, response) => {
+  // Parley cannot be reached: the page asks for a token again.
+  answer(request, response).catch(() => response.writeHead(502).end());
+});
+
+async function answer(request, response) {
   if (request.method === 'GET' && request.url === '/') {
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(page);
   } else if (request.method === 'POST' && request.url === '/token') {
@@ -20,7 +25,8 @@ const server = createServer(async (request, response) => {
   } else {
     response.writeHead(404).end();
   }
-});
+}
+
 server.listen(Number(process.env.PORT ?? 8090), '127.0.0.1', () => {
   console.log(`The page is at http://127.0.0.1:${server.address().port}`);
 });

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 
-const parley = process.env.PARLEY_URL ?? 'http://127.0.0.1:8080';
+const parley = (process.env.PARLEY_URL ?? 'http://127.0.0.1:8080').replace(/\/+$/, '');
 const apiKey = process.env.PARLEY_API_KEY;
 const read = (name) => readFileSync(new URL(name, import.meta.url), 'utf8');
 const page = read('index.html').replaceAll('{{parley}}', parley);
@@ -12,7 +12,12 @@ const style = read('style.css');
 // All that the widget needs of a strict policy is the address of Parley, twice.
 const policy = `default-src 'none'; style-src 'self'; script-src ${parley}; connect-src 'self' ${parley}`;
 
-const server = createServer(async (request, response) => {
+const server = createServer((request, response) => {
+  // Parley cannot be reached: the widget asks for a token again.
+  answer(request, response).catch(() => response.writeHead(502).end());
+});
+
+async function answer(request, response) {
   const path = new URL(request.url, 'http://shop').pathname;
   if (request.method === 'GET' && path === '/') {
     const headers = { 'content-security-policy': policy, 'set-cookie': visitorCookie(request) };
@@ -24,7 +29,8 @@ const server = createServer(async (request, response) => {
   } else {
     response.writeHead(404).end();
   }
-});
+}
+
 server.listen(Number(process.env.PORT ?? 8090), '127.0.0.1', () => {
   console.log(`The shop is at http://127.0.0.1:${server.address().port}`);
 });

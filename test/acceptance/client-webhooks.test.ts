@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { ParleyClient, SignatureError } from '../../client/src/index.ts';
 import { startApp } from '../support/app.ts';
@@ -44,4 +45,14 @@ test('the example chats in a terminal and asks before a tool runs', async () => 
   }
   assert.match(shown, /1 approve_once {3}2 approve_session {3}3 deny/);
   assert.match(shown, /from the shell[\s\S]*good bye/);
+});
+
+test('the example answers all that is piped into it', async () => {
+  const example = spawn(process.execPath, [join(import.meta.dirname, '../../examples/node/chat.ts')], {
+    env: { PATH: process.env.PATH, PARLEY_URL: baseUrl, PARLEY_API_KEY: app.apiKey },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  after(() => example.kill());
+  example.stdin.end('/say good morning\n/tool bash {"command":"echo from the shell"}\n1\n/say good bye');
+  assert.match(await text(example.stdout), /good morning[\s\S]*from the shell[\s\S]*good bye/);
 });

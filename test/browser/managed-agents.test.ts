@@ -31,6 +31,7 @@ test('a page of another origin talks to the agent with a session token, approves
   await page.locator('.agent', { hasText: 'approved' }).waitFor();
 
   await server.kill();
+  assert.equal((await fetch(new URL('/token', site), { method: 'POST' })).status, 502, 'its backend outlives Parley');
   await server.start();
   await say('/say still the same conversation');
   await page.locator('.agent', { hasText: 'still the same conversation' }).waitFor();
