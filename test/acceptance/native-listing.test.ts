@@ -209,3 +209,21 @@ test('the search tells a session that runs from one that waits, rests or was sto
     stopped: [`${stopped} stopped`],
   });
 });
+
+test('the search goes on from its cursor, and refuses one that it did not make', async () => {
+  const tenant = await createTenant(url);
+  const sessions = [await tenant.session(), await tenant.session(), await tenant.session()];
+  const found: string[] = [];
+  for (let cursor = ''; cursor !== null; ) {
+    const { body } = await tenant.get(`/dashboard/api/sessions?limit=1&cursor=${cursor}`);
+    found.push(...body.data.map(({ id }: { id: string }) => id));
+    cursor = body.next_cursor;
+  }
+  assert.deepEqual(found, sessions.toReversed());
+  const times = ['2026-13-01 00:00:00+00', '2026-02-30 00:00:00+00', '2026-01-01 25:00:00+00', '2026-01-01 00:00:00+99', '2026-01-01'];
+  for (const time of times) {
+    const made = Buffer.from(JSON.stringify(['sessions', time, 'x'])).toString('base64url');
+    const refused = await tenant.get(`/dashboard/api/sessions?cursor=${made}`);
+    assert.deepEqual([refused.status, refused.body], [422, { detail: 'cursor: is not a cursor of this list' }], time);
+  }
+});

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
-import { timestamp } from '../../clock.ts';
+import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
 import { type FoundSession, findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../session/search.ts';
@@ -98,9 +98,14 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<SessionSearch, 'limit'> {
   const position = decodeCursor('sessions', cursor, ['string', 'string']);
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
-  const isTime = after === undefined || /^\d{4,6}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?[+-]\d{2}(:\d{2})?$/.test(after.updatedAt);
-  if (!isTime) throw badCursor();
+  if (after !== undefined && !isTime(after.updatedAt)) throw badCursor();
   return { state, surface, release, text: q?.trim() || undefined, after };
+}
+
+/** As PostgreSQL writes a time that exists: it takes no other. */
+function isTime(text: string): boolean {
+  const timeOfDay = /^ ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?[+-](0\d|1[0-5])(:[0-5]\d)?$/;
+  return validDay(text.slice(0, 10)) !== undefined && timeOfDay.test(text.slice(10));
 }
 
 function showSession(session: FoundSession) {
