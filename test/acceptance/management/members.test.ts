@@ -166,6 +166,20 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
   assert.equal(late.status, 404);
   const twice = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'MEMBER@example.com' } });
   assert.equal(twice.status, 409);
-  const nonsense = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'nonsense' } });
-  assert.deepEqual([nonsense.status, nonsense.body], [422, { detail: 'email: must be an email address' }]);
+});
+
+test('nobody joins with an address that they could not sign in with', async () => {
+  const refusal = [422, { detail: 'email: must be an email address such as ada@example.com' }];
+  for (const email of ['nonsense', 'admin@localhost', 'a@b', 'ünal@example.com', 'a@exämple.com', 'a..b@example.com', '"a"@example.com']) {
+    const invited = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email } });
+    assert.deepEqual([invited.status, invited.body], refusal, email);
+  }
+  for (const email of ["o'neil+test@mail.example.com", 'A_B-c.d@EXAMPLE.co'])
+    assert.ok((await browserOf(parley, acme, email, 'member')).cookie, email);
+  const invited = await parley.call('POST', '/operator/organizations/acme/invitations', { key: parley.operatorKey, body: {} });
+  const body = { token: invited.body.token, name: 'Ada', password, email: 'admin@localhost' };
+  const joined = await parley.call('POST', '/api/invitations/accept', { body });
+  assert.deepEqual([joined.status, joined.body], refusal);
+  const again = await parley.call('POST', '/api/invitations/accept', { body: { ...body, email: 'admin@example.org' } });
+  assert.equal(again.status, 201, 'the link still works');
 });

@@ -3,8 +3,8 @@ import { Type } from './type.ts';
 /** Fields that the bodies of the management API and of the operator's routes have in common. */
 export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
-/** Deliberately loose: only sending a mail there shows whether an address is one. */
-const emailPattern = '^[^\\s@]+@[^\\s@]+$';
+/** What the sign-in library takes for an address: whoever joined with another could never sign in. */
+const emailPattern = "^(?:[A-Za-z0-9_'+-]+\\.)*[A-Za-z0-9_'+-]*[A-Za-z0-9_+-]@(?:[A-Za-z0-9][A-Za-z0-9-]*\\.)+[A-Za-z]{2,}$";
 export const emailField = Type.String({ maxLength: 254, pattern: emailPattern });
 
 const secretPattern = '^[\\x21-\\x7e]+$';
@@ -17,7 +17,7 @@ export const secretField = Type.String({
 
 /** What a refusal says of a text that does not fit: the pattern itself says nothing to a person. */
 export const patternWords = new Map<unknown, string>([
-  [emailPattern, 'must be an email address'],
+  [emailPattern, 'must be an email address such as ada@example.com'],
   [secretPattern, 'must be printable ASCII without spaces or line breaks'],
 ]);
 
