@@ -93,8 +93,8 @@ export async function changeInvitedRole(
   return invitationFrom({ ...before, role });
 }
 
-/** False when the org has no such open invitation. */
-export async function withdrawInvitation(transaction: Db, actor: Actor, id: number): Promise<boolean> {
+/** False when the org has no such open invitation. `assertMayTake` is asked of the role it has. */
+export async function withdrawInvitation(transaction: Db, actor: Actor, id: number, assertMayTake: (role: Role) => void): Promise<boolean> {
   const row = await transaction
     .updateTable('invitations')
     .set({ revoked_at: actor.at })
@@ -105,6 +105,7 @@ export async function withdrawInvitation(transaction: Db, actor: Actor, id: numb
     .returning(['email', 'role'])
     .executeTakeFirst();
   if (row === undefined) return false;
+  assertMayTake(row.role);
   await recordAudit(transaction, actor, {
     action: 'member.removed',
     subjectType: 'invitation',

@@ -142,7 +142,8 @@ export function invitationRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
-      return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id));
+      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
+      return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id, assertMay));
     },
   );
 }

@@ -150,6 +150,7 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
     403,
     'nor takes what they could not give',
   );
+  assert.equal((await parley.call('DELETE', path, { key: narrow })).status, 403);
   const changed = (await parley.call('GET', '/api/audit_events?event_action=member.role_changed', { key: acme.key })).body.data[0];
   assert.deepEqual(
     [changed.subject_type, changed.metadata],
