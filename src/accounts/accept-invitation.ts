@@ -17,12 +17,14 @@ export interface Acceptance {
 
 /**
  * Undefined when the token was used, withdrawn, has expired or never was. Someone who has an account already proves it
- * with its password, and keeps it. `email` is needed only where the invitation names none.
+ * with its password, and keeps it; `countAttempt` is called before that is checked. `email` is needed only where the
+ * invitation names none.
  */
 export async function prepareAcceptance(
   db: Db,
   now: Date,
   input: { token: string; email: string | undefined; name: string; password: string },
+  countAttempt: (email: string) => void,
 ): Promise<Acceptance | undefined> {
   if (!/^inv_[A-Za-z0-9_-]{32}$/.test(input.token)) return undefined;
   const tokenHash = hashOfSecret(input.token);
@@ -30,7 +32,7 @@ export async function prepareAcceptance(
   if (row === undefined) return undefined;
   const email = row.email ?? input.email?.toLowerCase();
   if (email === undefined) throw new ServiceError('invalid', 'email: is required, since this invitation names none');
-  const existing = await existingUser(db, email, input.password);
+  const existing = await existingUser(db, email, input.password, countAttempt);
   const account = existing === undefined ? { name: input.name, passwordHash: await hashPassword(input.password) } : { existing };
   return { orgId: row.org_id, tokenHash, email, account };
 }
@@ -66,7 +68,7 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
   return member;
 }
 
-async function existingUser(db: Db, email: string, password: string): Promise<string | undefined> {
+async function existingUser(db: Db, email: string, password: string, countAttempt: (email: string) => void): Promise<string | undefined> {
   const account = await db
     .selectFrom('users')
     .leftJoin('user_accounts', (join) => join.onRef('user_accounts.user_id', '=', 'users.id').on('provider_id', '=', 'credential'))
@@ -74,6 +76,7 @@ async function existingUser(db: Db, email: string, password: string): Promise<st
     .where('users.email', '=', email)
     .executeTakeFirst();
   if (account === undefined) return undefined;
+  countAttempt(email);
   if (account.password !== null && (await isPasswordOf(account.password, password))) return account.id;
   throw new ServiceError('forbidden', `${email} already has an account: enter its password`);
 }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
+import { ServiceError } from '../errors.ts';
 import { type LoadedOnce, loadOnce } from '../load-once.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';
@@ -27,13 +28,14 @@ export interface SignedIn {
 
 const cookieName = 'parley.session_token';
 const attemptsPerAccount = 10;
+const attemptsKeptMs = 10 * 60_000;
 
 /** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
 export class SignIn {
   private readonly database: Database;
   private readonly directory: Directory;
   /** Guesses at one account come from many addresses; the library counts by address only. */
-  private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: 10 * 60_000 });
+  private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: attemptsKeptMs });
   private readonly library: LoadedOnce<Library>;
 
   constructor(config: Config, database: Database, directory: Directory, secrets: SecretBox) {
@@ -46,12 +48,13 @@ export class SignIn {
     return servedPaths.has(path);
   }
 
-  /** Whether this account may be tried once more now. */
-  mayTry(email: string): boolean {
+  /** Before a password of this account is checked. Throws when it was tried too often lately. */
+  countAttempt(email: string): void {
     const attempts = this.attempts.get(email.toLowerCase()) ?? { count: 0 };
     attempts.count += 1;
     if (attempts.count === 1) this.attempts.set(email.toLowerCase(), attempts);
-    return attempts.count <= attemptsPerAccount;
+    if (attempts.count > attemptsPerAccount)
+      throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: attemptsKeptMs / 1_000 });
   }
 
   succeeded(email: string): void {

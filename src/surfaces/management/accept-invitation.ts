@@ -40,15 +40,19 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { token, name, password, email: address } = request.body;
-      if (!context.signIn.mayTry(`invitation ${request.ip}`))
-        throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: 600 });
+      const { signIn, database } = context;
+      signIn.countAttempt(`invitation ${request.ip}`);
       const actor = requestActor(context, request);
-      const acceptance = orNotFound(await prepareAcceptance(context.database.db, actor.at, { token, name, password, email: address }));
-      const { orgId } = acceptance;
+      const given = { token, name, password, email: address };
+      // As when signing in: whoever may invite could otherwise guess at anybody's password here.
+      const countAttempt = (account: string) => signIn.countAttempt(account);
+      const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, given, countAttempt));
+      const { orgId, email } = acceptance;
+      signIn.succeeded(email);
       const organization = await context.directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
       const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      context.signIn.succeeded(`invitation ${request.ip}`);
+      signIn.succeeded(`invitation ${request.ip}`);
       return reply.code(201).send({ member: showMember(member) });
     },
   );

@@ -46,8 +46,7 @@ async function passOn(context: Context, request: FastifyRequest, reply: FastifyR
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
     throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
-  if (email !== undefined && !context.signIn.mayTry(email))
-    throw new ServiceError('rate-limited', 'Too many attempts for this account', { retryAfterSeconds: 600 });
+  if (email !== undefined) context.signIn.countAttempt(email);
   const response = await context.signIn.handle(toFetchRequest(request));
   if (email !== undefined && response.ok) context.signIn.succeeded(email);
   return answerWith(reply, response);

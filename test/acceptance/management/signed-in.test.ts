@@ -130,3 +130,19 @@ test('guesses at a password end in 429', async () => {
   }
   assert.equal(statuses.at(-1), 429);
 });
+
+test('guesses at a password through invitations end in 429 too, whoever else joins meanwhile', async () => {
+  await browserOf(parley, acme, 'invited@example.com', 'member');
+  const other = await createOrganization(parley, 'guessers');
+  const invited = await parley.call('POST', '/api/invitations', { key: other.key, body: { email: 'invited@example.com' } });
+  const { token } = invited.body;
+  const statuses: number[] = [];
+  for (let guess = 0; guess < 15; guess += 1) {
+    const body = { token, name: 'x', password: `guess number ${guess}` };
+    statuses.push((await parley.call('POST', '/api/invitations/accept', { body })).status);
+    if (guess % 5 === 0) await browserOf(parley, other, `other${guess}@example.com`, 'member');
+  }
+  assert.deepEqual([statuses[0], statuses.at(-1)], [403, 429]);
+  const refused = await parley.call('POST', '/api/invitations/accept', { body: { token, name: 'x', password } });
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '600'], 'also for one that is right');
+});
