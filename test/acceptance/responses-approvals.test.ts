@@ -146,6 +146,7 @@ test('a message while an approval is pending is 409; with the answer beside it, 
   const [request] = paused.body.output;
   const pending = await tenant.post(pathOf(tenant), { input: 'hello?', previous_response_id: paused.body.id });
   assert.deepEqual([pending.status, pending.body.error.code, pending.body.detail.request_id], [409, 'input_pending', request.id]);
+  assert.equal(pending.headers.get('x-svc-session'), paused.headers.get('x-svc-session'), 'it is on a refusal too');
   const both = await tenant.post(pathOf(tenant), {
     input: [answerTo(request, true), user('hello?')],
     previous_response_id: paused.body.id,

@@ -32,7 +32,7 @@ async function tenantOf(
 function answerHi(outgoing: ServerResponse): void {
   const choices = [{ message: { role: 'assistant', content: 'whole' }, finish_reason: 'stop' }];
   outgoing.setHeader('content-type', 'application/json');
-  outgoing.end(JSON.stringify({ choices, usage: { prompt_tokens: 5, completion_tokens: 1 } }));
+  outgoing.end(JSON.stringify({ choices, usage: { prompt_tokens: 5, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 3 } } }));
 }
 
 test('a model is asked for its answer in one piece by a caller who waits for all of it', async (t) => {
@@ -45,6 +45,8 @@ test('a model is asked for its answer in one piece by a caller who waits for all
   const response = await tenant.post(`${tenant.agentPath}/v1/responses`, { input: 'hi' });
   assert.equal(response.body.output_text, 'whole');
   assert.deepEqual(asked, [false, false, false]);
+  const [used] = (await tenant.get('/api/usage')).body.data;
+  assert.deepEqual([used.turns, used.input_tokens, used.cached_tokens], [3, 15, 9]);
 });
 
 test('it is asked for a stream by one who shows it as it comes, who may follow later, who waits in line, or where another watches', async (t) => {

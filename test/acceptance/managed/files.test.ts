@@ -53,6 +53,7 @@ test('only the basename of a name is used', async () => {
     ['.hidden', 'uploads/.hidden'],
     ['..b', 'uploads/..b'],
     ['日本語.txt', 'uploads/日本語.txt'],
+    ['Cafe\u0301.txt', 'uploads/Caf\u00e9.txt'],
   ]) {
     const answer = await client.request('POST', `/sessions/${id}/files`, { name, content_base64: 'aGk=' });
     assert.equal(answer.status, 200, `${name}: ${answer.text}`);

@@ -105,7 +105,13 @@ test('a redirect is not followed and counts as a failure', async (t) => {
   const wait = Date.parse(delivery.next_attempt_at) - Date.parse(delivery.attempts[0].started_at);
   assert.ok(wait >= 4_000 && wait <= 7_000, String(wait));
   assert.equal(elsewhere.received.length, 0);
-  assert.equal((await parley.call('GET', endpoint.path, { key: org.key })).body.webhook_endpoint.consecutive_failures, 1);
+  const failures = async () => (await parley.call('GET', endpoint.path, { key: org.key })).body.webhook_endpoint.consecutive_failures;
+  assert.equal(await failures(), 1);
+  receiver.answer = 200;
+  await parley.call('POST', `/api/webhook_deliveries/${delivery.id}/resend`, { key: org.key });
+  await receiver.until((received) => received.length === 2);
+  const [resent] = await deliveriesOf(parley, org, endpoint);
+  assert.deepEqual([resent.state, await failures()], ['delivered', 1], 'a resend does not count, also if it succeeds');
 });
 
 test('410 disables the endpoint at once, and it is in the audit log', async (t) => {

@@ -71,7 +71,7 @@ test('a revoked key is refused at once here, and elsewhere once the change is he
   assert.equal(await elsewhere.keyBySecret(secret), undefined);
   await here.close();
   const row = await database.db.selectFrom('api_keys').select('last_used_at').executeTakeFirstOrThrow();
-  assert.ok(row.last_used_at instanceof Date);
+  assert.ok(row.last_used_at !== null && Math.abs(Date.now() - row.last_used_at.getTime()) < 60_000);
 });
 
 test('what does not look like a key or a slug reaches no query', async () => {
