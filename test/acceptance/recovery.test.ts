@@ -1,6 +1,6 @@
 // Real server processes, killed as a power cut would, at every boundary of a turn that acts.
 import assert from 'node:assert/strict';
-import { after, describe, type TestContext, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { type KillPoint, type KillPoints, serveKillPoints } from '../support/kill-points.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
@@ -112,27 +112,22 @@ async function killAt(server: ServerProcess, wire: Wire, kills: KillPoints, poin
   return logs.at(-1) ?? [];
 }
 
-describe('a server killed in the middle of turns', () => {
-  for (const round of [1, 2]) {
-    // Each kill waits for a start, which on a busy machine takes seconds.
-    test(`loses nothing and repeats nothing, at every boundary (${round} of 2)`, { timeout: 300_000 }, async (context) => {
-      const { server, wire } = await serve(context);
-      const budget = await wire.put('/api/budget', { total_tokens_cap: 10_000_000 });
-      assert.equal(budget.status, 200, budget.text);
-      // With those of the pause 36 kills on the two engines, beside those of the fault suite.
-      for (const point of boundaries) {
-        const log = await killAt(server, wire, points, point);
-        const result = log.find((event) => event.type === 'agent.tool_result');
-        const last = log.findLast((event) => event.type === 'agent.message');
-        assert.match(last?.text ?? '', /^charged/, `${point}: the turn went on to its end`);
-        if (point === 'the tool has begun') assert.match(result?.output ?? '', /outcome is unknown/);
-        if (point === 'the model was asked' || point === 'the model was asked again') assert.match(result?.output ?? '', /^charged/);
-      }
-      await killInPause(server, wire);
-      const { body } = await wire.get('/api/budget');
-      assert.deepEqual([body.budget.reserved_tokens, body.budget.reserved_micros], [0, 0], 'what dead turns reserved was given back');
-    });
+// Each kill waits for a start, which on a busy machine takes seconds.
+test('a server killed at every boundary of a turn loses nothing and repeats nothing', { timeout: 300_000 }, async (context) => {
+  const { server, wire } = await serve(context);
+  const budget = await wire.put('/api/budget', { total_tokens_cap: 10_000_000 });
+  assert.equal(budget.status, 200, budget.text);
+  for (const point of boundaries) {
+    const log = await killAt(server, wire, points, point);
+    const result = log.find((event) => event.type === 'agent.tool_result');
+    const last = log.findLast((event) => event.type === 'agent.message');
+    assert.match(last?.text ?? '', /^charged/, `${point}: the turn went on to its end`);
+    if (point === 'the tool has begun') assert.match(result?.output ?? '', /outcome is unknown/);
+    if (point === 'the model was asked' || point === 'the model was asked again') assert.match(result?.output ?? '', /^charged/);
   }
+  await killInPause(server, wire);
+  const { body } = await wire.get('/api/budget');
+  assert.deepEqual([body.budget.reserved_tokens, body.budget.reserved_micros], [0, 0], 'what dead turns reserved was given back');
 });
 
 /** Twice: while it waits for a person, and as soon as the person's answer lets the tool begin. */
