@@ -1,3 +1,4 @@
+import { AuthenticationError } from './errors.ts';
 import type { ClientOptions, Credential } from './options.ts';
 
 /** A token is renewed this long before it ends, so that none expires on its way. */
@@ -35,8 +36,11 @@ export class Credentials {
 
   async #ask(source: () => string | Promise<string>): Promise<string> {
     try {
-      this.#kept = await source();
-      return this.#kept;
+      const credential = await source();
+      // Sent as it is, the server would refuse the word "undefined" without saying why.
+      if (!credential) throw new AuthenticationError(401, 'The function that gives the credential gave none');
+      this.#kept = credential;
+      return credential;
     } finally {
       this.#asking = undefined;
     }

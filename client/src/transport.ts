@@ -1,6 +1,6 @@
 import { backoffMs, sleep } from './backoff.ts';
 import { Credentials } from './credentials.ts';
-import { ApiError, apiError, ConnectionError } from './errors.ts';
+import { ApiError, apiError, ConnectionError, ParleyError } from './errors.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
 import { readText } from './read-body.ts';
 
@@ -28,7 +28,7 @@ export class Transport {
     this.#credentials = new Credentials(options);
     // Browsers refuse a fetch that is called as a method of something else.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-    this.#root = options.baseUrl.replace(/\/+$/, '');
+    this.#root = rootOf(options.baseUrl);
   }
 
   /** The parsed JSON of a good answer; undefined for an empty one. The caller names its type: it is the contract's word. */
@@ -37,7 +37,10 @@ export class Transport {
       text: await readText(response),
       headers: response.headers,
     }));
-    const body = text.trim() === '' ? undefined : parseJson(text);
+    const isEmpty = text.trim() === '';
+    const body = isEmpty ? undefined : parseJson(text);
+    if (body === undefined && !isEmpty)
+      throw new ParleyError(`The answer is not that of a Parley server: is the baseUrl ${this.#root} right?`);
     // A long turn sends 200 before it is done; its failure is then in the body.
     if (typeof body === 'object' && body !== null && Object.keys(body).join() === 'detail') throw apiError(200, body, headers);
     return body as Body;
@@ -95,6 +98,13 @@ export class Transport {
       clearTimeout(timer);
     }
   }
+}
+
+/** Checked here, as a URL without its scheme would pass for a server that is away. In a page it may be relative to the origin. */
+function rootOf(baseUrl: string): string {
+  if (!/^(https?:\/\/|\/|$)/i.test(baseUrl))
+    throw new TypeError(`The baseUrl must be a URL such as http://127.0.0.1:8080, not "${baseUrl}"`);
+  return baseUrl.replace(/\/+$/, '');
 }
 
 /** Passes the caller's own abort on, and calls everything else what it is to them: no connection. */
