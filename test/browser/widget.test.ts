@@ -1,6 +1,7 @@
 // <parley-chat> on a page of another origin, in a real browser, with a session token that the shop's backend minted.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { findViolations } from '../support/axe.ts';
 import { keepPicture, openBrowser } from '../support/browser.ts';
@@ -180,6 +181,42 @@ test('a message that was refused is written again, before what was written since
   refused.resolve();
   await page.getByText('Not this one.').waitFor();
   assert.equal(await page.getByLabel('Write a message').inputValue(), 'first\nsecond');
+});
+
+test('messages that are written faster than they are sent go into one conversation, in order, each with its files', async () => {
+  const page = await visit();
+  let created = 0;
+  await page.route(/\/sessions$|\/files$/, async (route) => {
+    if (route.request().method() === 'POST' && route.request().url().endsWith('/sessions')) created += 1;
+    await sleep(500);
+    await route.continue();
+  });
+  const chooser = page.waitForEvent('filechooser');
+  await page.getByRole('button', { name: 'Attach a file' }).click();
+  await (await chooser).setFiles([{ name: 'first.txt', mimeType: 'text/plain', buffer: Buffer.from('first') }]);
+  await say(page, '/say to the first');
+  await say(page, '/say to the second');
+  await answers(page).getByText('to the second').waitFor();
+  assert.deepEqual((await answers(page).allTextContents()).slice(1), ['Assistant: to the first', 'Assistant: to the second']);
+  assert.deepEqual(await page.locator('parley-chat .user .bubble').allTextContents(), [
+    'You: /say to the firstfirst.txt',
+    'You: /say to the second',
+  ]);
+  assert.equal(created, 1);
+});
+
+test('a message that is sent while the conversation is loaded is shown once', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  await page.route(/\/sessions\/ses_[^/]+$/, async (route) => {
+    await sleep(700);
+    await route.continue();
+  });
+  await visit(page);
+  await say(page, '/say meanwhile');
+  await answers(page).getByText('meanwhile').waitFor();
+  assert.deepEqual(await page.locator('parley-chat .user .bubble').allTextContents(), ['You: /say before', 'You: /say meanwhile']);
 });
 
 test('a restart of the server in the middle of a turn shows a banner, and then the answer', async () => {

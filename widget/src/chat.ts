@@ -23,6 +23,8 @@ export class Chat {
   readonly #changed: () => void;
   #sessionId: string | undefined;
   #following = new AbortController();
+  /** What the next message waits for: its conversation, and the messages before it. */
+  #before: Promise<void> = Promise.resolve();
 
   constructor(managed: Managed, remembered: Remembered, draft: Remembered, metadata: Record<string, unknown>, changed: () => void) {
     this.#managed = managed;
@@ -42,7 +44,9 @@ export class Chat {
     if (sessionId === undefined) return;
     this.#sessionId = sessionId;
     this.state = 'loading';
-    void this.#follow(sessionId);
+    const loaded = this.#catchUp(sessionId);
+    this.#before = loaded.catch(() => {});
+    void this.#follow(sessionId, loaded);
   }
 
   /** Throws when it could not be sent; the text is then still the caller's. */
@@ -50,14 +54,10 @@ export class Chat {
     const entry = { text, files: files.map(({ name }) => name) };
     this.outgoing.push(entry);
     this.#changed();
+    const sent = this.#before.then(() => this.#deliver(entry, files));
+    this.#before = sent.catch(() => {});
     try {
-      const tried = this.#sessionId;
-      await this.#deliver(text, files).catch((error: unknown) => {
-        // The remembered conversation is gone, or somebody else's: this message begins a new one.
-        if (!(error instanceof NotFoundError) || tried === undefined) throw error;
-        if (this.#sessionId === tried) this.#leave();
-        return this.#deliver(text, files);
-      });
+      await sent;
       this.failure = undefined;
     } catch (error) {
       this.outgoing = this.outgoing.filter((other) => other !== entry);
@@ -104,8 +104,21 @@ export class Chat {
     this.#changed();
   }
 
-  async #deliver(text: string, files: File[]): Promise<void> {
-    const sessionId = this.#sessionId ?? (await this.#begin());
+  async #deliver(entry: Outgoing, files: File[]): Promise<void> {
+    // The person has left the conversation that it was meant for.
+    if (!this.outgoing.includes(entry)) return;
+    const tried = this.#sessionId;
+    try {
+      await this.#post(tried ?? (await this.#begin()), entry.text, files);
+    } catch (error) {
+      // The remembered conversation is gone, or somebody else's: this message begins a new one.
+      if (!(error instanceof NotFoundError) || tried === undefined) throw error;
+      if (this.#sessionId === tried) this.#leave();
+      await this.#post(this.#sessionId ?? (await this.#begin()), entry.text, files);
+    }
+  }
+
+  async #post(sessionId: string, text: string, files: File[]): Promise<void> {
     for (const file of files) await this.#managed.upload(sessionId, file.name, file);
     await this.#managed.send(sessionId, text);
   }
@@ -119,7 +132,7 @@ export class Chat {
     return id;
   }
 
-  async #follow(sessionId: string): Promise<void> {
+  async #follow(sessionId: string, loaded?: Promise<void>): Promise<void> {
     const { signal } = this.#following;
     const onConnection = (state: 'open' | 'lost') => {
       if (state === 'lost') this.state = 'lost';
@@ -127,7 +140,7 @@ export class Chat {
       this.#changed();
     };
     try {
-      await this.#catchUp(sessionId);
+      await loaded;
       const after = this.conversation.lastSeq;
       for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
         addEvent(this.conversation, event);
@@ -145,7 +158,6 @@ export class Chat {
 
   /** A resumed conversation is shown at once and whole, not told again piece by piece. */
   async #catchUp(sessionId: string): Promise<void> {
-    if (this.state !== 'loading') return;
     const { events } = await this.#managed.get(sessionId, { signal: this.#following.signal });
     for (const event of events) addEvent(this.conversation, event);
     this.state = 'open';
