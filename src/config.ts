@@ -19,6 +19,7 @@ import {
   parseSecretKey,
   path,
   redisUrl,
+  rootUrl,
   text,
   urlWith,
 } from './setting-parsers.ts';
@@ -56,11 +57,7 @@ const settings = {
     '',
     optional(parseSecretKey),
   ),
-  PARLEY_PUBLIC_URL: setting(
-    'URL at which clients reach this server; also the issuer of session tokens',
-    '',
-    optional(urlWith(['http:', 'https:'])),
-  ),
+  PARLEY_PUBLIC_URL: setting('URL at which clients reach this server; also the issuer of session tokens', '', optional(rootUrl)),
   PARLEY_BASE_HOST: setting('Host header that serves the flat API; any if not set', '', optional(host)),
   PARLEY_AGENT_HOST: setting('Host header that serves the agent routes; any if not set', '', optional(host)),
   PARLEY_MANAGEMENT_HOST: setting('Host header that serves the management API; any if not set', '', optional(host)),
@@ -112,7 +109,7 @@ const settings = {
   OPENAI_API_KEY: setting("the operator's OpenAI key, for organizations without a key of their own", '', optional(credential)),
   ANTHROPIC_API_KEY: setting("the operator's Anthropic key, likewise", '', optional(credential)),
   GOOGLE_GENERATIVE_AI_API_KEY: setting("the operator's Google key, likewise", '', optional(credential)),
-  OTEL_EXPORTER_OTLP_ENDPOINT: setting('where to send OpenTelemetry traces; none if not set', '', optional(urlWith(['http:', 'https:']))),
+  OTEL_EXPORTER_OTLP_ENDPOINT: setting('where to send OpenTelemetry traces; none if not set', '', optional(rootUrl)),
 };
 
 type Settings = typeof settings;
@@ -163,13 +160,19 @@ export function loadClientSettings(): {
 } {
   const environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env };
   const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
-  const url = (environment.PARLEY_URL || `http://127.0.0.1:${environment.PORT || '8080'}`).replace(/\/+$/, '');
+  const url = (environment.PARLEY_URL || localUrl(environment.HOST || '127.0.0.1', environment.PORT || '8080')).replace(/\/+$/, '');
   return {
     url,
     publicUrl: environment.PARLEY_URL ? url : environment.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') || url,
     apiKey: environment.PARLEY_API_KEY || kept.api_key,
     operatorKey: environment.PARLEY_OPERATOR_KEY || kept.operator_key,
   };
+}
+
+/** Where a server that listens on this address is reached from its own machine. */
+export function localUrl(host: string, port: number | string): string {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
 /** What a server that ran on this machine left for the command line. On another machine there is none, and the settings must name the keys. */

@@ -72,10 +72,19 @@ export function matching(pattern: RegExp, words: string): Parse<string> {
 
 export function urlWith(protocols: string[]): Parse<string> {
   return (value) => {
+    if (!URL.canParse(value) && protocols.some((name) => value.startsWith(`${name}//`)))
+      throw new Error('is not a valid URL; encode special characters of its password (/ is %2F, # is %23)');
     if (!URL.canParse(value) || !protocols.includes(new URL(value).protocol))
       throw new Error(`must be a URL that starts with ${protocols.map((name) => `${name}//`).join(' or ')}`);
     return value;
   };
+}
+
+/** Paths are appended to it. */
+export function rootUrl(value: string): string {
+  const url = urlWith(['http:', 'https:'])(value);
+  if (/[?#]/.test(url)) throw new Error('must be a URL without ? and #');
+  return url;
 }
 
 export function redisUrl(value: string): string {

@@ -1,9 +1,9 @@
+import { localUrl } from './config.ts';
 import type { Context } from './context.ts';
 
 /** What a person needs after a start: where it is and, the first time, a line to paste. */
 export function welcome({ config, seeded, warnings }: Pick<Context, 'config' | 'seeded' | 'warnings'>, port: number): string {
-  const host = config.HOST === '0.0.0.0' || config.HOST === '::' ? '127.0.0.1' : config.HOST;
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const url = localUrl(config.HOST, port);
   const dashboard = new URL(`${config.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') ?? url}/dashboard/join`);
   if (config.PARLEY_MANAGEMENT_HOST !== undefined) dashboard.host = config.PARLEY_MANAGEMENT_HOST;
   const agentHost = config.PARLEY_AGENT_HOST === undefined ? '' : `-H "Host: ${config.PARLEY_AGENT_HOST}" `;

@@ -33,6 +33,8 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PARLEY_RATE_LIMIT_RPS', ' ', 'must be a whole number from 0 to 10000000, not " "'],
   ['OPENAI_API_KEY', 'sk-123\n', 'a key must be printable ASCII without spaces or line breaks'],
   ['DATABASE_URL', 'mysql://127.0.0.1/parley', 'must be a URL that starts with postgres:// or postgresql://'],
+  ['DATABASE_URL', 'postgres://parley:a/b@db/parley', 'is not a valid URL; encode special characters of its password (/ is %2F, # is %23)'],
+  ['PARLEY_PUBLIC_URL', 'https://parley.example.com/?a=b', 'must be a URL without ? and #'],
   ['REDIS_URL', '127.0.0.1:6379', 'must be a URL that starts with redis:// or rediss://'],
   ['REDIS_URL', 'redis://127.0.0.1:6379/parley', 'what follows the host must be the number of a database, as in redis://host:6379/0'],
   ['PARLEY_API_KEY', 'svc_live_short', 'must be svc_live_ and 16 to 247 of A-Z a-z 0-9 _ -'],
