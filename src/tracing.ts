@@ -21,6 +21,7 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
   if (endpoint === undefined) return silent;
   const api = await import('@opentelemetry/api');
   const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace');
+  const resources = await import('@opentelemetry/resources');
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
   // A stop waits for the last spans: of a collector that does not answer, no longer than this.
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, timeoutMillis: 2_000 });
@@ -34,7 +35,11 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
     shutdown: () => exporter.shutdown(),
   };
   const processor = new BatchSpanProcessor({ exporter: telling });
-  const provider = new TracerProvider({ spanProcessors: [processor] });
+  // Under a name of our own, unless OpenTelemetry's own variables give another; without one, all of Node is one unknown service.
+  const named = resources.defaultResource().merge(resources.resourceFromAttributes({ 'service.name': 'parley' }));
+  const { resourceAttributesEnvDetector, serviceNameEnvDetector } = resources;
+  const resource = named.merge(resources.detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] }));
+  const provider = new TracerProvider({ spanProcessors: [processor], resource });
   // That the last spans could not be sent was logged above, and must not keep the server from stopping.
   return trace(provider.getTracer('parley'), api, () => processor.shutdown().catch(() => {}));
 }

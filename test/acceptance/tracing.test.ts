@@ -24,6 +24,7 @@ test('a turn is a span with its model calls below it, and holds nothing that was
   await app.close();
 
   const text = received.join('');
+  assert.match(text, /"key":"service.name","value":\{"stringValue":"parley"\}/);
   const spans = received.flatMap((body) => JSON.parse(body).resourceSpans[0].scopeSpans[0].spans);
   const turn = spans.find((span) => span.name === 'invoke_agent assistant');
   const model = spans.find((span) => span.name === 'chat demo');
