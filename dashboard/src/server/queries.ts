@@ -1,6 +1,6 @@
 import { MutationCache, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
-import { get, RequestError } from './request.ts';
+import { chooseOrganization, get, RequestError, request, stayWith } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
 const sessionKey = ['/dashboard/session'];
@@ -44,7 +44,24 @@ export async function checkSignedIn(): Promise<boolean> {
 }
 
 export function useSession(): UseQueryResult<SignedIn, Error> {
-  return useQuery<SignedIn>({ queryKey: sessionKey, queryFn: () => get<SignedIn>('/dashboard/session'), staleTime: 60_000 });
+  return useQuery<SignedIn>({ queryKey: sessionKey, queryFn: readSession, staleTime: 60_000 });
+}
+
+async function readSession(): Promise<SignedIn> {
+  const session = await get<SignedIn>('/dashboard/session').catch(readElsewhere);
+  stayWith(session.organization.slug);
+  return session;
+}
+
+/** The org of this tab may be one that this person was removed from, or that somebody else chose in this browser. */
+async function readElsewhere(error: unknown): Promise<SignedIn> {
+  if (!(error instanceof RequestError) || error.status !== 401) throw error;
+  const session = await request<SignedIn>('GET', '/dashboard/session', { anyOrganization: true });
+  chooseOrganization(null);
+  if (queryClient.getQueryData(sessionKey) === undefined) return session;
+  // What is on the page is of the other one.
+  window.location.assign('/dashboard/');
+  return new Promise(() => {});
 }
 
 interface ReadOptions {

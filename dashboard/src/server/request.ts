@@ -19,15 +19,20 @@ interface RequestOptions {
   body?: unknown;
   signal?: AbortSignal;
   idempotencyKey?: string;
+  /** Not for the org of this tab, but for whichever the server finds first. */
+  anyOrganization?: boolean;
 }
 
 const organizationKey = 'parley-organization';
 
-/** The org that requests are for, where a person belongs to several. */
-function chosenOrganization(): string | null {
-  return localStorage.getItem(organizationKey);
+/** The org that this tab shows and its requests are for, whatever is chosen in another tab meanwhile. */
+let organization = localStorage.getItem(organizationKey);
+
+export function stayWith(slug: string): void {
+  organization = slug;
 }
 
+/** For a person who belongs to several: what the next page that is loaded begins with. */
 export function chooseOrganization(slug: string | null): void {
   if (slug === null) localStorage.removeItem(organizationKey);
   else localStorage.setItem(organizationKey, slug);
@@ -47,10 +52,23 @@ export async function request<Answer>(method: string, path: string, options: Req
   throw await refusal(response);
 }
 
+/** Saves the answer as a file. A browser that is sent to its address instead says neither for which org, nor why it was refused. */
+export async function download(path: string, name: string): Promise<void> {
+  const response = await send('GET', path, {});
+  if (!response.ok) throw await refusal(response);
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 /** What a page of another site cannot send: it lets a signed-in person's browser change things, and marks where they come from. */
-export function ownHeaders(): Record<string, string> {
-  const organization = chosenOrganization();
-  return { 'x-parley-dashboard': '1', ...(organization === null ? {} : { 'x-parley-organization': organization }) };
+export function ownHeaders(anyOrganization = false): Record<string, string> {
+  return {
+    'x-parley-dashboard': '1',
+    ...(organization === null || anyOrganization ? {} : { 'x-parley-organization': organization }),
+  };
 }
 
 export async function refusal(response: Response): Promise<RequestError> {
@@ -61,11 +79,12 @@ export async function refusal(response: Response): Promise<RequestError> {
   return new RequestError(response.status, message ?? `The server answered ${response.status}.`, code, requestId);
 }
 
-async function send(method: string, path: string, { body, signal, idempotencyKey }: RequestOptions): Promise<Response> {
+async function send(method: string, path: string, options: RequestOptions): Promise<Response> {
+  const { body, signal, idempotencyKey, anyOrganization } = options;
   const init: RequestInit = {
     method,
     headers: {
-      ...ownHeaders(),
+      ...ownHeaders(anyOrganization),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
     },

@@ -23,8 +23,9 @@ export function Join() {
       const { member } = await post<{ member: Member }>('/api/invitations/accept', body);
       await post('/auth/sign-in/email', { email: member.email, password });
     },
-    onSuccess: async () => {
-      await queryClient.resetQueries({ queryKey: ['/dashboard/session'] });
+    onSuccess: () => {
+      // What somebody else may have looked at before in this tab.
+      queryClient.removeQueries();
       go('/');
     },
   });

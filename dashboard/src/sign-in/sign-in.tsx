@@ -15,8 +15,9 @@ export function SignIn() {
   const [params] = useSearchParams();
   const signIn = useMutation({
     mutationFn: (form: FormData) => post('/auth/sign-in/email', { email: textOf(form, 'email'), password: textOf(form, 'password') }),
-    onSuccess: async () => {
-      await queryClient.resetQueries({ queryKey: ['/dashboard/session'] });
+    onSuccess: () => {
+      // What somebody else may have looked at before in this tab.
+      queryClient.removeQueries();
       const next = params.get('next') ?? '/';
       go(next.startsWith('/') && !next.startsWith('//') ? next : '/');
     },

@@ -1,3 +1,4 @@
+import { useMutation } from '@tanstack/react-query';
 import { Download, ShieldCheck, ShieldX } from 'lucide-react';
 import { Fragment } from 'react';
 import { Button } from '../../parts/button.tsx';
@@ -6,10 +7,12 @@ import { Select } from '../../parts/field.tsx';
 import { count, plural } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { More, usePages } from '../../parts/more.tsx';
+import { notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { absoluteTime, Time } from '../../parts/time.tsx';
 import { useMay, useRead } from '../../server/queries.ts';
+import { download } from '../../server/request.ts';
 import type { AuditEvent, List, Member, Verification } from '../../server/types.ts';
 import { auditActions } from '../../server/values.ts';
 
@@ -41,6 +44,7 @@ function AuditLog() {
     from: filters.from,
     to: filters.to,
   });
+  const save = useMutation({ mutationFn: () => download(csv, 'audit_events.csv'), onError: notifyError });
   return (
     <Page
       title="Audit log"
@@ -48,7 +52,7 @@ function AuditLog() {
       actions={
         <>
           <ChainState />
-          <Button onClick={() => window.location.assign(csv)}>
+          <Button disabled={save.isPending} onClick={() => save.mutate()}>
             <Download size={15} /> Export CSV
           </Button>
         </>
