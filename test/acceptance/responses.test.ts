@@ -251,6 +251,13 @@ test('what tools did is not shown, and the usage is that of every step', async (
   assert.equal(response.output.length, 1);
   const session = await tenant.get('/api/usage');
   assert.equal(response.usage.input_tokens, session.body.data[0].input_tokens);
+  const silent = await tenant.post(pathOf(tenant), { input: '/words 0' });
+  const content = [{ type: 'output_text', text: '', annotations: [] }];
+  assert.deepEqual(
+    [silent.body.output.length, silent.body.output[0].content],
+    [1, content],
+    'a turn that says nothing is one empty message',
+  );
 });
 
 test('a turn that is stopped is incomplete and says so', async () => {

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
-import { principalOf } from '../shared/caller/authenticate.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
@@ -41,14 +40,12 @@ async function postMessage(
   { text }: Event,
 ): Promise<void> {
   if (text === undefined) throw new ServiceError('bad-request', 'text: is required for a user.message');
-  const principal = principalOf(request);
   const turn =
     (await findRetriedTurn(context, request, false)) ??
     (await startTurn(context, request, reply, session.id, {
       message: { text },
       shows: 'nothing',
       waitsForApproval: true,
-      endUserId: principal.type === 'token' ? principal.endUserId : undefined,
     }));
   turn.subscription.close();
   context.warm.begin(session.orgId, session.id);

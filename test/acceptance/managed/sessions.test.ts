@@ -195,8 +195,13 @@ test('warming that fails ends with error and its message, and a turn can still b
   assert.equal(frames.at(-1)?.data.status, 'error');
   assert.equal(typeof frames.at(-1)?.data.message, 'string');
   await db.updateTable('sessions').set({ release_version: 1 }).where('id', '=', id).execute();
-  await client.say(id, '/say cold but fine');
-  assert.equal((await client.untilIdle(id)).at(-1)?.type, 'session.status_idle');
+  const cold = await client.create({ prewarm: false });
+  for (const session of [id, cold]) {
+    await client.say(session, '/say cold but fine');
+    assert.equal((await client.untilIdle(session)).at(-1)?.type, 'session.status_idle');
+    await app.context.warm.of(session)?.done;
+    assert.deepEqual(app.context.warm.of(session)?.state, { status: 'ready' }, 'a turn warms too');
+  }
 });
 
 test('create with prewarm warms in the background', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { sql } from 'kysely';
 import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { instanceKey } from '../../../src/instances/instance-key.ts';
@@ -87,6 +88,12 @@ test('an upload beyond a limit writes nothing', async () => {
     ['0', '1', '2', '3', '4', '5'].map((name) => `uploads/${name}`),
   );
   assert.equal((await workspaceOf(database.db, own).list()).length, 6);
+  await stage('0', large.subarray(1));
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    select 1, 2, 'limits', 'many/' || number, '', 0 from generate_series(7, 1999) number`.execute(database.db);
+  await stage('last', new Uint8Array());
+  await stage('last', new Uint8Array(1));
+  await assert.rejects(stage('one more', new Uint8Array()), isServiceError('too-large'));
 });
 
 test('uploads of several sessions at once stay within the limits of the workspace they share', async () => {
