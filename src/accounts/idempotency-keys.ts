@@ -19,6 +19,7 @@ export interface KeptKey {
   response: string | null;
   /** Set where a request is worked on outside of the database: until when its process is known to. */
   held_until: Date | null;
+  created_at: Date;
 }
 
 /**
@@ -63,7 +64,7 @@ export async function findKey(db: Db, own: RequestKey): Promise<KeptKey | undefi
 export async function readKey(db: Db, { orgId, key }: RequestKey, since = new Date(0)): Promise<KeptKey | undefined> {
   return db
     .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response', 'held_until'])
+    .select(['fingerprint', 'turn_id', 'response', 'held_until', 'created_at'])
     .where('org_id', '=', orgId)
     .where('key', '=', key)
     .where('created_at', '>', since)

@@ -3,7 +3,7 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Destination } from '../destination/destinations.ts';
-import { keyReused, ServiceError } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { Logger } from '../logger.ts';
 import type { SessionLog } from '../session/log.ts';
@@ -55,7 +55,6 @@ export class Gateway {
     await checkSender(event, identity.url, destination);
     if (event.session_id !== undefined) await sessionOf(db, directory, orgId, event.session_id);
     const seen = await recordEvent(db, orgId, event, submitTarget, event.session_id ?? newId('ses_'));
-    if (!seen.isNew && isKeyed(event) && JSON.stringify(seen.event) !== JSON.stringify(event)) throw keyReused();
     const sessionId = seen.sessionId ?? '';
     if (seen.state === 'received') await this.takeIn(orgId, sessionId, event, agent, seen.isNew);
     return sessionId;
@@ -132,9 +131,4 @@ export class Gateway {
     }
     return openSession(this.parts, agent, wanted);
   }
-}
-
-/** Its id was made of an Idempotency-Key: then another body under the same key is a mistake, not a repetition. */
-function isKeyed(event: GatewayEvent): boolean {
-  return event.id.startsWith('idem_');
 }

@@ -50,9 +50,9 @@ export function gatewayRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { id: orgId } = principalOf(request).organization;
-      const event = eventOf(request.body, request);
-      const submit = () => gateway.submit(orgId, event, () => defaultAgent(context, request));
-      const sessionId = await underKey(context, request, reply, submit);
+      const sessionId = await underKey(context, request, reply, async (takenAt) =>
+        gateway.submit(orgId, eventOf(request.body, request, takenAt), () => defaultAgent(context, request)),
+      );
       if (sessionId !== undefined) reply.header('x-svc-session', sessionId);
       return ok;
     },
@@ -75,18 +75,20 @@ export function gatewayRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { recipient_id: recipientId, session_id: sessionId, recipient_gateway_url: recipientGatewayUrl } = request.body;
       const { id: orgId } = principalOf(request).organization;
-      const event = eventOf(request.body.event, request);
-      await underKey(context, request, reply, () => gateway.deliver(orgId, { recipientId, event, sessionId, recipientGatewayUrl }));
+      await underKey(context, request, reply, async (takenAt) => {
+        const event = eventOf(request.body.event, request, takenAt);
+        await gateway.deliver(orgId, { recipientId, event, sessionId, recipientGatewayUrl });
+      });
       return ok;
     },
   );
 }
 
-/** An event without an id gets one: of the Idempotency-Key, so that a retry is the same event, or a new one. */
-function eventOf(body: Static<typeof eventBody>, request: FastifyRequest): GatewayEvent {
+/** An event without an id gets one: of the Idempotency-Key and when it was taken, so that a retry is the same event, or a new one. */
+function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, takenAt: Date | undefined): GatewayEvent {
   if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid');
-  const key = idempotencyKey(request);
-  const keyed = key === undefined ? undefined : `idem_${createHash('sha256').update(key).digest('hex')}`;
+  const key = takenAt && `${idempotencyKey(request)} ${takenAt.toISOString()}`;
+  const keyed = key && `idem_${createHash('sha256').update(key).digest('hex')}`;
   return {
     id: body.id ?? keyed ?? newId('evt_'),
     sender_id: body.sender_id,

@@ -102,6 +102,15 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   const log = await logOf(org, String(first.headers['x-svc-session']), 1);
   const said = (texts: string[]) => log.filter((event: { text?: string }) => texts.includes(event.text ?? '')).length;
   assert.deepEqual([said(['hello']), said(['one', 'two', 'three'])], [1, 1], 'what is refused is not done');
+
+  const dayAgo = new Date(Date.now() - 24 * 3_600_000 - 1_000);
+  await parley.context.database.db.updateTable('idempotency_keys').set({ created_at: dayAgo }).where('key', 'in', ['k1', 'k2']).execute();
+  const nextDay = await submit(org, message('/say keyed'), keyed);
+  assert.notEqual(nextDay.headers['x-svc-session'], first.headers['x-svc-session'], 'a key is kept for 24 hours');
+  assert.deepEqual([nextDay.status, nextDay.headers['idempotent-replayed']], [200, undefined]);
+  assert.equal((await bring({ ...brought, event: message('goodbye', { sender_id: 'bob' }) }, 'k2')).status, 200);
+  const later = await logOf(org, String(first.headers['x-svc-session']), 1);
+  assert.equal(later.at(-1).text, 'goodbye');
 });
 
 test('an event that is refused leaves no session and no participant behind, and may be sent again', async () => {

@@ -61,19 +61,20 @@ export function answerAgain<Body>(context: Context, reply: FastifyReply, own: Re
 
 /**
  * For work that has the same result however often it is done, so that no answer need be kept. Under a key a repetition is
- * marked as one, and another request is refused.
+ * marked as one, and another request is refused. `work` is told when the key was taken: the same key a day later is another.
  */
 export async function underKey<Result>(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  work: () => Promise<Result>,
+  work: (takenAt?: Date) => Promise<Result>,
 ): Promise<Result> {
   const own = requestKey(request);
   if (own === undefined) return work();
   const { db } = context.database;
-  const earlier = await takeKey(db, own, context.clock.now());
-  const result = await work().catch(async (error: unknown) => {
+  const now = context.clock.now();
+  const earlier = await takeKey(db, own, now);
+  const result = await work(earlier?.created_at ?? now).catch(async (error: unknown) => {
     // Nothing was done: another request may have the key.
     if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, own);
     throw error;
