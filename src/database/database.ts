@@ -51,6 +51,11 @@ export function refusesWrites(error: unknown): boolean {
   return ['53100', '25006'].includes(errorCode(error) ?? '');
 }
 
+/** True when what was to be written is at fault, and would be again: it is no JSON, or data that the database does not take. */
+export function refusesContent(error: unknown): boolean {
+  return error instanceof RangeError || /^2[0-3]/.test(errorCode(error) ?? '');
+}
+
 /** True for a failure of the database rather than of the statement: the caller may answer 503 and try again. Whether it was carried out is open. */
 export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -41,6 +41,8 @@ export interface Applied {
 
 interface Waiting {
   operation: Operation;
+  /** As JSON: what cannot be written as such fails here, and nobody's beside it. */
+  text: string;
   resolve(applied: Applied): void;
   reject(error: unknown): void;
 }
@@ -90,7 +92,7 @@ export class SessionLog {
       return Promise.reject(new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 }));
     }
     return new Promise((resolve, reject) => {
-      this.waiting.push({ operation, resolve, reject });
+      this.waiting.push({ operation, text: JSON.stringify(operation), resolve, reject });
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
@@ -171,7 +173,7 @@ export class SessionLog {
   }
 
   private async write(batch: Waiting[]): Promise<void> {
-    const operations = JSON.stringify(batch.map((entry) => entry.operation));
+    const operations = `[${batch.map((entry) => entry.text).join(',')}]`;
     const holder = await this.holderName();
     const asked = performance.now();
     const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [operations, holder, this.leaseMs, this.notifies]);

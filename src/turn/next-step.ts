@@ -1,6 +1,6 @@
 import { isDatabaseFailure } from '../database/database.ts';
 import { interruptedCalls } from '../harness/run-turn.ts';
-import { InterruptReason, type TurnYield } from '../harness/turn-world.ts';
+import { type CommitPoint, InterruptReason, type TurnYield } from '../harness/turn-world.ts';
 import type { Logger } from '../logger.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { TurnIds } from '../session/operations.ts';
@@ -24,11 +24,18 @@ export async function nextStep(
   } catch (error) {
     const cause: unknown = signal.aborted ? signal.reason : error;
     if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
-    const isTimeout = cause instanceof InterruptReason && cause.reason === 'timeout';
-    if (!isTimeout) logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
-    const code = isTimeout ? 'turn_timeout' : 'internal_error';
-    const message = isTimeout ? 'The turn took longer than its release allows.' : 'The turn failed unexpectedly.';
-    const failed: NewEvent = { type: 'turn-failed', data: { code, message, usage: state.turn?.usage ?? noUsage } };
-    return { type: 'end', events: [...(state.turn === undefined ? [] : interruptedCalls(state.turn)), failed] };
+    if (!(cause instanceof InterruptReason && cause.reason === 'timeout')) return unexpectedEnd(error, state, logger, turn);
+    return failedEnd(state, 'turn_timeout', 'The turn took longer than its release allows.');
   }
+}
+
+/** For a failure that is nobody's but ours. */
+export function unexpectedEnd(error: unknown, state: SessionState, logger: Logger, turn: TurnIds): CommitPoint {
+  logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
+  return failedEnd(state, 'internal_error', 'The turn failed unexpectedly.');
+}
+
+function failedEnd({ turn }: SessionState, code: string, message: string): CommitPoint {
+  const failed: NewEvent = { type: 'turn-failed', data: { code, message, usage: turn?.usage ?? noUsage } };
+  return { type: 'end', events: [...(turn === undefined ? [] : interruptedCalls(turn)), failed] };
 }

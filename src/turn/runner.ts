@@ -10,7 +10,8 @@ import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { nextStep } from './next-step.ts';
 import { RecentStates } from './recent-states.ts';
-import { type Accounting, advanceOperation } from './settle.ts';
+import type { Accounting } from './settle.ts';
+import { writeStep } from './write-step.ts';
 
 /** What the turns of one session run with: who they are and what they may use. It does not change while the session lives. */
 export interface TurnSetting extends Accounting {
@@ -199,16 +200,16 @@ export class Runner {
         }
         if (step.events.length === 0) continue;
         await this.onStoring(turn.session);
-        const applied = await this.parts.log.apply(advanceOperation(step, turn, state, setting));
-        if (!(await this.take(turn, state, step, applied))) return undefined;
+        const { point, applied } = await writeStep(this.parts, step, turn, state, setting);
+        if (!(await this.take(turn, state, point, applied))) return undefined;
         if (applied.result.status === 'interrupted') {
           // The state knows of the interrupt now: the turn, run again over it, ends.
           steps = runTurn(state, world, controller.signal, false);
-        } else if (step.type === 'commit') {
+        } else if (point.type === 'commit') {
           if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
         } else {
           this.states.keepStill(turn.session, state);
-          if (step.type === 'pause') return undefined;
+          if (point.type === 'pause') return undefined;
           this.parts.onTurnEnded(setting, state, performance.now() - begun);
           return this.following(turn, applied);
         }

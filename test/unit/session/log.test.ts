@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
-import type { StoredEvent } from '../../../src/session/events.ts';
+import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { Feed } from '../../../src/session/feed.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
@@ -94,6 +94,20 @@ test('one bad write fails alone: its neighbours in the same statement are stored
     ['fulfilled', 'rejected', 'fulfilled'],
   );
   assert.equal((await readAll(log, session)).length, 2);
+});
+
+test('so does one that is no JSON', async () => {
+  const log = openLog();
+  const session = await newSession();
+  const circular: Record<string, unknown> = {};
+  circular.self = circular;
+  const event = (input: unknown): NewEvent => ({ type: 'tool-called', data: { callId: 'call_1', tool: 'bash', input, step: 1 } });
+  const apply = (input: unknown) => log.apply({ kind: 'note', org: 1, session, turn: newId('turn_'), events: [event(input)], messages: 0 });
+  const outcomes = await Promise.allSettled([apply({}), apply(circular), apply({})]);
+  assert.deepEqual(
+    outcomes.map((outcome) => outcome.status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
 });
 
 test('the session of a message is looked up by its id, also in a table that was never analyzed', async () => {

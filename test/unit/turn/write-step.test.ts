@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createLogger } from '../../../src/logger.ts';
+import { foldSession } from '../../../src/session/state.ts';
+import { writeStep } from '../../../src/turn/write-step.ts';
+import { startApp } from '../../support/app.ts';
+import { untilAccepted } from '../../support/turns.ts';
+
+const app = await startApp({ after });
+const { database, feed, log, runner, settings } = app.context;
+
+test('a turn ends whose step the database will never take', async (t) => {
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  const setting = (await settings.of(1, body.id)) ?? assert.fail();
+  t.mock.method(runner, 'beginStarted', () => {});
+  const posted = app.request('POST', `/v1/sessions/${body.id}/messages`, { text: 'hi' });
+  await untilAccepted(app, body.id, 1);
+  const turn = await database.db.selectFrom('turns').select('id').where('session_id', '=', body.id).executeTakeFirstOrThrow();
+  const state = foldSession(await log.read(body.id, 0, 10));
+  const ids = { turn: turn.id, session: body.id, org: 1 };
+  const step = { callId: 'call_1', tool: 'ba\0sh', input: {}, step: 1 };
+  const parts = { log, logger: createLogger('silent') };
+  const { point } = await writeStep(parts, { type: 'commit', events: [{ type: 'tool-called', data: step }] }, ids, state, setting);
+  assert.equal(point.type, 'end');
+  feed.lookAgain(body.id);
+  const answer = await posted;
+  assert.deepEqual([answer.status, answer.body.detail.error], [500, 'internal_error']);
+});
