@@ -6,6 +6,7 @@ import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
+import { storable } from './storable.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
@@ -65,7 +66,13 @@ export async function* runTurn(
       events: [
         {
           type: 'turn-failed',
-          data: { code, message, provider, usage: turn.usage, ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }) },
+          data: {
+            code,
+            message: storable(message),
+            provider,
+            usage: turn.usage,
+            ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+          },
         },
       ],
     };

@@ -5,7 +5,7 @@ export function storable(text: string): string {
   return text.includes('\0') || !text.isWellFormed() ? text.replaceAll('\0', '\uFFFD').toWellFormed() : text;
 }
 
-export function storableJson(value: unknown): unknown {
+export function storableJson<Value>(value: Value): Value {
   const text = JSON.stringify(value);
   if (text === undefined || !/\\u(0000|d[89a-f])/i.test(text)) return value;
   return JSON.parse(text, (_key, entry: unknown) => {

@@ -4,7 +4,7 @@ import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { buildPrompt } from './prompt.ts';
-import { storableJson } from './storable.ts';
+import { storable, storableJson } from './storable.ts';
 import type { Tool } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 
@@ -47,14 +47,14 @@ export async function* streamAnswer(
             break;
           }
           case 'reasoning-end':
-            draft.endReasoning(part.providerMetadata);
+            draft.endReasoning(storableJson(part.providerMetadata));
             break;
           case 'tool-call':
             draft.calls.push({
               callId: world.newId('call_'),
-              tool: part.tool,
+              tool: storable(part.tool),
               input: storableJson(part.input),
-              ...(part.providerMetadata === undefined ? {} : { providerMetadata: part.providerMetadata }),
+              ...(part.providerMetadata === undefined ? {} : { providerMetadata: storableJson(part.providerMetadata) }),
             });
             break;
           case 'finish':

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { causesOf, errorMessage, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
+import { limitBody } from '../limit-body.ts';
 import type { McpServerConfig } from '../release-config.ts';
 
 /** The guarded fetch of upstreams. */
@@ -94,23 +95,8 @@ function quietFetch(fetch: McpFetch): McpFetch {
     const resumes = new Headers(init.headers).has('last-event-id');
     // A tool list is pinned by its release, so announcements of the server have no use here.
     if (init.method === 'GET' && !resumes) return new Response(null, { status: 405 });
-    return limitBody(await fetch(url, init));
+    return limitBody(await fetch(url, init), maxAnswerBytes);
   };
-}
-
-function limitBody(response: Response): Response {
-  if (response.body === null) return response;
-  let length = 0;
-  const limited = response.body.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        length += chunk.length;
-        if (length > maxAnswerBytes) throw new Error(`The server sent more than ${maxAnswerBytes} bytes`);
-        controller.enqueue(chunk);
-      },
-    }),
-  );
-  return new Response(limited, { status: response.status, headers: response.headers });
 }
 
 const connectTimeoutMs = 15_000;

@@ -74,3 +74,33 @@ test('a conversation that does not fit the model is 422 context_length_exceeded'
   const answer = await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'hi' });
   assert.deepEqual([answer.status, answer.body.detail?.error], [422, 'context_length_exceeded'], answer.text);
 });
+
+test('what a provider says that cannot be stored is stored without it: its turn does not begin again and again', async (context) => {
+  const usage = { prompt_tokens: 5, completion_tokens: 1 };
+  const said = (message: object, counted: object = usage) => ({ choices: [{ message, finish_reason: 'stop' }], usage: counted });
+  const calls = (name: string, extra: object) => ({ tool_calls: [{ function: { name, arguments: '{}' }, extra_content: extra }] });
+  let asked = 0;
+  const provider = await serveLocally(async (incoming, outgoing) => {
+    const { messages } = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8'));
+    asked += 1;
+    const first: Record<string, [status: number, body: object]> = {
+      usage: [200, said({ content: 'hi' }, { prompt_tokens: -5_000, completion_tokens: 1.5 })],
+      name: [200, said(calls('ba\0sh\ud800', {}))],
+      extra: [200, said(calls('bash', { signature: 'a\0b\ud800' }))],
+      failure: [400, { error: { message: 'no\0thing' } }],
+    };
+    const [status, body] = first[messages.at(-1).content] ?? [200, said({ content: 'done' })];
+    outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  context.after(() => provider.close());
+  const model = { provider: 'openai-compatible', name: 'm', base_url: provider.origin };
+  const tenant = await createTenant(url, { model, permissions: { mode: 'locked', rules: [] } });
+  for (const [text, calls] of Object.entries({ usage: 1, name: 2, extra: 2 })) {
+    asked = 0;
+    assert.equal((await tenant.say(await tenant.session(), text)).text, text === 'usage' ? 'hi' : 'done');
+    assert.equal(asked, calls, text);
+  }
+  const failed = await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'failure' });
+  assert.deepEqual([failed.status, failed.body.detail.error], [502, 'invalid_model_request']);
+  assert.ok((await tenant.get('/api/budget')).body.budget.tokens_used > 0);
+});

@@ -1,8 +1,12 @@
 import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
-import { isJsonObject, type JsonObject, parseToolInput } from './json.ts';
-import { type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+import { isTokenCount, maxAnswerCharacters, valueLength } from './estimate-tokens.ts';
+import { isJsonObject, isTooDeep, type JsonObject, parseToolInput } from './json.ts';
+import { type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
+
+/** Each is written down and run by itself. */
+const maxCalls = 1_000;
 
 interface OpenCall {
   index: unknown;
@@ -35,6 +39,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
+      if (characters > maxAnswerCharacters || calls.length > maxCalls) throw tooLong(caller);
       return { parts };
     } catch (failure) {
       return { parts, failure };
@@ -90,10 +95,17 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
-    if (typeof call.name === 'string' && open.name === '') open.name = call.name;
+    if (typeof call.name === 'string' && open.name === '') {
+      open.name = call.name;
+      characters += call.name.length;
+    }
     if (typeof call.arguments === 'string') open.arguments += call.arguments;
     else if (isRecord(call.arguments)) open.arguments = JSON.stringify(call.arguments);
-    if (isJsonObject(piece.extra_content)) open.extra = piece.extra_content;
+    characters += valueLength(call.arguments ?? '');
+    if (isJsonObject(piece.extra_content) && !isTooDeep(piece.extra_content)) {
+      open.extra = piece.extra_content;
+      characters += valueLength(open.extra);
+    }
   }
 
   function endReasoning(parts: ModelPart[]): void {
@@ -107,7 +119,6 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     const parts: ModelPart[] = [];
     endReasoning(parts);
     for (const { name, arguments: text, extra } of calls) {
-      characters += text.length;
       const call: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
       parts.push(extra === undefined ? call : { ...call, providerMetadata: { [metadataKey]: { extra_content: extra } } });
     }
@@ -173,8 +184,8 @@ function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', tex
 function toUsage(usage: Record<string, unknown> | undefined, estimate: () => { input: number; output: number }) {
   const input = usage?.prompt_tokens;
   const output = usage?.completion_tokens;
-  if (typeof input !== 'number' || typeof output !== 'number') return { ...estimate(), cachedInput: 0 };
+  if (!isTokenCount(input) || !isTokenCount(output)) return { ...estimate(), cachedInput: 0 };
   const details = usage?.prompt_tokens_details;
   const cached = isRecord(details) ? details.cached_tokens : usage?.prompt_cache_hit_tokens;
-  return { input, output, cachedInput: typeof cached === 'number' ? cached : 0 };
+  return { input, output, cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0 };
 }

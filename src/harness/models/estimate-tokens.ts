@@ -5,6 +5,14 @@ export function countTokens(characters: number): number {
   return Math.ceil(characters / 4);
 }
 
+/** Of one answer, ten times what any model gives: whoever sends more wants to fill our memory. */
+export const maxAnswerCharacters = 4 * 2 ** 20;
+
+/** A count as a provider may report one. What is none would be taken off the budget, or would not be stored at all. */
+export function isTokenCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31;
+}
+
 /** Adds up lengths and serialises nothing, so that a long conversation costs little more than a short one. */
 export function promptTokens(call: ModelCall): number {
   let characters = call.instructions.length;

@@ -47,6 +47,10 @@ export function cutOff(caller: Caller): ModelError {
   return new ModelError('broken_stream', caller.provider, `The answer of ${caller.provider} ended before it was complete`);
 }
 
+export function tooLong(caller: Caller): ModelError {
+  return new ModelError('model_error', caller.provider, `The answer of ${caller.provider} is longer than any that is taken`);
+}
+
 /** Reads the failure out of an error body, whichever of the usual shapes it has. */
 export function readFailure(body: unknown, status?: number, headers?: Headers): ProviderFailure {
   const parsed = typeof body === 'string' ? parseJson(body) : body;

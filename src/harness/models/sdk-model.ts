@@ -1,22 +1,27 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
 import { isRecord } from '../../json.ts';
+import { limitBody } from '../../limit-body.ts';
 import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { countTokens, maxAnswerCharacters, promptTokens } from './estimate-tokens.ts';
 import { isJsonObject, type JsonObject } from './json.ts';
 import { letGo } from './let-go.ts';
-import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+import { brokenOf, type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
 import { createPartReader } from './sdk-parts.ts';
 import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
 import { readSettings } from './settings.ts';
 
+/** The packages keep an event until it is whole, and an answer of `maxAnswerCharacters` is far shorter, one event a word. */
+const maxStreamBytes = 128 * 2 ** 20;
+
 /** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {
   const sdk = sdkProviders[provider];
   const caller: Caller = { provider, apiKey: settings.apiKey };
-  const loaded = loadOnce(() => sdk.load(name, settings));
+  const fetch: typeof globalThis.fetch = async (...request) => limitBody(await settings.fetch(...request), maxStreamBytes);
+  const loaded = loadOnce(() => sdk.load(name, { ...settings, fetch }));
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
@@ -33,9 +38,10 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
         const chunk = await reader.read();
         if (signal.aborted) throw signal.reason;
         if (chunk.done) throw cutOff(caller);
+        if ('delta' in chunk.value) characters += chunk.value.delta.length;
+        if (characters > maxAnswerCharacters) throw tooLong(caller);
         const part = read(chunk.value);
         if (part === undefined) continue;
-        if (part.type === 'text-delta' || part.type === 'reasoning-delta') characters += part.text.length;
         isComplete = part.type === 'finish';
         yield part;
       }

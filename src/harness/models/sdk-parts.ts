@@ -1,6 +1,7 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from '@ai-sdk/provider';
 import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
+import { isTokenCount } from './estimate-tokens.ts';
 import { parseToolInput } from './json.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
 
@@ -50,12 +51,9 @@ function streamFailure(caller: Caller, error: unknown): Error {
 }
 
 function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage, estimate: () => { input: number; output: number }) {
-  const estimated = inputTokens.total === undefined || outputTokens.total === undefined ? estimate() : { input: 0, output: 0 };
-  return {
-    input: inputTokens.total ?? estimated.input,
-    output: outputTokens.total ?? estimated.output,
-    cachedInput: inputTokens.cacheRead ?? 0,
-  };
+  const input = isTokenCount(inputTokens.total) ? inputTokens.total : estimate().input;
+  const output = isTokenCount(outputTokens.total) ? outputTokens.total : estimate().output;
+  return { input, output, cachedInput: isTokenCount(inputTokens.cacheRead) ? Math.min(inputTokens.cacheRead, input) : 0 };
 }
 
 function mergeMetadata(left: SharedV4ProviderMetadata | undefined, right: SharedV4ProviderMetadata | undefined) {

@@ -1,0 +1,67 @@
+// A release's base_url may name any server: what it sends must neither fill the memory nor be taken off what was used.
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import { createModel } from '../../../src/harness/models/create-model.ts';
+import { maxAnswerCharacters } from '../../../src/harness/models/estimate-tokens.ts';
+import { providerFixture } from '../../support/provider-server.ts';
+import { apiKey, callOf, collect, finishOf, neverAborted, type ProviderCase, providerCases } from './provider-cases.ts';
+
+function modelAnswering({ provider, name }: ProviderCase, body: Iterable<string>) {
+  const bytes = new TextEncoderStream();
+  const headers = { 'content-type': 'text/event-stream' };
+  const fetch = async () => new Response(ReadableStream.from(body).pipeThrough(bytes), { headers });
+  return createModel({ provider, name, base_url: 'http://127.0.0.1/v1', settings: {} }, { apiKey, fetch });
+}
+
+for (const wire of providerCases) {
+  describe(wire.provider, () => {
+    const events = providerFixture(wire.text).split(/(?<=\n\n)/);
+    const begins = events.findIndex((event) => event.includes('Grüße, '));
+
+    test('an answer that does not end is cut off before it fills the memory', async () => {
+      const word = events[begins]?.replace('Grüße, ', 'x'.repeat(2 ** 20)) ?? '';
+      let sent = 0;
+      function* endless() {
+        yield* events.slice(0, begins);
+        for (; sent < 64; sent += 1) yield word;
+      }
+      await assert.rejects(collect(modelAnswering(wire, endless()).stream(callOf(), neverAborted)), { code: 'model_error' });
+      assert.ok(sent * 2 ** 20 < 4 * maxAnswerCharacters);
+    });
+
+    for (const count of ['-5', '1.5', '1e300', '"7"']) {
+      test(`a report of ${count} tokens is none`, async () => {
+        const field = /"(\w*(?:tokens|TokenCount))": ?\d+/g;
+        const reported = events.map((event) => event.replace(field, `"$1":${count}`));
+        const parts = await collect(modelAnswering(wire, reported).stream(callOf(), neverAborted)).catch(() => []);
+        // Or the package refuses the answer as a whole.
+        const usage = parts.length === 0 ? { input: 0, output: 0, cachedInput: 0 } : finishOf(parts)?.usage;
+        for (const tokens of Object.values(usage ?? assert.fail())) assert.ok(Number.isInteger(tokens) && tokens >= 0 && tokens < 1_000);
+      });
+    }
+  });
+}
+
+test('an event that does not end is cut off, also where a package reads it', async () => {
+  const wire = providerCases.find(({ provider }) => provider === 'anthropic') ?? assert.fail();
+  const piece = 'x'.repeat(2 ** 20);
+  let sent = 0;
+  function* endless() {
+    yield 'data: ';
+    for (; sent < 512; sent += 1) yield piece;
+  }
+  await assert.rejects(collect(modelAnswering(wire, endless()).stream(callOf(), neverAborted)), { code: 'model_error' });
+  assert.ok(sent < 256);
+});
+
+test('an answer with more calls than a turn could run is refused', async () => {
+  const wire = providerCases.find(({ provider }) => provider === 'openai-compatible') ?? assert.fail();
+  function* calls() {
+    for (let index = 0; index < 2_000; index += 1) {
+      const call = { index, id: `call_${index}`, function: { name: 'bash', arguments: '{}' } };
+      yield `data: ${JSON.stringify({ choices: [{ delta: { tool_calls: [call] } }] })}\n\n`;
+    }
+    yield 'data: [DONE]\n\n';
+  }
+  await assert.rejects(collect(modelAnswering(wire, calls()).stream(callOf(), neverAborted)), { code: 'model_error' });
+});
