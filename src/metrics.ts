@@ -1,9 +1,13 @@
+import cluster from 'node:cluster';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { SessionState } from './session/state.ts';
+import { shareMetrics } from './worker-metrics.ts';
 
 /** What an operator watches, in Prometheus' format at /metrics. One per process; nothing in it names a customer. */
 export interface Metrics {
-  registry: Registry;
+  contentType: string;
+  /** With `--workers` of every process, told apart by the label `worker`. */
+  read(): Promise<string>;
   turnEnded(state: SessionState, milliseconds: number): void;
   requestEnded(route: string, method: string, status: number, milliseconds: number): void;
   /** Reads a value at each scrape. */
@@ -28,6 +32,8 @@ export function createMetrics(): Metrics {
   collectDefaultMetrics({ register: registry });
   for (const name of countedOneByOne) registry.removeSingleMetric(name);
   const registers = [registry];
+  const readOwn = () => registry.metrics();
+  if (cluster.worker !== undefined) registry.setDefaultLabels({ worker: String(cluster.worker.id) });
   const turns = new Counter({ name: 'parley_turns_total', help: 'Ended turns, by outcome', labelNames: ['outcome'], registers });
   const failures = new Counter({
     name: 'parley_turn_failures_total',
@@ -54,7 +60,8 @@ export function createMetrics(): Metrics {
   /** Finding a series by its labels costs more than counting; there are as many as routes times statuses. */
   const requestSeries = new Map<string, ReturnType<typeof requests.labels>>();
   return {
-    registry,
+    contentType: registry.contentType,
+    read: cluster.worker === undefined ? readOwn : shareMetrics(readOwn),
     turnEnded(state, milliseconds) {
       turns.inc({ outcome: state.turn?.ended ?? 'unknown' });
       const { failure } = state.turn ?? {};

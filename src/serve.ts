@@ -9,6 +9,7 @@ import { watchDescriptors } from './descriptors.ts';
 import { errorCode, errorMessage } from './errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
+import { serving } from './workers.ts';
 
 const patienceMs = 2_000;
 /** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
@@ -51,7 +52,7 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   // To the process that started this one as a worker.
-  process.send?.('serving');
+  process.send?.(serving);
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 

@@ -1,7 +1,11 @@
 import cluster, { type Worker } from 'node:cluster';
 import { type Config, ConfigError } from './config.ts';
+import { answerMetrics } from './worker-metrics.ts';
 
 const restartAfterMs = 500;
+
+/** What a worker says when it takes requests. */
+export const serving = 'serving';
 
 /**
  * Runs `count` server processes behind one port, each with its own event loop, and starts another for one that dies. The
@@ -18,8 +22,9 @@ export function runWorkers(count: number, config: Config): void {
     if (stopping) return;
     const worker = cluster.fork();
     workers.add(worker);
-    worker.on('message', () => {
-      if (hasServed) return;
+    answerMetrics(worker, workers);
+    worker.on('message', (message: unknown) => {
+      if (message !== serving || hasServed) return;
       hasServed = true;
       for (let index = 1; index < count; index += 1) start();
     });

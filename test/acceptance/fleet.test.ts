@@ -187,6 +187,12 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     await killOne();
     await started(3);
     assert.match(printed(), /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
+    // Whichever is asked: a counter that came from one alone would fall and rise from scrape to scrape.
+    for (let scrape = 0; scrape < 3; scrape += 1) {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      assert.deepEqual(text.match(/^parley_turns_running\{worker="\d+"\}/gm)?.length, 2);
+      assert.equal(text.split('# TYPE parley_turns_running gauge\n').length, 2);
+    }
     assert.equal(workers().length, 2);
     await two.post('/v1/sessions', { session_id: 'workers' });
     await killOne();

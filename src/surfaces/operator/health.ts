@@ -16,6 +16,6 @@ export function healthRoutes(server: Server, context: Context): void {
     return { status: 'ready' };
   });
   server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    return reply.type(context.metrics.registry.contentType).send(await context.metrics.registry.metrics());
+    return reply.type(context.metrics.contentType).send(await context.metrics.read());
   });
 }

@@ -45,7 +45,7 @@ test('one that is over its rate limit while there is no room is told 429, and co
   assert.match(second.headers.get('retry-after') ?? '', /^[1-3]$/);
   assert.equal(second.headers.get('x-should-retry'), first.headers.get('x-should-retry'));
   assert.match(second.headers.get('x-request-id') ?? '', /^rid_/);
-  const counted = await metrics.registry.metrics();
+  const counted = await metrics.read();
   assert.match(counted, /parley_http_request_seconds_count\{method="GET",route="\/",status="503"\} 2\n/);
 
   isLimited = false;
