@@ -25,17 +25,17 @@ export async function nextStep(
     const cause: unknown = signal.aborted ? signal.reason : error;
     if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
     if (!(cause instanceof InterruptReason && cause.reason === 'timeout')) return unexpectedEnd(error, state, logger, turn);
-    return failedEnd(state, 'turn_timeout', 'The turn took longer than its release allows.');
+    return failedEnd(state, { code: 'turn_timeout', message: 'The turn took longer than its release allows.' });
   }
 }
 
 /** For a failure that is nobody's but ours. */
 export function unexpectedEnd(error: unknown, state: SessionState, logger: Logger, turn: TurnIds): CommitPoint {
   logger.error({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn failed');
-  return failedEnd(state, 'internal_error', 'The turn failed unexpectedly.');
+  return failedEnd(state, { code: 'internal_error', message: 'The turn failed unexpectedly.' });
 }
 
-function failedEnd({ turn }: SessionState, code: string, message: string): CommitPoint {
-  const failed: NewEvent = { type: 'turn-failed', data: { code, message, usage: turn?.usage ?? noUsage } };
+function failedEnd({ turn }: SessionState, failure: { code: string; message: string }): CommitPoint {
+  const failed: NewEvent = { type: 'turn-failed', data: { ...failure, usage: turn?.usage ?? noUsage } };
   return { type: 'end', events: [...(turn === undefined ? [] : interruptedCalls(turn)), failed] };
 }
