@@ -16,14 +16,17 @@ export class ApiError extends ParleyError {
   /** Quote it when you ask the operator of the server what happened. */
   readonly requestId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
+  /** Whether the same request can succeed when it is sent again, where the server says so. */
+  readonly shouldRetry: boolean | undefined;
 
-  constructor(status: number, detail: ErrorDetail | undefined, requestId?: string, retryAfterSeconds?: number) {
+  constructor(status: number, detail: ErrorDetail | undefined, requestId?: string, retryAfterSeconds?: number, shouldRetry?: boolean) {
     super(typeof detail === 'string' ? detail : (detail?.message ?? `The server answered ${status}`));
     this.status = status;
     this.detail = detail;
     this.code = typeof detail === 'object' ? detail.error : undefined;
     this.requestId = requestId;
     this.retryAfterSeconds = retryAfterSeconds;
+    this.shouldRetry = shouldRetry;
   }
 }
 
@@ -91,8 +94,14 @@ const byStatus: Record<number, typeof ApiError> = {
 
 export function apiError(status: number, body: unknown, headers: Headers): ApiError {
   const Kind = byStatus[status] ?? ApiError;
-  return new Kind(status, detailOf(body), headers.get('x-request-id') ?? undefined, retryAfterSeconds(headers));
+  const shouldRetry = said.get(headers.get('x-should-retry'));
+  return new Kind(status, detailOf(body), headers.get('x-request-id') ?? undefined, retryAfterSeconds(headers), shouldRetry);
 }
+
+const said = new Map<string | null, boolean>([
+  ['true', true],
+  ['false', false],
+]);
 
 /** `Retry-After` as seconds or as a date. */
 function retryAfterSeconds(headers: Headers): number | undefined {

@@ -10,7 +10,7 @@ export interface ClientOptions {
   sessionToken?: Credential;
   /** `org/agent`. Without it the native calls go to the organization's default agent. */
   agent?: string;
-  /** How often a request is tried again after a network failure, a 429 or a 503. Default 5. */
+  /** How often a request is tried again after a network failure, or a refusal that will pass. Default 5. */
   maxRetries?: number;
   /** How long the server may take to begin its answer, in milliseconds. Default 60,000. */
   timeoutMs?: number;

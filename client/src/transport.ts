@@ -114,14 +114,10 @@ export function disconnected(error: unknown, signal: AbortSignal | undefined): C
   return new ConnectionError('The server could not be reached, or the connection broke', { cause: error });
 }
 
-/**
- * Whether the same request may succeed when it is sent again later. Not when a model's provider was the one that refused:
- * that turn ran and failed, and the same request would only be told so again.
- */
+/** Whether the same request may succeed when it is sent again later. Parley says so; what stands before it only has a status. */
 export function isRetryable(error: ApiError | ConnectionError): boolean {
   if (error instanceof ConnectionError) return true;
-  const ranAlready = typeof error.detail === 'object' && 'provider' in error.detail;
-  return (error.status === 429 || error.status === 503) && !ranAlready;
+  return error.shouldRetry ?? (error.status === 429 || error.status === 503);
 }
 
 /** The server's word counts, up to a minute; without one, back off. */

@@ -9,6 +9,7 @@ import {
   RateLimitError,
   type TurnEvent,
   TurnText,
+  UnavailableError,
   ValidationError,
 } from '../../client/src/index.ts';
 import { startApp } from '../support/app.ts';
@@ -155,6 +156,24 @@ test('429 and 503 are tried again, no sooner than Retry-After says', async () =>
   const impatient = new ParleyClient({ baseUrl: proxy.origin, apiKey: app.apiKey, maxRetries: 0 });
   proxy.passed.length = 0;
   await assert.rejects(impatient.sessions.create(), (error) => error instanceof Error && error.message === 'Draining');
+});
+
+test('what the server says of trying again is done: a request that its first copy still holds up is, a failed turn is not', async () => {
+  const session = await client.sessions.create();
+  const inUse = { error: 'idempotency_key_in_use', message: 'The first request with this Idempotency-Key has not finished yet.' };
+  const refusals = [
+    { status: 408, headers: { 'x-should-retry': 'true' }, body: '{"detail":"The request did not arrive in time."}' },
+    { status: 409, headers: { 'x-should-retry': 'true' }, body: JSON.stringify({ detail: inUse }) },
+    undefined,
+    { status: 503, headers: { 'x-should-retry': 'false', 'retry-after': '1' }, body: '{"detail":"Not again."}' },
+  ];
+  const proxy = await startBreakingProxy(baseUrl, (_passed, index) => refusals[index]);
+  after(proxy.close);
+  const { managed } = new ParleyClient({ baseUrl: proxy.origin, apiKey: app.apiKey, agent: 'demo/assistant' });
+  assert.deepEqual(await managed.upload(session.id, 'notes.txt', 'hello'), { accepted: true, path: 'uploads/notes.txt' });
+  assert.equal(new Set(proxy.passed.map(({ idempotencyKey }) => idempotencyKey)).size, 1);
+  await assert.rejects(managed.get(session.id), (error) => error instanceof UnavailableError && error.message === 'Not again.');
+  assert.equal(proxy.passed.length, 4);
 });
 
 test('a stream that is cut goes on where it was, and the turn runs once', async () => {
