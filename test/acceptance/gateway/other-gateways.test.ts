@@ -47,7 +47,9 @@ test('the message and the reply go to every participant at another gateway, but 
   const reachedAt = (event: Record<string, unknown>) => [event.sender_id, event.sender_gateway_url, event.session_id];
   assert.deepEqual(reachedAt(east.received[1]?.body.event), ['ada', ownUrl, id]);
   assert.deepEqual(reachedAt(west.received[1]?.body.event), ['eve', new URL(east.url).origin, undefined]);
-  await logOf(org, id, 2);
+  const said: { type: string; participant_type?: string }[] = await logOf(org, id, 2);
+  const senders = said.filter(({ type }) => type === 'user.message').map((entry) => entry.participant_type);
+  assert.deepEqual(senders, ['ai', 'ai', 'human']);
 });
 
 test('another gateway hears one thing at a time, and a message before its reply', async (t) => {
@@ -63,12 +65,14 @@ test('another gateway hears one thing at a time, and a message before its reply'
     }, 30);
   };
   const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
-  const wes = { sender_id: 'wes', sender_type: 'ai', event_type: 'joined', session_id: id, sender_gateway_url: new URL(west.url).origin };
-  assert.equal((await submit(org, wes)).status, 200);
+  const wes = { sender_id: 'wes', sender_type: 'ai', event_type: 'joined', sender_gateway_url: new URL(west.url).origin };
+  const joined = { recipient_id: 'helper', session_id: id, event: { ...wes, session_id: 'ses_west' } };
+  assert.equal((await deliver(org, joined)).status, 200);
   for (const text of ['one', 'two', 'three']) await submit(org, message(`/say ${text}!`, { session_id: id }));
   const heard = (await west.until((received) => received.length === 6)).map(({ body }) => body.event.message);
   for (const text of ['one', 'two', 'three']) assert.ok(heard.indexOf(`/say ${text}!`) < heard.indexOf(`${text}!`), heard.join());
   assert.equal(open.most, 1);
+  for (const { body } of west.received) assert.equal(body.session_id, 'ses_west', 'where its recipient spoke from');
 });
 
 test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {

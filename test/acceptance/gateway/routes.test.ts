@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent } from '../../support/accounts.ts';
 import { type Answer, startApp } from '../../support/app.ts';
-import { message, startGateway } from '../../support/gateway.ts';
+import { message, ownUrl, startGateway } from '../../support/gateway.ts';
 
 const notFound = '{"detail":"Not Found"}';
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
@@ -159,7 +159,8 @@ test('a delivery is an entry in the log of the recipient’s newest session that
   assert.equal(events.at(-1).text, 'Found it.');
   assert.equal((await sessionOf(org, newer)).participants.length, 2);
 
-  assert.equal((await deliver(org, { recipient_id: 'helper', session_id: older, event: { ...event, id: 'd-2' } })).status, 200);
+  const toOlder = { recipient_id: 'helper', session_id: older, recipient_gateway_url: `${ownUrl}/`, event: { ...event, id: 'd-2' } };
+  assert.equal((await deliver(org, toOlder)).status, 200);
   assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
 
   const newest = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
@@ -192,7 +193,9 @@ test('an unknown recipient or session is 404, also when it is another org’s or
   assert.equal((await submit(org, joined)).status, 200);
   await parley.call('DELETE', '/api/agents/former', { key: org.key });
   const hops = ['https://there.example.com'];
+  const own = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
   answers.push(
+    await deliver(org, { recipient_id: 'nobody', session_id: own, event }),
     await submit(org, { ...joined, hops }),
     await deliver(org, { recipient_id: 'zoe', event }),
     await deliver(org, { recipient_id: 'helper', session_id: former, event: { ...event, hops } }),

@@ -3,10 +3,8 @@ import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 
 const hosts = { base: 'api.example.com', agent: 'agents.example.com', management: 'manage.example.com' };
-const parley = await startApp(
-  { after },
-  { settings: { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' } },
-);
+const split = { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' };
+const parley = await startApp({ after }, { settings: { ...split, PARLEY_GATEWAY: '1' } });
 
 test('with split hosts each family answers on its own; the audit log and the types of webhooks on two', async () => {
   const cases: [path: string, on: (keyof typeof hosts)[]][] = [
@@ -25,6 +23,22 @@ test('with split hosts each family answers on its own; the audit log and the typ
       const expected = on.some((name) => name === family) ? 200 : 404;
       assert.equal(answer.status, expected, `${path} on ${host}`);
       if (expected === 404) assert.equal(answer.text, '{"detail":"Not Found"}');
+    }
+  }
+  const posts: [path: string, on: keyof typeof hosts, status: number][] = [
+    ['/v1/sessions', 'base', 200],
+    ['/v1/gateway/events', 'base', 422],
+    ['/v1/gateway/deliveries', 'base', 422],
+    ['/demo/assistant/v1/managed-agents/sessions', 'agent', 201],
+    ['/demo/assistant/v1/chat/completions', 'agent', 200],
+    ['/demo/assistant/v1/responses', 'agent', 422],
+    ['/api/agents/assistant/session_tokens', 'management', 200],
+    ['/operator/organizations', 'management', 401],
+  ];
+  for (const [path, on, status] of posts) {
+    for (const [family, host] of Object.entries(hosts)) {
+      const answer = await parley.call('POST', path, { key: parley.apiKey, body: {}, headers: { host } });
+      assert.equal(answer.status, family === on ? status : 404, `${path} on ${host}: ${answer.text}`);
     }
   }
 });

@@ -149,7 +149,8 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
   await parley.context.courier.idle();
   assert.equal(receiver.received.length, 3);
   receiver.answer = 200;
-  await parley.call('POST', `${endpoint.path}/enable`, { key: org.key });
+  const { webhook_endpoint: enabled } = (await parley.call('POST', `${endpoint.path}/enable`, { key: org.key })).body;
+  assert.deepEqual([enabled.enabled, enabled.consecutive_failures], [true, 0]);
   const recovery = { key: org.key, body: { from }, headers: { 'idempotency-key': 'recovery' } };
   const recovered = await parley.call('POST', `${endpoint.path}/recover`, recovery);
   assert.deepEqual([recovered.status, recovered.body], [202, { recovered: 1 }]);
