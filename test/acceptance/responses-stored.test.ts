@@ -17,6 +17,7 @@ test('a fetched response is the response that was given, also with what the requ
   const tenant = await createTenant(url);
   const first = await tenant.post(pathOf(tenant), { input: 'one', model: 'm', metadata: { colour: 'red' } });
   const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
+  assert.deepEqual([first.body.model, first.body.metadata, second.body.metadata], ['m', { colour: 'red' }, {}]);
   for (const given of [first, second]) {
     const fetched = await tenant.get(`${pathOf(tenant)}/${given.body.id}`);
     assert.equal(fetched.text, given.text);

@@ -79,6 +79,8 @@ test('a failure in the stream is response.failed, then an error event', async ()
   );
   const fetched = await tenant.get(`${pathOf(tenant)}/${/resp_[0-9A-Z]+/.exec(answer.text)?.[0]}`);
   assert.deepEqual([fetched.status, fetched.body.status], [200, 'failed']);
+  const [used] = (await tenant.get('/api/usage')).body.data;
+  assert.equal(fetched.body.usage.total_tokens, used.total_tokens);
 });
 
 test("a provider's refusal of a unary call is a status", async () => {
