@@ -39,7 +39,7 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         if (status < 200) return;
         answer = new AnswerBody(controller, () => signal?.removeEventListener('abort', abort));
         try {
-          resolve(responseOf(status, received, answer.stream));
+          resolve(responseOf(status, received, method === 'HEAD' || bodilessStatuses.has(status) ? null : answer.stream));
         } catch (error) {
           reject(error);
           controller.abort(new Error('The response could not be read'));
@@ -59,14 +59,17 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
   });
 }
 
-function responseOf(status: number, received: Record<string, string | string[] | undefined>, stream: ReadableStream<Uint8Array>): Response {
+function responseOf(
+  status: number,
+  received: Record<string, string | string[] | undefined>,
+  stream: ReadableStream<Uint8Array> | null,
+): Response {
   const headers: [string, string][] = [];
   for (const [name, value] of Object.entries(received)) {
     for (const item of Array.isArray(value) ? value : [value ?? '']) headers.push([name, item]);
   }
-  if (bodilessStatuses.has(status)) return new Response(null, { status, headers });
-  const format = compressions.get(String(received['content-encoding'] ?? ''));
-  if (format === undefined) return new Response(stream, { status, headers });
+  const format = compressions.get(String(received['content-encoding'] ?? '').toLowerCase());
+  if (stream === null || format === undefined) return new Response(stream, { status, headers });
   const response = new Response(stream.pipeThrough(new DecompressionStream(format)), { status, headers });
   response.headers.delete('content-encoding');
   response.headers.delete('content-length');

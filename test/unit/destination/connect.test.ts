@@ -149,7 +149,7 @@ test('a redirect loop ends', async () => {
 test('it sends and reads what fetch would: body, headers, status, compression, no body', async () => {
   const target = await serve((request, response) => {
     if (request.url === '/empty') return response.writeHead(204).end();
-    if (request.url === '/gzip') return response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('squeezed'));
+    if (request.url === '/gzip') return response.writeHead(200, { 'content-encoding': 'GZip' }).end(gzipSync('squeezed'));
     response.writeHead(418, { 'x-method': request.method, 'x-type': request.headers['content-type'], 'set-cookie': ['a=1', 'b=2'] });
     request.pipe(response);
   });
@@ -162,6 +162,8 @@ test('it sends and reads what fetch would: body, headers, status, compression, n
   assert.equal(await teapot.text(), 'a=%C3%BC');
   assert.equal((await guarded(`${target.origin}/empty`)).status, 204);
   assert.equal(await (await guarded(`${target.origin}/gzip`)).text(), 'squeezed');
+  const head = await guarded(`${target.origin}/gzip`, { method: 'HEAD' });
+  assert.deepEqual([head.status, head.headers.get('content-encoding'), await head.text()], [200, 'GZip', ''], 'as it came, and no body');
   const request = new Request(`${target.origin}/`, { method: 'POST', body: 'from a request' });
   assert.equal(await (await guarded(request)).text(), 'from a request');
 });
