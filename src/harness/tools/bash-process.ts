@@ -72,10 +72,19 @@ export class ShellProcess {
         this.end();
         settle(() => resolve('timed-out'));
       }, request.timeoutMs + graceMs);
+      let reading = 0;
       const receive = (message: FromShell) => {
-        if (message.type === 'done') settle(() => resolve(message));
-        if (message.type === 'read')
-          workspace.read(message.path).then((content) => this.send({ type: 'content', path: message.path, content }), fail);
+        if (message.type === 'read') {
+          reading += 1;
+          workspace.read(message.path).then((content) => {
+            reading -= 1;
+            this.send({ type: 'content', path: message.path, content });
+          }, fail);
+        }
+        if (message.type !== 'done') return;
+        // It gave up waiting for a file, as `timeout 1 cat` does: the next command could be given that of this workspace.
+        if (reading > 0) this.end();
+        settle(() => resolve(message));
       };
       child.on('message', receive).once('exit', crash).once('error', crash);
       signal.addEventListener('abort', abort, { once: true });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
 import { subscribe } from 'node:diagnostics_channel';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { maxToolOutputCharacters, recordedOutput, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createBashTool } from '../../../src/harness/tools/bash.ts';
 import { createShellPool, type ShellPoolOptions } from '../../../src/harness/tools/bash-pool.ts';
@@ -114,6 +115,22 @@ test('a command that waits too long is ended, and the process serves the next', 
     const outcome = await bash('echo x > file; sleep 60', workspace, pool);
     assert.deepEqual(outcome, { output: 'The command took longer than 0.3 s and was ended. No file was changed.', isError: true });
     assert.equal((await bash('echo next', workspace, pool)).output, 'next');
+  });
+});
+
+test('a file that a command no longer waits for is not given to the next, which has another workspace', async () => {
+  await withPool({ processes: 1, timeoutMs: 10_000 }, async (pool) => {
+    const mine = new MemoryWorkspace({ 'notes.txt': 'mine' });
+    const theirs = new MemoryWorkspace({ 'notes.txt': 'theirs' });
+    const late = Promise.withResolvers<void>();
+    mine.read = () => late.promise.then(() => Buffer.from('mine'));
+    theirs.read = async () => {
+      late.resolve();
+      await sleep(50);
+      return Buffer.from('theirs');
+    };
+    assert.equal((await bash('timeout 0.1 cat notes.txt', mine, pool)).isError, true);
+    assert.equal((await bash('cat notes.txt', theirs, pool)).output, 'theirs');
   });
 });
 
