@@ -13,7 +13,7 @@ const insertSessions: PreparedStatement = {
   text: `
     with given as (
       select * from json_to_recordset($1::json) as given (
-        id text, org_id integer, agent_id integer, agent_slug text, release_version integer, surface text, metadata json, end_user_id text,
+        id text, org_id integer, agent_id integer, release_version integer, surface text, metadata json, end_user_id text,
         is_visitor boolean, instance_key text, permission_mode text, current_agent text, stored boolean)
     ), fresh as (
       insert into sessions (id, org_id, agent_id, release_version, surface, metadata, end_user_id, is_visitor, instance_key, permission_mode,
@@ -29,8 +29,8 @@ const insertSessions: PreparedStatement = {
       from locked where agents.id = locked.id
     ), told as materialized (
       select emit_webhook(fresh.org_id, 'session.started', json_build_object(
-        'session_id', fresh.id, 'agent', given.agent_slug, 'end_user_id', fresh.end_user_id))
-      from fresh join given on given.id = fresh.id and given.org_id = fresh.org_id
+        'session_id', fresh.id, 'agent', agents.slug, 'end_user_id', fresh.end_user_id))
+      from fresh join agents on agents.id = fresh.agent_id
     )
     select id, org_id, agent_id, release_version, surface, status, metadata, end_user_id, is_visitor, instance_key, permission_mode, current_agent,
       parent_id, participants, pending_input, active_turn_id, queued_turns, staged_files, stored, last_seq, message_count, last_message_at,
@@ -60,9 +60,9 @@ export class NewSessions {
   }
 
   /** Undefined when the id is taken. */
-  insert(session: NewSession, agentSlug: string): Promise<Session | undefined> {
+  insert(session: NewSession): Promise<Session | undefined> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ row: rowOf(session, agentSlug), resolve, reject });
+      this.waiting.push({ row: rowOf(session), resolve, reject });
       if (this.isWriting) return;
       this.isWriting = true;
       setImmediate(() => void this.writeAll());
@@ -101,12 +101,11 @@ export class NewSessions {
   }
 }
 
-function rowOf(session: NewSession, agentSlug: string): Record<string, unknown> {
+function rowOf(session: NewSession): Record<string, unknown> {
   return {
     id: session.id,
     org_id: session.orgId,
     agent_id: session.agentId,
-    agent_slug: agentSlug,
     release_version: session.releaseVersion,
     surface: session.surface,
     metadata: session.metadata,

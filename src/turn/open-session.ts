@@ -60,7 +60,7 @@ export async function openSession(store: SessionStore, agent: Agent, request: Se
     currentAgent: release.config.main,
     stored: request.stored ?? true,
   };
-  const session = await newSessions.insert(fresh, agent.slug);
+  const session = await newSessions.insert(fresh);
   if (session !== undefined) {
     settings.keep(session, release, agent.slug);
     return session;

@@ -1,6 +1,7 @@
 // Sessions that are asked for at the same moment are written by one statement; each caller is told of its own.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
 import { Feed } from '../../../src/session/feed.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
@@ -47,7 +48,7 @@ test('of two hundred at once each is written, counted and reported once, in a fe
   const before = await countOf();
   const ids = Array.from({ length: 200 }, () => newId('ses_'));
   const made = await Promise.all(
-    ids.map((id, index) => newSessions.insert(session(id, { endUserId: `user ${index}`, metadata: { index } }), 'assistant')),
+    ids.map((id, index) => newSessions.insert(session(id, { endUserId: `user ${index}`, metadata: { index } }))),
   );
   made.forEach((one, index) => {
     assert.deepEqual([one?.id, one?.endUserId, one?.metadata], [ids[index], `user ${index}`, { index }]);
@@ -61,28 +62,30 @@ test('of two hundred at once each is written, counted and reported once, in a fe
   assert.deepEqual(reported, expected);
 });
 
-test('an id is given to the first who wants it, of another organization too, and counted once', async () => {
+test('an id is given to the first who wants it, of another organization too, and counted and reported once', async () => {
   const newSessions = new NewSessions(database);
   const id = newId('ses_');
   const before = await countOf();
   const made = await Promise.all([
-    newSessions.insert(session(id, { metadata: { who: 'first' } }), 'assistant'),
-    newSessions.insert(session(id, { metadata: { who: 'second' } }), 'assistant'),
-    newSessions.insert(session(id, { orgId: agent.org_id + 1, metadata: { who: 'stranger' } }), 'assistant'),
+    newSessions.insert(session(id, { metadata: { who: 'first' } })),
+    newSessions.insert(session(id, { metadata: { who: 'second' } })),
+    newSessions.insert(session(id, { orgId: agent.org_id + 1, metadata: { who: 'stranger' } })),
   ]);
   assert.deepEqual(
     made.map((one) => one?.metadata),
     [{ who: 'first' }, undefined, undefined],
   );
-  assert.equal(await newSessions.insert(session(id), 'assistant'), undefined);
+  assert.equal(await newSessions.insert(session(id)), undefined);
   assert.equal(await countOf(), before + 1);
+  const told = await sql`select 1 from webhook_events where type = 'session.started' and data ->> 'session_id' = ${id}`.execute(db);
+  assert.equal(told.rows.length, 1);
 });
 
 test('one that cannot be stored fails alone', async () => {
   const newSessions = new NewSessions(database);
   const ids = [newId('ses_'), newId('ses_'), newId('ses_')];
   const made = await Promise.allSettled(
-    ids.map((id, index) => newSessions.insert(session(id, { releaseVersion: index === 1 ? 2 ** 40 : 1 }), 'assistant')),
+    ids.map((id, index) => newSessions.insert(session(id, { releaseVersion: index === 1 ? 2 ** 40 : 1 }))),
   );
   assert.deepEqual(
     made.map(({ status }) => status),
@@ -94,7 +97,7 @@ test('of the sessions that nobody wanted kept, those that rest are dropped after
   const newSessions = new NewSessions(database);
   const ago = new Date(Date.now() - 120_000);
   const ids = { kept: newId('ses_'), unstored: newId('ses_'), paused: newId('ses_'), young: newId('ses_') };
-  for (const [name, id] of Object.entries(ids)) await newSessions.insert(session(id, { stored: name === 'kept' }), 'assistant');
+  for (const [name, id] of Object.entries(ids)) await newSessions.insert(session(id, { stored: name === 'kept' }));
   const notYoung = [ids.kept, ids.unstored, ids.paused];
   await db.updateTable('sessions').set({ updated_at: ago }).where('id', 'in', notYoung).execute();
   await db.updateTable('sessions').set({ active_turn_id: 'turn_1' }).where('id', '=', ids.paused).execute();
