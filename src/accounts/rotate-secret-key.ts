@@ -1,4 +1,6 @@
+import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
+import { locks } from '../database/locks.ts';
 import { contextOfOrg, type SecretBox } from './secret-box.ts';
 import { resealSigningKeys } from './signing-keys.ts';
 
@@ -8,6 +10,9 @@ import { resealSigningKeys } from './signing-keys.ts';
  */
 export async function rotateSecretKey(database: Database, from: SecretBox, to: SecretBox): Promise<{ resealed: number }> {
   return database.db.transaction().execute(async (transaction) => {
+    // One that serves would go on storing under the old key what nobody could open afterwards.
+    const { rows } = await sql<{ free: boolean }>`select pg_try_advisory_xact_lock(${locks.serving}) as free`.execute(transaction);
+    if (rows[0]?.free !== true) throw new Error('a server is connected to this database; stop every server first. Nothing was changed');
     const resealed = (await resealCredentials(transaction, from, to)) + (await resealWebhookSecrets(transaction, from, to));
     await resealSigningKeys(transaction, from, to);
     await transaction.deleteFrom('idempotency_keys').where('response', 'is not', null).execute();

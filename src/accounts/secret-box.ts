@@ -71,6 +71,11 @@ export async function checkSecretKey(database: Database, box: SecretBox, origin 
     .values({ key: 'secret_key', value: JSON.stringify({ id: box.keyId }) })
     .onConflict((conflict) => conflict.column('key').doNothing())
     .execute();
+  await compareSecretKey(database, box, origin);
+}
+
+/** The same for one who only looks. */
+export async function compareSecretKey(database: Database, box: SecretBox, origin: string): Promise<void> {
   const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
   const id = rows[0]?.id;
   if (id === box.keyId) return;

@@ -140,7 +140,7 @@ async function restoreEmbedded(dataDirectory: string, embedded: string, file: st
 }
 
 /** Whether a server has been started on this PostgreSQL database. */
-async function isInstalled(config: Config): Promise<boolean> {
+export async function isInstalled(config: Config): Promise<boolean> {
   const database = await openDatabase(config);
   try {
     const { rows } = await sql`select 1 where to_regclass('migrations') is not null`.execute(database.db);

@@ -9,4 +9,6 @@ export const locks = {
   signingKeys: 7_265_749,
   /** Together with a hash of the instance: one upload at a time is held against the limits of its workspace. */
   workspace: 7_265_750,
+  /** Shared by every server on PostgreSQL while it is connected: what needs them all stopped takes it alone. */
+  serving: 7_265_751,
 } as const;

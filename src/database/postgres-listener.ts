@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { locks } from './locks.ts';
 
 const connectMs = 5_000;
 const retryMs = 250;
@@ -30,7 +31,7 @@ export function createListener(url: string): Listener {
     });
     try {
       await next.connect();
-      await next.query(`${stayIdle}; listen parley`);
+      await next.query(`${stayIdle}; select pg_advisory_lock_shared(${locks.serving}); listen parley`);
     } catch (error) {
       cut(next);
       throw error;

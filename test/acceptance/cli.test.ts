@@ -110,10 +110,15 @@ test('serve runs the server until it is told to stop; then its secret key can be
   const [, url] = /^Parley is ready at (\S+)/.exec(printed) ?? [];
   assert.equal((await fetch(`${url}/readyz`)).status, 200);
   child.stdout.resume();
+  const next = randomBytes(32).toString('base64');
+  const early = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
+  assert.match(
+    early.stderr,
+    engine === 'postgres' ? /a server is connected to this database; stop every server first/ : /is in use by process/,
+  );
   child.kill('SIGTERM');
   assert.equal(await ended, 0);
 
-  const next = randomBytes(32).toString('base64');
   const nothing = await run(database.settings, ['rotate-secret-key']);
   assert.match(nothing.stderr, /^parley: no key on standard input; try: parley rotate-secret-key < file-with-the-key\n$/);
   const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
@@ -123,6 +128,14 @@ test('serve runs the server until it is told to stop; then its secret key can be
   assert.deepEqual(readdirSync(folder), [], 'no database is made for it');
   const rotated = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
   assert.deepEqual([rotated.code, /^Re-encrypted \d+ secrets\./.test(rotated.stdout)], [0, true], rotated.stderr);
+  if (engine === 'postgres') {
+    const { stdout } = await run({ ...database.settings, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor']);
+    assert.match(
+      stdout,
+      /^FAIL {2}database: PARLEY_SECRET_KEY: this database was encrypted with the key /m,
+      'the doctor knows the old one',
+    );
+  }
   const app = await startApp(t, { database, settings: { PARLEY_SECRET_KEY: next } });
   assert.equal((await app.request('GET', '/readyz')).status, 200);
   await app.close();

@@ -1,7 +1,8 @@
 import { constants } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
+import { type Config, describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
+import type { Database } from '../../database/database.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
 import { createLogger } from '../../logger.ts';
 import { checkKey, describeRedirect } from '../api.ts';
@@ -79,7 +80,18 @@ async function database(): Promise<string> {
   // Where it is set, no start goes without it.
   const bus = await openBus(postgres, config.REDIS_URL, createLogger('silent'));
   opened.defer(() => bus.close());
+  await checkSecretKey(config, postgres);
   return config.REDIS_URL === undefined ? 'PostgreSQL, reachable' : 'PostgreSQL and Redis, reachable';
+}
+
+/** With another key than that of the database no start goes either. */
+async function checkSecretKey(config: Config, postgres: Database): Promise<void> {
+  const { isInstalled, keyInUse } = await import('../../database/backup.ts');
+  if (!(await isInstalled(config))) return;
+  if ((await keyInUse(config)) === undefined) throw new Error('PARLEY_SECRET_KEY is not set: set the one that the installation has');
+  const { compareSecretKey, loadSecretKey } = await import('../../accounts/secret-box.ts');
+  const { box, origin } = await loadSecretKey(config);
+  await compareSecretKey(postgres, box, origin);
 }
 
 /** The server as a client sees it. */
