@@ -147,6 +147,18 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   assert.deepEqual([...new Set(await page.locator('tbody tr td:nth-child(2)').allTextContents())], ['stopped']);
   await page.getByLabel('Session or end user id').fill('ses_demo_0000007');
   await page.waitForURL(/q=ses_demo_0000007/);
+  await page.getByLabel('Session or end user id').fill('Ann ');
+  await page.waitForURL(/q=Ann$/);
+  await page.getByLabel('Session or end user id').press('L');
+  await page.waitForURL(/q=Ann\+L$/);
+});
+
+test('usage of which there is too much to read says where it was cut', async () => {
+  const row = { day: '2026-01-31', end_user_id: 'ann', turns: 1, input_tokens: 1, output_tokens: 1, total_tokens: 2, cost_micros: 1 };
+  await page.route('**/api/usage?*', (route) => route.fulfill({ json: { data: [row], next_cursor: 'further' } }));
+  await page.goto('/dashboard/usage?by=end_user');
+  await page.getByText('what came after 2026-01-31 is not counted here').waitFor();
+  await page.unrouteAll();
 });
 
 test('a page whose content is refused has its title and says so, instead of loading for good', async () => {

@@ -96,9 +96,10 @@ export default function SessionsPage() {
 /** Searches when typing stops, so that the address and the list follow words and not letters. */
 function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
+  // A blank at the end may be the first of the next word.
+  useEffect(() => setText((typed) => (typed.trim() === value ? typed : value)), [value]);
   useEffect(() => {
-    if (text === value) return;
+    if (text.trim() === value) return;
     const timer = setTimeout(() => onChange(text.trim()), 250);
     return () => clearTimeout(timer);
   }, [text, value, onChange]);

@@ -10,18 +10,24 @@ export interface Breakdown {
   groups: { name: string; values: number[]; turns: number; input: number; output: number; cost: number }[];
 }
 
-/** Every row of the range, page by page. */
-export async function readUsage(from: string, to: string, dimension: Dimension, signal: AbortSignal): Promise<UsageRow[]> {
+export interface ReadUsage {
+  rows: UsageRow[];
+  /** There are more rows than are read: they begin in this day. */
+  cutIn: string | undefined;
+}
+
+/** The rows of the range, the oldest day first, page by page. */
+export async function readUsage(from: string, to: string, dimension: Dimension, signal: AbortSignal): Promise<ReadUsage> {
   const rows: UsageRow[] = [];
   let cursor = '';
   for (let page = 0; page < 50; page += 1) {
     const after = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
     const answer = await get<List<UsageRow>>(`/api/usage?group_by=day,${dimension}&from=${from}&to=${to}&limit=200${after}`, signal);
     rows.push(...answer.data);
-    if (answer.next_cursor === null) break;
+    if (answer.next_cursor === null) return { rows, cutIn: undefined };
     cursor = answer.next_cursor;
   }
-  return rows;
+  return { rows, cutIn: rows.at(-1)?.day };
 }
 
 /** By day and group. Beyond the largest few, groups are one. */

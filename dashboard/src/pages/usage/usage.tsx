@@ -40,7 +40,7 @@ export default function UsagePage() {
   });
   const { times, series, table } = useMemo(() => {
     const days = daysBetween(from, to);
-    const rows = usage.data ?? [];
+    const rows = usage.data?.rows ?? [];
     const { groups } = breakDown(rows, days, by, shown, 4);
     return {
       times: days.map((day) => Date.parse(day) / 1000),
@@ -85,6 +85,11 @@ export default function UsagePage() {
         />
       ) : (
         <>
+          {usage.data.cutIn !== undefined && (
+            <p role="status" className="mb-4 text-warn">
+              This is too much to show at once: what came after {usage.data.cutIn} is not counted here. Choose a shorter range.
+            </p>
+          )}
           <Section title={`${measure?.label ?? ''} by day`} hint="Days are in UTC.">
             <Chart
               label={`${measure?.label} of each day, ${from} to ${to}`}
