@@ -150,8 +150,12 @@ async function claim(
   // Whatever was being written to these sessions is there when they have been locked; what comes later finds them claimed.
   const sessions = idList(rows.map((row) => row.session_id));
   await sql`select 1 from sessions where id in ${sessions} order by id for update`.execute(database.db);
+  // It may have been the turn's end.
+  const ids = idList(rows.map((row) => row.id));
+  const { rows: ours } = await sql<{ id: string }>`select id from turns where id in ${ids} and process_id = ${holder}`.execute(database.db);
+  const left = new Set(ours.map(({ id }) => id));
   for (const row of rows) {
-    if (runner.running.has(row.id)) continue;
+    if (!left.has(row.id) || runner.running.has(row.id)) continue;
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], { recovered: true });
     if (row.interrupted) runner.interrupt(row.id);
   }

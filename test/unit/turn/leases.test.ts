@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createLogger } from '../../../src/logger.ts';
 import { holdLeases } from '../../../src/turn/leases.ts';
 import { startApp } from '../../support/app.ts';
@@ -53,4 +54,33 @@ test('a turn whose interrupt this process did not hear of ends with the next loo
   const { db } = quick.context.database;
   await until(async () => (await db.updateTable('turns').set({ interrupted: true }).executeTakeFirst()).numUpdatedRows > 0n);
   assert.equal((await answer).status, 200);
+});
+
+test('a turn that ends while it is being taken over is not run again', { timeout: 20_000 }, async (t) => {
+  const { db } = database;
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
+  // As the end does that another process has begun to write: it waits for the claim and comes right behind it.
+  await sql`create function end_claimed() returns trigger language plpgsql as $$
+    begin
+      update turns set state = 'ended', process_id = null, lease_until = null where id = new.id;
+      return null;
+    end $$`.execute(db);
+  await sql`create trigger end_claimed after update on turns for each row when (new.process_id = 'proc_claiming')
+    execute function end_claimed()`.execute(db);
+  await sql`update turns set state = 'running', process_id = 'proc_ending', lease_until = now() - interval '1 second'
+    where session_id = ${body.id}`.execute(db);
+  const begin = t.mock.method(runner, 'begin', () => {});
+  const looked = Promise.withResolvers<void>();
+  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+    holderName: async () => 'proc_claiming',
+    leaseMs: 400,
+    logger: createLogger('silent'),
+    onBeat: looked.resolve,
+    onStranded: looked.reject,
+  });
+  await looked.promise;
+  await leases.release();
+  const { rows } = await sql<{ state: string }>`select state from turns where session_id = ${body.id}`.execute(db);
+  assert.deepEqual([rows[0]?.state, begin.mock.callCount()], ['ended', 0]);
 });
