@@ -7,7 +7,7 @@ import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
-import { foldSession, type SessionState } from '../session/state.ts';
+import { emptyState, foldSession, type SessionState } from '../session/state.ts';
 import { nextStep } from './next-step.ts';
 import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
@@ -259,17 +259,12 @@ export class Runner {
   }
 
   private async stateOf(sessionId: string, events: StoredEvent[]): Promise<SessionState> {
-    const cached = this.states.get(sessionId);
-    const first = events[0];
-    if (cached !== undefined && first !== undefined && cached.seq === first.seq - 1) {
-      foldSession(events, cached);
-      this.states.keep(sessionId, cached);
-      return cached;
-    }
-    const state = foldSession([]);
-    // The first message of a session is the whole of its log.
-    if (first?.seq === 1) foldSession(events, state);
-    else for await (const page of this.parts.log.readAll(sessionId)) foldSession(page, state);
+    const known = this.states.get(sessionId);
+    const next = events[0]?.seq ?? 0;
+    const state = known !== undefined && known.seq < next ? known : emptyState();
+    // What others wrote since is read: the notes of a gateway, or turns that ran in another process.
+    if (state.seq === next - 1) foldSession(events, state);
+    else for await (const page of this.parts.log.readAll(sessionId, state.seq)) foldSession(page, state);
     this.states.keep(sessionId, state);
     return state;
   }
