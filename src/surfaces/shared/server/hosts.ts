@@ -15,7 +15,7 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
     const families = request.routeOptions.config.family ?? 'any';
     if (families === 'any') return;
     const host = hostOf(request).toLowerCase();
-    const isOn = (name: string | undefined) => host === name || host.split(':')[0] === name;
+    const isOn = (name: string | undefined) => host === name || host.replace(/:\d+$/, '') === name;
     // The dashboard is on the management host and talks to agents from there, with a member's cookie.
     const { authorization, 'x-parley-dashboard': dashboard } = request.headers;
     if (dashboard === '1' && authorization === undefined && isOn(hosts.management)) return;
