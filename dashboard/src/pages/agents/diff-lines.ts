@@ -3,10 +3,27 @@ export interface DiffLine {
   text: string;
 }
 
-/** Line by line, by the longest common subsequence: releases are short. */
+/** Line by line, by the longest common subsequence of what lies between the first and the last line that differ: usually little. */
 export function diffLines(before: string, after: string): DiffLine[] {
   const a = before.split('\n');
   const b = after.split('\n');
+  const shorter = Math.min(a.length, b.length);
+  let head = 0;
+  while (head < shorter && a[head] === b[head]) head += 1;
+  let tail = 0;
+  while (tail < shorter - head && a.at(-1 - tail) === b.at(-1 - tail)) tail += 1;
+  return [
+    ...same(a.slice(0, head)),
+    ...changes(a.slice(head, a.length - tail), b.slice(head, b.length - tail)),
+    ...same(a.slice(a.length - tail)),
+  ];
+}
+
+function same(lines: string[]): DiffLine[] {
+  return lines.map((text) => ({ kind: 'same', text }));
+}
+
+function changes(a: string[], b: string[]): DiffLine[] {
   const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   const at = (row: number, column: number) => lengths[row]?.[column] ?? 0;
   for (let row = a.length - 1; row >= 0; row -= 1)
