@@ -61,7 +61,7 @@ test('the last rule that matches decides, by tool and by pattern', async () => {
     { tool: 'bash', action: 'allow' },
     { tool: 'bash', match: 'rm *', action: 'deny' },
     { tool: 'bash', match: 'rm tmp/*', action: 'ask' },
-    { tool: 'files', match: 'secret/*', action: 'deny' },
+    { tool: 'files', match: 'secret?/*', action: 'deny' },
   ];
   const tenant = await createTenant(url, { permissions: { mode: 'interactive', rules } });
   const run = async (text: string) => {
@@ -73,7 +73,8 @@ test('the last rule that matches decides, by tool and by pattern', async () => {
   assert.equal(await run(bash('echo hi')), 'completed');
   assert.equal(await run(bash('rm -rf all')), 'denied');
   assert.equal(await run(bash('rm tmp/a')), 'asks');
-  assert.equal(await run('/tool files {"operation":"read","path":"secret/key"}'), 'denied');
+  assert.equal(await run('/tool files {"operation":"read","path":"secret7/key"}'), 'denied');
+  assert.equal(await run('/tool files {"operation":"read","path":"secret/key"}'), 'error', 'no such file');
   assert.equal(await run(write('open.txt')), 'asks');
 });
 

@@ -24,6 +24,8 @@ test('the main sub-agent without instructions of its own gets those of the relea
     { name: 'a', instructions: '' },
     { name: 'b', instructions: 'Top.' },
   ]);
+  const mainOf = (...names: string[]) => completeReleaseConfig({ agents: names.map((name) => ({ name })) }).main;
+  assert.deepEqual([mainOf('a', 'main'), mainOf('a', 'b')], ['main', 'a']);
 });
 
 test('a completed config completes to itself', () => {
