@@ -19,6 +19,11 @@ test('a turn ends after max_steps, and says so', async () => {
   assert.equal(frames.at(-1)?.data.data.stop_reason, 'max_steps');
   assert.equal((await log(tenant, id)).at(-1)?.stop_reason, 'max_steps');
   assert.equal((await tenant.say(id, '/say next')).text, 'next');
+  const content = '/tool bash {"command":"echo hi"}\n/say never';
+  const chat = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content }] });
+  assert.equal(chat.body.choices[0].finish_reason, 'length');
+  const response = await tenant.post(`${tenant.agentPath}/v1/responses`, { input: content });
+  assert.deepEqual([response.body.status, response.body.incomplete_details], ['incomplete', { reason: 'max_steps' }]);
 });
 
 test('a turn that takes longer than turn_timeout_s fails as turn_timeout, and the session goes on', async () => {

@@ -134,7 +134,8 @@ test('a turn may ask twice: each pause is a response', async () => {
   const first = await tenant.post(pathOf(tenant), { input: `${ask}\n/tool bash {"command":"echo ho"}` });
   const second = await tenant.post(pathOf(tenant), { input: [answerTo(first.body.output[0], true)], previous_response_id: first.body.id });
   assert.equal(second.body.output[0].arguments, '{"command":"echo ho"}');
-  const third = await tenant.post(pathOf(tenant), { input: [answerTo(second.body.output[0], true)], previous_response_id: second.body.id });
+  const answers = [first, second].map(({ body }) => answerTo(body.output[0], true));
+  const third = await tenant.post(pathOf(tenant), { input: answers, previous_response_id: second.body.id });
   assert.equal(third.body.output_text, 'bash answered: hi\nbash answered: ho');
   assert.equal(new Set([first, second, third].map(({ body }) => body.id)).size, 3);
 });

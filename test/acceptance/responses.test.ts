@@ -209,6 +209,7 @@ test('in a new session the items before the last user message, and the instructi
   );
   assert.equal(new Set(seen).size, 3, 'but the model saw it');
   assert.equal((await transcript(tenant, answer.headers.get('x-svc-session') ?? '')).length, 2);
+  assert.equal((await tenant.post(pathOf(tenant), { input: [{ role: 'tool', content: 'found' }, user('hi')] })).status, 200);
 });
 
 test('instructions that change are told to a session that goes on, and the same ones only once', async () => {
