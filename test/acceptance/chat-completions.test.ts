@@ -147,6 +147,8 @@ test('content may be text parts, roles may be any that the libraries send, and u
     ],
   });
   assert.equal(contentOf(answer), 'parts');
+  const developer = await tenant.post(pathOf(tenant), { messages: [{ role: 'developer', content: 'Be brief.' }, user('hi')] });
+  assert.equal(contentOf(developer), 'You said: "hi". This is turn 1 of our conversation.', 'a developer speaks as the system does');
 });
 
 test('X-Svc-Session goes on with a session, and so does metadata.session_id', async () => {

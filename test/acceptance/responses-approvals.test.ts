@@ -59,6 +59,7 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   assert.deepEqual((await tenant.get(`${pathOf(tenant)}/${paused.body.id}`)).body, paused.body, 'the first one stays what it was');
   const [used] = (await tenant.get('/api/usage')).body.data;
   assert.equal(paused.body.usage.total_tokens + done.body.usage.total_tokens, used.total_tokens, 'each has the usage of its own stretch');
+  assert.equal(used.turns, 1);
   const next = await tenant.post(pathOf(tenant), { input: 'next', previous_response_id: done.body.id });
   assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.');
 });

@@ -21,6 +21,12 @@ test('an upload is at uploads/<name> for bash and files, and is listed in the ne
   assert.match(String(results[1]?.output), /remember the milk/);
   await client.say(id, '/say thanks');
   assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
+  await client.request('POST', `/sessions/${id}/files`, { name: 'more.txt', content_base64: base64('more') });
+  const { messages } = (await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say seen' })).body;
+  assert.deepEqual(messages[0].parts, [
+    { type: 'text', text: '/say seen' },
+    { type: 'file', path: 'uploads/more.txt' },
+  ]);
 });
 
 test('an upload sent again under its Idempotency-Key is not staged again', async () => {

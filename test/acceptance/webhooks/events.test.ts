@@ -72,7 +72,7 @@ test('turns and sessions are reported with the data of their type', async (t) =>
   const { id } = session.body;
   const send = (text: string) => parley.call('POST', `${base}/${id}/messages`, { key: org.key, body: { text } });
   await send('/say hello');
-  await send('/fail overloaded');
+  const refused = await send('/fail overloaded');
   const paused = await send('/tool bash {"command":"echo hi"}');
   // Each is sent on its own: a later one may come first.
   const types = ['session.started', 'turn.completed', 'turn.failed', 'turn.requires_action'];
@@ -84,7 +84,9 @@ test('turns and sessions are reported with the data of their type', async (t) =>
   assert.deepEqual([completed.session_id, completed.agent, completed.stop_reason], [id, 'helper', 'end_turn']);
   assert.ok(completed.usage.total_tokens > 0);
   const failed = dataOf('turn.failed');
-  assert.deepEqual([failed.session_id, failed.agent, failed.error.code], [id, 'helper', 'overloaded']);
+  assert.deepEqual(Object.keys(failed), ['session_id', 'turn_id', 'agent', 'error']);
+  const error = { code: 'overloaded', message: refused.body.detail.message };
+  assert.deepEqual([failed.session_id, failed.agent, failed.error], [id, 'helper', error]);
   const asked = dataOf('turn.requires_action');
   assert.deepEqual(Object.keys(asked), ['session_id', 'turn_id', 'request_id', 'tool', 'message']);
   assert.equal(asked.request_id, paused.body.pending_input.request_id);
