@@ -4,8 +4,11 @@ import type { ShellResult } from './bash-messages.ts';
 import { type ShellFailure, ShellProcess } from './bash-process.ts';
 
 export interface ShellPool {
-  /** Waits for a free process. Throws the signal's reason when it aborts; the command is then over. */
-  run(command: string, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure>;
+  /**
+   * Waits for a free process, in a line with the other commands of `whose`; the lines take turns. Throws the signal's reason when
+   * it aborts; the command is then over.
+   */
+  run(whose: number, command: string, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure>;
   /** Starts a process ahead of the first command, which otherwise waits about 0.2 s for it. */
   warm(): void;
   /** Ends every process. Commands that run fail. */
@@ -25,10 +28,11 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
   const { processes = Math.max(2, availableParallelism()), timeoutMs = 30_000, idleMs = 60_000 } = options;
   const idle: { shell: ShellProcess; timer: NodeJS.Timeout }[] = [];
   const busy = new Set<ShellProcess>();
-  const waiting: (() => void)[] = [];
+  /** Whose turn it is first. None is empty. */
+  const lines = new Map<number, (() => void)[]>();
 
-  async function take(signal: AbortSignal): Promise<ShellProcess> {
-    while (busy.size >= processes) await turnToCome(signal);
+  async function take(whose: number, signal: AbortSignal): Promise<ShellProcess> {
+    while (busy.size >= processes) await turnToCome(whose, signal);
     for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
       clearTimeout(last.timer);
       if (!last.shell.ended) return hold(last.shell);
@@ -45,7 +49,17 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
     busy.delete(shell);
     if (shell.commands >= maxCommands || shell.busyMs >= maxBusyMs) shell.end();
     if (!shell.ended) keep(shell);
-    waiting.shift()?.();
+    callNext();
+  }
+
+  function callNext(): void {
+    const [first] = lines;
+    if (first === undefined) return;
+    const [whose, line] = first;
+    const proceed = line.shift();
+    lines.delete(whose);
+    if (line.length > 0) lines.set(whose, line);
+    proceed?.();
   }
 
   function keep(shell: ShellProcess): void {
@@ -60,26 +74,29 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
     idle.push({ shell, timer });
   }
 
-  function turnToCome(signal: AbortSignal): Promise<void> {
+  function turnToCome(whose: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
       const proceed = () => {
         signal.removeEventListener('abort', abort);
         resolve();
       };
+      const line = lines.get(whose) ?? [];
       const abort = () => {
-        waiting.splice(waiting.indexOf(proceed), 1);
+        line.splice(line.indexOf(proceed), 1);
+        if (line.length === 0) lines.delete(whose);
         reject(signal.reason);
       };
       signal.addEventListener('abort', abort, { once: true });
-      waiting.push(proceed);
+      line.push(proceed);
+      lines.set(whose, line);
     });
   }
 
   return {
     timeoutMs,
-    async run(command, workspace, signal) {
-      const shell = await take(signal);
+    async run(whose, command, workspace, signal) {
+      const shell = await take(whose, signal);
       try {
         return await shell.run(command, workspace, timeoutMs, signal);
       } finally {

@@ -4,8 +4,8 @@ import type { ShellPool } from './bash-pool.ts';
 import { excerpt, failed, succeeded, textField } from './input.ts';
 import { changesProblem } from './workspace-changes.ts';
 
-/** A shell over the workspace: all it can reach is the files it was given. */
-export function createBashTool(pool: ShellPool): Tool {
+/** A shell over the workspace: all it can reach is the files it was given. Who waits for one takes turns with others (`whose`). */
+export function createBashTool(pool: ShellPool, whose: number): Tool {
   return {
     name: 'bash',
     description:
@@ -26,7 +26,7 @@ export function createBashTool(pool: ShellPool): Tool {
     async run(input, { workspace, signal }) {
       const command = textField(input, 'command');
       if (command === undefined || command.trim() === '') return failed('The command is missing');
-      const result = await pool.run(command, workspace, signal);
+      const result = await pool.run(whose, command, workspace, signal);
       if (result === 'timed-out') return timedOut(pool);
       if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
       if (result.timedOut) return timedOut(pool);

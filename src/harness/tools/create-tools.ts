@@ -13,14 +13,16 @@ export interface ToolOptions {
   agent: string;
   agents: readonly string[];
   shell: ShellPool;
+  /** Who waits together for a shell. */
+  whose: number;
   /** Guarded: public destinations only. */
   fetch: ToolFetch;
 }
 
 /** What one sub-agent can do, apart from the tools of MCP servers. */
-export function createTools({ names, agent, agents, shell, fetch }: ToolOptions): Tool[] {
+export function createTools({ names, agent, agents, shell, whose, fetch }: ToolOptions): Tool[] {
   const builders: Record<BuiltInTool, () => Tool> = {
-    bash: () => createBashTool(shell),
+    bash: () => createBashTool(shell, whose),
     files: () => filesTool,
     fetch: () => createFetchTool({ fetch }),
   };

@@ -19,8 +19,9 @@ async function bash(
   workspace = new MemoryWorkspace(),
   pool = shared,
   signal = new AbortController().signal,
+  whose = 1,
 ): Promise<ToolOutcome> {
-  const outcome = await createBashTool(pool).run({ command }, { workspace, signal });
+  const outcome = await createBashTool(pool, whose).run({ command }, { workspace, signal });
   workspace.apply(outcome);
   return { ...outcome, output: recordedOutput(outcome.output) };
 }
@@ -217,6 +218,19 @@ test('more commands than processes all run; idle processes end', async () => {
     assert.equal(started.length, 2);
     await until(async () => started.every((child) => child.signalCode !== null || child.exitCode !== null));
     assert.equal((await bash('echo again', new MemoryWorkspace(), pool)).output, 'again');
+  });
+});
+
+test('a command waits for its turn among organizations, and not behind all that another has waiting', async () => {
+  await withPool({ processes: 1 }, async (pool) => {
+    const ended: string[] = [];
+    const { signal } = new AbortController();
+    const run = async (name: string, whose: number) => {
+      await bash('true', new MemoryWorkspace(), pool, signal, whose);
+      ended.push(name);
+    };
+    await Promise.all([run('a1', 1), run('a2', 1), run('a3', 1), run('a4', 1), run('b1', 2), run('b2', 2), run('c1', 3)]);
+    assert.deepEqual(ended, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4']);
   });
 });
 
