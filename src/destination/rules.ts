@@ -62,9 +62,13 @@ const metadataAddresses = new Set([
   '169.254.170.23',
   '168.63.129.16',
   '100.100.100.200',
+  '169.254.42.42',
+  '192.0.0.192',
   'fd00:ec2::254',
   'fd00:ec2::23',
   'fd20:ce::254',
+  'fd00:c1::a9fe:a9fe',
+  'fd00:42::42',
 ]);
 const metadataNames = new Set(['metadata.google.internal', 'metadata.goog', 'instance-data.ec2.internal']);
 const internalSuffixes = ['.local', '.internal', '.localdomain', '.lan', '.home', '.corp', '.intranet', '.private', '.home.arpa', '.onion'];
