@@ -19,6 +19,8 @@ const endHalted = "set idle_in_transaction_session_timeout = '10s'";
  * rows and has it compiled first: 50 ms, each time.
  */
 const neverCompile = 'set jit = off';
+/** What an installation or a role may have set otherwise: dates that the driver cannot read, and transactions that fail where ours wait. */
+const asExpected = "set datestyle = 'ISO'; set default_transaction_isolation = 'read committed'";
 /** To build an index, or to wait for a process that does. What a role was given for its queries would fail every start. */
 const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
@@ -27,7 +29,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
   const pool = openPool(url, {
     max: poolSize,
     stream: () => new Socket().setTimeout(silenceMs, giveUp),
-    onConnect: (client) => client.query(`${endHalted}; ${neverCompile}; ${stayIdle}`),
+    onConnect: (client) => client.query(`${asExpected}; ${endHalted}; ${neverCompile}; ${stayIdle}`),
   });
   await checkServer(pool);
   const listener = createListener(url);
@@ -40,7 +42,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
       return result.rows as Row[];
     },
     async exclusively(work) {
-      const patient = openPool(url, { max: 1, onConnect: (client) => client.query(waitAsLongAsItTakes) });
+      const patient = openPool(url, { max: 1, onConnect: (client) => client.query(`${asExpected}; ${waitAsLongAsItTakes}`) });
       try {
         await patient.query(`select pg_advisory_lock(${locks.migration})`);
         // Closing the connection gives the lock back.
