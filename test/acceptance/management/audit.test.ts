@@ -59,8 +59,18 @@ test('every change is on record', async () => {
   const [member] = (await parley.call('GET', '/api/members', { key })).body.data;
   await call('PATCH', `/api/members/${member.id}`, { role: 'member' });
   await call('DELETE', `/api/members/${member.id}`);
+  await call('PUT', '/api/budget', { total_tokens_cap: null });
+  for (const headers of [{}, { 'idempotency-key': 'mint' }]) {
+    const minted = await parley.call('POST', '/api/agents/desk/session_tokens', { key, body: {}, headers });
+    assert.equal(minted.status, 200, 'which is on record only where the operator wants it');
+  }
   await call('DELETE', '/api/agents/desk');
-  const actions = (await exported(key)).data.map((event) => event.action).toReversed();
+  const { data } = await exported(key);
+  const metadataOf = (action: string) => data.find((event) => event.action === action)?.metadata;
+  const caps = (total_tokens_cap: number | null) => ({ credits_micros: null, total_tokens_cap, instance_spend_cap_micros: null });
+  assert.deepEqual(metadataOf('budget.updated'), { before: caps(5), after: caps(null) });
+  assert.deepEqual(metadataOf('api_key.revoked'), { name: 'k', prefix: made.body.api_key.prefix });
+  const actions = data.map((event) => event.action).toReversed();
   assert.deepEqual(actions, [
     'api_key.created',
     'agent.created',
@@ -77,6 +87,7 @@ test('every change is on record', async () => {
     'member.joined',
     'member.role_changed',
     'member.removed',
+    'budget.updated',
     'agent.deleted',
     'audit_log.exported',
   ]);

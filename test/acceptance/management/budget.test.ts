@@ -37,11 +37,15 @@ test('an exhausted budget blocks turns and minting with its reason, and leaves r
     assert.deepEqual([turn.body.detail.error, turn.body.detail.reason], ['budget_exhausted', reason]);
     const mint = await parley.call('POST', '/api/agents/desk/session_tokens', { key: acme.key, body: {} });
     assert.deepEqual([mint.status, mint.body.error, mint.body.reason], [402, 'budget_exhausted', reason]);
-    assert.deepEqual([(await budgetOf(acme)).state, (await budgetOf(acme)).reason], ['exhausted', reason]);
+    const { state, reason: why, percent_used } = await budgetOf(acme);
+    assert.deepEqual([state, why, percent_used], ['exhausted', reason, reason === 'subscription_past_due' ? 0 : 100]);
     assert.equal((await parley.call('GET', '/caps/desk/v1/sessions', { key: acme.key })).status, 200);
   }
-  await operate(parley, acme.slug, { subscription: { plan: 'pro', status: 'active' } });
+  await operate(parley, acme.slug, { subscription: { plan: 'pro', status: 'active' }, credits_micros: 1 });
   assert.equal((await say(acme, 'hello')).status, 200);
+  assert.equal((await budgetOf(acme)).credits_remaining_micros, 0);
+  await operate(parley, acme.slug, { credits_micros: 500 });
+  assert.equal((await budgetOf(acme)).credits_remaining_micros, 500, 'what was spent before does not count');
 });
 
 test('an instance over its spend cap is refused; another instance is not', async () => {
@@ -161,11 +165,15 @@ test('thresholds are reported once, and again after a cap is changed', async () 
   assert.deepEqual(await reported(), all);
   await operate(parley, acme.slug, { total_tokens_cap: 1_000_000 });
   assert.deepEqual(await reported(), all, 'a larger cap is not near its end');
+  await operate(parley, acme.slug, { total_tokens_cap: 3 * (await budgetOf(acme)).tokens_used });
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  const more = [...all, 'usage.budget_threshold_reached 50'].sort();
+  assert.deepEqual(await reported(), more, 'its thresholds are reported on the way there');
   await operate(parley, acme.slug, { total_tokens_cap: 1 });
-  assert.deepEqual(await reported(), [...all, ...all].sort(), 'a smaller one is passed at once');
+  assert.deepEqual(await reported(), [...more, ...all].sort(), 'a smaller one is passed at once');
   for (const body of [{ total_tokens_cap: 1 }, { instance_spend_cap_micros: 5 }, {}])
     assert.equal((await parley.call('PUT', '/api/budget', { key: acme.key, body })).status, 200);
-  assert.deepEqual(await reported(), [...all, ...all].sort(), 'the same cap again is nothing new');
+  assert.deepEqual(await reported(), [...more, ...all].sort(), 'the same cap again is nothing new');
 });
 
 test('the cap is reported also where no threshold names it, and nothing beyond it is called exhausted', async () => {

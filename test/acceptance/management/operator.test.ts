@@ -24,6 +24,7 @@ test('an org comes with a key that can do everything', async () => {
   const list = await operator('GET', '/operator/organizations');
   assert.ok(list.body.organizations.some((organization: { slug: string }) => organization.slug === 'fresh'));
   assert.equal((await operator('POST', '/operator/organizations', { slug: 'fresh' })).status, 409);
+  assert.equal((await operator('POST', '/operator/organizations', { slug: 'nameless' })).body.organization.name, 'nameless');
   for (const slug of ['v1', 'api', 'Upper', '', 'a b', '-x']) {
     const refused = await operator('POST', '/operator/organizations', { slug });
     assert.deepEqual([refused.status, /^slug: /.test(refused.body.detail)], [422, true], slug);

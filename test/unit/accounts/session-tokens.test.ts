@@ -67,12 +67,19 @@ test('it ends at the second that it names, also when it was seen before', async 
   now = start;
 });
 
-test('a token of another algorithm or another key is nobody', async () => {
+test('a token of another algorithm or another key, or for something else, is nobody', async () => {
   const { token } = await tokens.mint(organization, agent, { endUserId: 'user_1', ttlSeconds: 900 });
   const claims = decodeJwt(token);
   const { kid } = decodeProtectedHeader(token);
   const jwk = (await keys.jwks()).keys[0];
+  const { privateKey } = await keys.current();
+  const signed = (changes: object) =>
+    new SignJWT({ ...claims, ...changes }).setProtectedHeader({ alg: 'EdDSA', kid: kid ?? '' }).sign(privateKey);
+  assert.ok(await tokens.verify(await signed({ jti: 'another' })));
   const forged = [
+    await signed({ iss: 'elsewhere' }),
+    await signed({ aud: 'parley:operator' }),
+    await signed({ scope: 'agent:manage' }),
     new UnsecuredJWT(claims).encode(),
     await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: kid ?? '' }).sign(Buffer.from(String(jwk?.x), 'base64url')),
     await new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', kid: kid ?? '' }).sign((await generateKeyPair('EdDSA')).privateKey),
