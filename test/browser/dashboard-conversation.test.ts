@@ -47,6 +47,30 @@ test('an answer is written word by word, and the rail shows each stored event', 
   assert.match(page.url(), /session=ses_/);
 });
 
+test('the rail follows what is stored, and leaves whoever scrolled up in it, or opened an entry, where they are', async () => {
+  await app.request('POST', '/demo/assistant/v1/sessions', { session_id: 'ses_railed' });
+  const turn = () => app.request('POST', '/demo/assistant/v1/sessions/ses_railed/messages', { text: '/say hi' });
+  for (let turns = 0; turns < 12; turns += 1) await turn();
+  await page.goto('/dashboard/playground/assistant?session=ses_railed');
+  await rail().getByText('48', { exact: true }).waitFor();
+  await turn();
+  await rail().getByText('52', { exact: true }).waitFor();
+  const measure = (what: string) => page.evaluate<number>(`document.querySelector('[aria-label="Events"]').${what}`);
+  const stays = async () => {
+    const [top, height] = [await measure('scrollTop'), await measure('scrollHeight')];
+    await turn();
+    await until(async () => (await measure('scrollHeight')) > height);
+    assert.equal(await measure('scrollTop'), top);
+  };
+  assert.ok((await measure('scrollTop')) > 0);
+  await rail().getByText('52', { exact: true }).click();
+  await rail().getByText('"end_turn"').waitFor();
+  await stays();
+  await page.evaluate(`document.querySelector('[aria-label="Events"]').scrollTo(0, 0)`);
+  await rail().getByText('user.message').first().waitFor();
+  await stays();
+});
+
 for (const [key, outcome] of [
   ['1', 'Approved once'],
   ['2', 'Approved for the session'],

@@ -7,7 +7,7 @@ import type { LogEvent } from './log-event.ts';
 
 interface EventRailProps {
   events: readonly LogEvent[];
-  /** Keeps the newest entry in view. */
+  /** Keeps the newest entry in view, for whoever is at the end and reads no other. */
   follow?: boolean;
   opened?: number;
   onOpen?(seq: number): void;
@@ -25,19 +25,29 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
     initialOffset: opened === undefined ? 0 : Math.max(0, (opened - 4) * 30),
   });
   const last = events.length;
+  const atEnd = useRef(true);
   useLayoutEffect(() => {
-    if (follow && last > 0 && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
+    if (follow && atEnd.current && last > 0 && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [follow, last]);
   const toggle = (seq: number) => {
     const next = new Set(open);
     if (!next.delete(seq)) {
       next.add(seq);
+      atEnd.current = false;
       onOpen?.(seq);
     }
     setOpen(next);
   };
   return (
-    <section ref={scroller} className="h-full min-h-0 overflow-y-auto font-mono text-[0.88rem]" tabIndex={0} aria-label="Events">
+    <section
+      ref={scroller}
+      className="h-full min-h-0 overflow-y-auto font-mono text-[0.88rem]"
+      tabIndex={0}
+      aria-label="Events"
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        atEnd.current = scrollHeight - scrollTop - clientHeight < 60;
+      }}
+    >
       <div className="relative" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((row) => {
           const event = events[row.index];
