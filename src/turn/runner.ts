@@ -82,7 +82,7 @@ export class Runner {
     this.parts.feed.publish(turn.session, events);
     const controller = new AbortController();
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
-      if (error instanceof InterruptReason && error.reason === 'released') return;
+      if (isReleased(error)) return;
       this.states.drop(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left for recovery');
       if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
@@ -211,7 +211,8 @@ export class Runner {
           this.states.keepStill(turn.session, state);
           if (point.type === 'pause') return undefined;
           this.parts.onTurnEnded(setting, state, performance.now() - begun);
-          return this.following(turn, applied);
+          // Let go of as it ended: what waited behind it is as much another's to go on with.
+          return isReleased(controller.signal.reason) ? undefined : this.following(turn, applied);
         }
       }
     } finally {
@@ -268,6 +269,10 @@ export class Runner {
     this.states.keep(sessionId, state);
     return state;
   }
+}
+
+function isReleased(reason: unknown): boolean {
+  return reason instanceof InterruptReason && reason.reason === 'released';
 }
 
 /** The two events with which the log hands a turn to its runner. */

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startApp } from '../../support/app.ts';
+import { untilAccepted } from '../../support/turns.ts';
+
+test('a process that lets go of a turn as it ends does not go on with the message behind it', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t);
+  const { context } = app;
+  const { log, runner } = context;
+  await app.request('POST', '/v1/sessions', { session_id: 'released' });
+  const say = (text: string) => app.request('POST', '/v1/sessions/released/messages', { text });
+  const ending = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const apply = log.apply.bind(log);
+  t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+    if (operation.kind === 'end') {
+      ending.resolve();
+      await goOn.promise;
+    }
+    return apply(operation);
+  });
+  const first = say('/say first');
+  await ending.promise;
+  const second = say('/delay 60000\n/words 2');
+  await untilAccepted(app, 'released', 2);
+  const released = runner.release();
+  goOn.resolve();
+  assert.equal((await first).body.text, 'first');
+  await released;
+  assert.equal(runner.running.size, 0);
+  context.feed.close();
+  assert.equal((await second).status, 503);
+});
