@@ -219,6 +219,21 @@ test('a message that is sent while the conversation is loaded is shown once', as
   assert.deepEqual(await page.locator('parley-chat .user .bubble').allTextContents(), ['You: /say before', 'You: /say meanwhile']);
 });
 
+test('a stream that was refused is opened again by the next message that gets through', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  const headers = { 'access-control-allow-origin': '*' };
+  await page.route('**/events/stream*', (route) => route.fulfill({ status: 403, json: { detail: 'Organization suspended' }, headers }));
+  await visit(page);
+  await page.getByText('Organization suspended').waitFor();
+  await page.unroute('**/events/stream*');
+  await say(page, '/say after');
+  await answers(page).getByText('after').waitFor();
+  await page.getByText('Organization suspended').waitFor({ state: 'hidden' });
+  assert.equal(await page.locator('parley-chat .user .bubble').count(), 2);
+});
+
 test('a restart of the server in the middle of a turn shows a banner, and then the answer', async () => {
   const page = await visit();
   await say(page, '/delay 100\n/words 25');

@@ -59,6 +59,8 @@ export class Chat {
     try {
       await sent;
       this.failure = undefined;
+      // What made the stream fail has passed.
+      if (this.state === 'failed') this.reconnect();
     } catch (error) {
       this.outgoing = this.outgoing.filter((other) => other !== entry);
       throw error;
