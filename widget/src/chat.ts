@@ -77,11 +77,11 @@ export class Chat {
     if (this.#sessionId !== undefined) await this.#managed.interrupt(this.#sessionId);
   }
 
-  /** Tries again after a failure. */
+  /** Tries again after a failure. Whether there is a connection is told when there is none. */
   reconnect(): void {
     this.failure = undefined;
     if (this.#sessionId === undefined) return;
-    this.state = 'lost';
+    this.state = 'open';
     void this.#follow(this.#sessionId);
   }
 
