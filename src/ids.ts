@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto';
+import { hash, randomFillSync } from 'node:crypto';
 
 /** Of a session, a message, an approval request, a turn, a tool call, a gateway event, a process, an HTTP request. */
 type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'call_' | 'evt_' | 'proc_' | 'rid_';
@@ -25,6 +25,13 @@ export function newId(prefix: IdPrefix): string {
   let text = prefix + encode(lastMillisecond, 10) + encode(countInMillisecond, 4);
   for (const end = randomUsed + 12; randomUsed < end; randomUsed += 1) text += alphabet[(random[randomUsed] ?? 0) & 31];
   return text;
+}
+
+/** The same id each time it is made of the same text and time: for what may be done again after a crash. */
+export function idOf(prefix: IdPrefix, at: Date, text: string): string {
+  let id = prefix + encode(at.getTime(), 10);
+  for (const byte of hash('sha256', text, 'buffer').subarray(0, 16)) id += alphabet[byte & 31];
+  return id;
 }
 
 /** When an id was made, in milliseconds. */

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database, Db } from '../database/database.ts';
 import type { Destination } from '../destination/destinations.ts';
 import { notFound, orNotFound, ServiceError } from '../errors.ts';
+import { idOf } from '../ids.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
@@ -71,7 +71,7 @@ async function note({ database, turns, identity }: DeliveryParts, orgId: number,
   if (!seen.isNew && !seen.isStale)
     throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
   await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
-  const messageId = `msg_${createHash('sha256').update(`${orgId} ${event.id}`).digest('hex').slice(0, 26)}`;
+  const messageId = idOf('msg_', seen.createdAt, `${orgId} ${event.id}`);
   if (event.message !== undefined && (seen.isNew || !(await isInLog(db, session.id, messageId)))) {
     const { message: text, sender_id: participantName, sender_type: participantType } = event;
     await turns.note(orgId, session.id, [

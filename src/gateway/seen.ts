@@ -6,6 +6,7 @@ export interface SeenEvent {
   isNew: boolean;
   state: 'received' | 'admitted' | 'done';
   sessionId: string | undefined;
+  createdAt: Date;
   /** Recorded so long ago that whoever was at it is gone. */
   isStale: boolean;
 }
@@ -28,14 +29,15 @@ export async function recordEvent(
     values (${orgId}, ${event.id}, ${target}, ${sessionId ?? null}, ${JSON.stringify(event)}) on conflict do nothing returning event_id`.execute(
     db,
   );
-  const { rows } = await sql<{ state: SeenEvent['state']; session_id: string | null; stale: boolean }>`
-    select state, session_id, created_at < now() - ${staleSeconds} * interval '1 second' as stale from gateway_events
+  const { rows } = await sql<{ state: SeenEvent['state']; session_id: string | null; created_at: Date; stale: boolean }>`
+    select state, session_id, created_at, created_at < now() - ${staleSeconds} * interval '1 second' as stale from gateway_events
     where org_id = ${orgId} and event_id = ${event.id} and target = ${target}`.execute(db);
   const [row] = rows;
   return {
     isNew: added.length > 0,
     state: row?.state ?? 'received',
     sessionId: row?.session_id ?? undefined,
+    createdAt: row?.created_at ?? new Date(),
     isStale: row?.stale ?? false,
   };
 }

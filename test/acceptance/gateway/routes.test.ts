@@ -157,6 +157,9 @@ test('a delivery is an entry in the log of the recipient’s newest session that
     [['user.message', 'Found it.', 'ai']],
   );
   assert.equal(events.at(-1).text, 'Found it.');
+  const ids = events.flatMap((entry: { message_id?: string }) => entry.message_id ?? []);
+  assert.deepEqual(ids.toSorted(), ids, 'ids sort by time, also of what was brought');
+  assert.match(ids.at(-1), /^msg_[0-9A-HJKMNP-TV-Z]{26}$/);
   assert.equal((await sessionOf(org, newer)).participants.length, 2);
 
   const toOlder = { recipient_id: 'helper', session_id: older, recipient_gateway_url: `${ownUrl}/`, event: { ...event, id: 'd-2' } };

@@ -169,11 +169,14 @@ test('thresholds are reported once, and again after a cap is changed', async () 
   assert.equal((await say(acme, '/words 60')).status, 200);
   const more = [...all, 'usage.budget_threshold_reached 50'].sort();
   assert.deepEqual(await reported(), more, 'its thresholds are reported on the way there');
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  const twice = [...all, ...all].sort();
+  assert.deepEqual(await reported(), twice, 'each once');
   await operate(parley, acme.slug, { total_tokens_cap: 1 });
-  assert.deepEqual(await reported(), [...more, ...all].sort(), 'a smaller one is passed at once');
+  assert.deepEqual(await reported(), [...twice, ...all].sort(), 'a smaller one is passed at once');
   for (const body of [{ total_tokens_cap: 1 }, { instance_spend_cap_micros: 5 }, {}])
     assert.equal((await parley.call('PUT', '/api/budget', { key: acme.key, body })).status, 200);
-  assert.deepEqual(await reported(), [...more, ...all].sort(), 'the same cap again is nothing new');
+  assert.deepEqual(await reported(), [...twice, ...all].sort(), 'the same cap again is nothing new');
 });
 
 test('the cap is reported also where no threshold names it, and nothing beyond it is called exhausted', async () => {
@@ -190,6 +193,9 @@ test('the cap is reported also where no threshold names it, and nothing beyond i
   assert.deepEqual(await reported(), all, 'by a turn');
   await operate(parley, acme.slug, { total_tokens_cap: 1 });
   assert.deepEqual(await reported(), [...all, ...all].sort(), 'by a change');
+  await operate(parley, acme.slug, { total_tokens_cap: null, credits_micros: 40 });
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  assert.deepEqual(await reported(), [...all, ...all, ...all].sort(), 'and of credits');
 });
 
 test('a bad budget is refused, naming the field', async () => {
