@@ -148,11 +148,13 @@ test('a turn that may be handed to a sub-agent on credits needs some, whoever it
 
 test('the cap of an instance is its own: another end user goes on', async () => {
   const tenant = await createTenant(url, { instance: { scope: 'end_user' } });
-  const changed = await tenant.put('/api/budget', { instance_spend_cap_micros: 20 });
-  assert.equal(changed.status, 200, changed.text);
   const ann = await tenant.session({ metadata: { end_user_id: 'ann' } });
   const bob = await tenant.session({ metadata: { end_user_id: 'bob' } });
   await tenant.say(ann, '/words 40');
+  const { usage } = await tenant.say(ann, '/words 40');
+  // More than either turn took, and less than both.
+  const changed = await tenant.put('/api/budget', { instance_spend_cap_micros: usage.total_tokens + 1 });
+  assert.equal(changed.status, 200, changed.text);
   const { message: _, ...rest } = await refusal(tenant, ann);
   assert.deepEqual(rest, { error: 'instance_spend_cap_exceeded' });
   const again = await tenant.session({ metadata: { end_user_id: 'ann' } });

@@ -156,7 +156,8 @@ test('the rules and the mode of the release hold as in a turn', async () => {
   const call = (name: string) =>
     free.request('POST', '/mcp', { method: 'tools/call', params: { name, arguments: { to: 'Bo' } } }, { 'x-svc-session': id });
   assert.equal((await call('rename')).status, 200);
-  assert.equal((await call('leak')).status, 403);
+  const denied = await call('leak');
+  assert.deepEqual([denied.status, denied.body.detail.error], [403, 'tool_denied']);
 });
 
 test('what cannot be asked is 400, and an unknown session 404', async () => {
