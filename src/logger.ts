@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import pino from 'pino';
-import { errorMessage } from './errors.ts';
+import { errorCode, errorMessage } from './errors.ts';
 
 export type Logger = pino.Logger;
 
 /** JSON lines on standard output; whatever could hold a secret is left out before it is written. */
-export function createLogger(level: string, destination?: pino.DestinationStream, quietMs = 60_000): Logger {
+export function createLogger(level: string, destination = standardOutput(), quietMs = 60_000): Logger {
   const isNews = createRepetitions(quietMs);
   const options: pino.LoggerOptions = {
     level,
@@ -21,7 +21,25 @@ export function createLogger(level: string, destination?: pino.DestinationStream
       },
     },
   };
-  return destination === undefined ? pino(options) : pino(options, destination);
+  return pino(options, destination);
+}
+
+/** Where the log cannot be written, as on a full disk, its lines are lost and the server goes on; pino would end it, and then wait for space. */
+function standardOutput(): pino.DestinationStream {
+  let stream = open();
+  return { write: (line) => void stream.write(line) };
+
+  function open(): ReturnType<typeof pino.destination> {
+    const opened = pino.destination(1);
+    opened.on('error', (error: unknown) => {
+      // Where nobody reads any more, pino stops writing by itself.
+      if (opened !== stream || errorCode(error) === 'EPIPE') return;
+      // With what it holds, for which an end of the process would wait.
+      opened.destroy();
+      stream = open();
+    });
+    return opened;
+  }
 }
 
 /**

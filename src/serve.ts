@@ -53,6 +53,8 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGINT', stop);
   // To the process that started this one as a worker.
   process.send?.(serving);
+  // Like the log: nobody may be reading, or its disk be full.
+  process.stdout.on('error', () => {});
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 

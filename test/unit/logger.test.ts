@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, openSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger } from '../../src/logger.ts';
@@ -19,4 +21,24 @@ test('a warning that repeats is written once, then again after a while with how 
   await sleep(110);
   logger.warn({ err: lost }, 'database error');
   assert.deepEqual([lines.at(-1)?.msg, lines.at(-1)?.repeated], ['database error', 49]);
+});
+
+test('lines for which there is no space are lost, and nothing else', { skip: !existsSync('/dev/full') && 'no such device' }, () => {
+  const script = `
+    import { createLogger } from ${JSON.stringify(import.meta.resolve('../../src/logger.ts'))};
+    const logger = createLogger('info');
+    const lines = setInterval(() => logger.info('a line'), 5);
+    setTimeout(() => {
+      clearInterval(lines);
+      process.stderr.write('went on');
+    }, 200);`;
+  const full = openSync('/dev/full', 'w');
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+    timeout: 20_000,
+    killSignal: 'SIGKILL',
+  });
+  closeSync(full);
+  assert.deepEqual([status, stderr], [0, 'went on']);
 });
