@@ -37,7 +37,8 @@ export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery
   if (elsewhere !== undefined && elsewhere !== identity.url) return forward(parts, orgId, delivery, elsewhere);
   const targetId = sessionId ?? (await newestSessionWith(db, directory, orgId, recipientId, event.id));
   const session = await sessionOf(db, directory, orgId, orNotFound(targetId));
-  const isKnown = sessionId === undefined || (await isKnownParticipant(db, directory, orgId, recipientId));
+  const isPartOfIt = sessionId === undefined || session.participants.some(({ name }) => name === recipientId);
+  const isKnown = isPartOfIt || (await isKnownParticipant(db, directory, orgId, recipientId));
   if (!isKnown) throw notFound();
   await note(parts, orgId, session, event);
 }

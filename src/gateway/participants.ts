@@ -37,7 +37,18 @@ export async function joinSession(db: Db, sessionId: string, participant: Partic
 /** Known to the org's gateway: an agent of it by its slug, or a participant of one of its sessions. */
 export async function isKnownParticipant(db: Db, directory: Directory, orgId: number, participantId: string): Promise<boolean> {
   if ((await directory.agentBySlug(orgId, participantId)) !== undefined) return true;
-  return (await newestSessionWith(db, directory, orgId, participantId, undefined)) !== undefined;
+  // Not the newest of them: all would be read for that.
+  const { rows } = await sql`select 1 from (${sessionsWith(orgId, participantId)}) found limit 1`.execute(db);
+  return rows.length > 0;
+}
+
+function sessionsWith(orgId: number, participantId: string) {
+  return sql`select s.id, s.created_at from sessions s join agents a on a.id = s.agent_id and a.deleted_at is null
+    where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${namedJson(participantId)}::jsonb and s.org_id = ${orgId} and s.stored`;
+}
+
+function namedJson(participantId: string): string {
+  return JSON.stringify([{ name: participantId }]);
 }
 
 /**
@@ -49,21 +60,19 @@ export async function newestSessionWith(
   directory: Directory,
   orgId: number,
   participantId: string,
-  eventId: string | undefined,
+  eventId: string,
 ): Promise<string | undefined> {
-  const named = JSON.stringify([{ name: participantId }]);
   const agent = await directory.agentBySlug(orgId, participantId);
   const { rows } = await sql<{ id: string }>`
     select id from (
-      (select s.id, s.created_at from sessions s join agents a on a.id = s.agent_id and a.deleted_at is null
-       where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${named}::jsonb and s.org_id = ${orgId} and s.stored)
+      (${sessionsWith(orgId, participantId)})
       union all
       (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
        order by updated_at desc, id desc limit 1)
       union all
       (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = 'session ' || s.id
-       where g.org_id = ${orgId} and g.event_id = ${eventId ?? null}
-         and (s.agent_id = ${agent?.id ?? 0} or s.participants::jsonb @> ${named}::jsonb))
+       where g.org_id = ${orgId} and g.event_id = ${eventId}
+         and (s.agent_id = ${agent?.id ?? 0} or s.participants::jsonb @> ${namedJson(participantId)}::jsonb))
     ) found order by created_at desc, id desc limit 1`.execute(db);
   return rows[0]?.id;
 }
