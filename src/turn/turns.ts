@@ -121,16 +121,18 @@ export class Turns {
       ...this.reservation(setting, ''),
     });
     if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
-    const mayBegin = result.status === 'resumed' && (await this.parts.runner.mayAct(result.turn, late));
-    const turn = await this.watchTurn(result.turn, live);
-    if (mayBegin) {
-      const events: NewEvent[] = [
-        { type: 'approval-resolved', data: { requestId, callId: result.callId ?? '', decision, ...(echo === undefined ? {} : { echo }) } },
-        { type: 'turn-resumed', data: { agent: result.agent ?? '' } },
-      ];
-      this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, numberEvents(events, result.turn, result.seq, at));
+    const { turn, seq, callId = '', agent = '' } = result;
+    const mayBegin = result.status === 'resumed' && (await this.parts.runner.mayAct(turn, late));
+    const events: NewEvent[] = [
+      { type: 'approval-resolved', data: { requestId, callId, decision, ...(echo === undefined ? {} : { echo }) } },
+      { type: 'turn-resumed', data: { agent } },
+    ];
+    try {
+      return { ...(await this.watchTurn(turn, live)), resolvedSeq: seq, restAfter: seq };
+    } finally {
+      // Also where it cannot be watched: whoever recovered the turn would not know whether what was approved has been done.
+      if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
     }
-    return { ...turn, resolvedSeq: result.seq, restAfter: result.seq };
   }
 
   /** Ends the running or paused turn, if there is one; `stop` also closes the session to further messages. */

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { startApp } from '../../support/app.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'silent' } });
-const { feed, runner, database } = app.context;
+const { feed, runner, turns, database } = app.context;
 
 beforeEach(() => runner.idle());
 
@@ -17,6 +17,18 @@ test("an answer to an approval whose turn may be another process's by now, which
   const answer = await app.request('PUT', `/v1/sessions/${id}/inputs/${requestId}`, { decision: 'deny' });
   assert.equal(answer.status, 500, answer.text);
   assert.equal(feed.watcherCount, 0);
+});
+
+test('an answer to an approval that cannot be watched: what was approved is done all the same', async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const asked = await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo done"}' });
+  t.mock.method(turns, 'watchTurn', async () => Promise.reject(new Error('the database is away')));
+  const answer = await app.request('PUT', `/v1/sessions/${id}/inputs/${asked.body.pending_input.request_id}`, { decision: 'approve_once' });
+  assert.equal(answer.status, 500, answer.text);
+  assert.equal(runner.running.size, 1);
+  await runner.idle();
+  const { messages } = (await app.request('GET', `/demo/assistant/v1/sessions/${id}/messages`)).body;
+  assert.equal(messages.at(-1).text, 'bash answered: done');
 });
 
 test('a call that another one under its key was quicker than, when the session it had opened cannot be dropped', async (t) => {
