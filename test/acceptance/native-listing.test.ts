@@ -22,6 +22,13 @@ test('the list has its agent, page and total around it, newest activity first', 
   assert.ok(Number.isInteger(agent.agent_id));
   const [{ last_message_at, ...item }, ...others] = sessions;
   assert.match(last_message_at, /\+00:00$/);
+  await tenant.operate({ total_tokens_cap: 1_000_000 });
+  await tenant.say(first, '/delay 20\n/say hi again');
+  const log = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${first}`)).body.events;
+  const answers = log.filter((entry: { type: string }) => entry.type === 'agent.message');
+  const [later] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
+  const times = answers.map((entry: { created_at: string }) => entry.created_at);
+  assert.deepEqual(times, [last_message_at, later.last_message_at], 'when the agent said it, with a budget and without');
   assert.deepEqual(item, { id: first, status: 'active', message_count: 2, end_user_id: 'ann' });
   assert.deepEqual(others, [
     { id: third, status: 'active', message_count: 0, last_message_at: null, end_user_id: null },

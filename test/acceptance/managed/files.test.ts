@@ -29,6 +29,18 @@ test('an upload is at uploads/<name> for bash and files, and is listed in the ne
   ]);
 });
 
+test('an upload belongs to the next message that begins its turn, also to one that waits already', async () => {
+  const id = await client.create();
+  await client.say(id, '/tool bash {"command":"ls"}');
+  const pause = (await client.untilIdle(id)).at(-1);
+  await client.say(id, '/say second');
+  await client.request('POST', `/sessions/${id}/files`, { name: 'late.txt', content_base64: base64('late') });
+  await client.post(id, { type: 'user.tool_confirmation', request_id: pause?.request_id, result: 'deny' });
+  const end = (await client.untilIdle(id, pause?.seq)).at(-1);
+  const [second] = await client.untilIdle(id, end?.seq);
+  assert.deepEqual([second?.text, second?.files], ['/say second', ['uploads/late.txt']]);
+});
+
 test('an upload sent again under its Idempotency-Key is not staged again', async () => {
   const id = await client.create();
   const upload = (text: string) =>
