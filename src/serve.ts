@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { constants } from 'node:os';
 import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
@@ -11,6 +12,7 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
 import { serving } from './workers.ts';
 
+const stopSignals = ['SIGTERM', 'SIGINT'] as const;
 const patienceMs = 2_000;
 /** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
 const closingMs = 10_000;
@@ -19,6 +21,8 @@ const backlog = 4_096;
 
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
+  // The first process of a container gets only the signals that it handles: one that is still starting ends as any other would.
+  if (process.pid === 1) for (const signal of stopSignals) process.on(signal, endStarting);
   await tryAddress(config);
   const context = await createContext(config);
   const server = await listen(context).catch(async (error: unknown) => {
@@ -49,13 +53,16 @@ export async function serve(config: Config): Promise<void> {
   cluster.worker?.on('disconnect', () => {
     if (!stopping) context.logger.error('the process that started this worker is gone: ending');
   });
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
+  for (const signal of stopSignals) process.off(signal, endStarting).on(signal, stop);
   // To the process that started this one as a worker.
   process.send?.(serving);
   // Like the log: nobody may be reading, or its disk be full.
   process.stdout.on('error', () => {});
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+}
+
+function endStarting(signal: NodeJS.Signals): void {
+  process.exit(128 + constants.signals[signal]);
 }
 
 function endUnclosed({ logger }: Context): void {

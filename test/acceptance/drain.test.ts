@@ -1,11 +1,13 @@
 // Stopping: what a signal does to requests and to turns that run.
 import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { startDatabaseProxy } from '../support/database-proxy.ts';
 import { createDatabase, engine } from '../support/engine.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { main, type ServerProcess, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
 
 async function post(server: ServerProcess, path: string, body: unknown): Promise<Response> {
@@ -149,4 +151,28 @@ test('a stop ends without a database that answers', { skip: engine !== 'postgres
   assert.equal(await server.stop('SIGINT'), 1);
   assert.ok(performance.now() - begun < 15_000);
   assert.match(server.output(), /"could not close everything in time: ending"/);
+});
+
+const noContainer = spawnSync('unshare', ['--pid', '--fork', 'true']).status !== 0 && 'no process can be the first of its own here';
+test('the first process of a container ends at a signal while it is still starting', {
+  skip: engine === 'postgres' || noContainer,
+}, async (t) => {
+  const silent = createServer((socket) => socket.on('error', () => {}));
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const connected = once(silent, 'connection');
+  const address = silent.address();
+  assert.ok(typeof address === 'object' && address !== null);
+  const env = { PATH: process.env.PATH, PORT: '0', DATABASE_URL: `postgres://parley@127.0.0.1:${address.port}/parley` };
+  const container = spawn('unshare', ['--pid', '--fork', '--kill-child', process.execPath, main], { env, stdio: 'ignore' });
+  t.after(() => void container.kill('SIGKILL'));
+  const ended = once(container, 'exit');
+  const [socket] = await connected;
+  t.after(() => {
+    socket.destroy();
+    silent.close();
+  });
+  const first = Number(readFileSync(`/proc/${container.pid}/task/${container.pid}/children`, 'utf8'));
+  process.kill(first, 'SIGTERM');
+  assert.deepEqual(await ended, [143, null]);
 });
