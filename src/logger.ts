@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { LRUCache } from 'lru-cache';
 import pino from 'pino';
 import { errorCode, errorMessage } from './errors.ts';
@@ -9,7 +10,8 @@ export function createLogger(level: string, destination = standardOutput(), quie
   const isNews = createRepetitions(quietMs);
   const options: pino.LoggerOptions = {
     level,
-    base: null,
+    // The processes of --workers write to one output.
+    base: cluster.worker === undefined ? null : { worker: cluster.worker.id },
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
       paths: ['req.headers.authorization', 'headers.authorization', 'authorization', '*.api_key', '*.secret', '*.token'],

@@ -211,6 +211,7 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     primary.kill('SIGKILL');
     await until(async () => orphans.every((pid) => !existsSync(`/proc/${pid}/cwd`)));
     await until(async () => printed().split('the process that started this worker is gone').length === 3);
+    for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
   });
 
   async function startWorkers() {
