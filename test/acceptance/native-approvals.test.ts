@@ -34,6 +34,7 @@ test('a unary turn that needs permission answers 200 with the text so far and pe
   assert.match(pending_input.message, /echo ran/);
   assert.deepEqual(Object.keys(body).sort(), ['agent', 'messages', 'pending_input', 'session_id', 'text', 'usage']);
   assert.equal(body.messages[1].parts[0].state, 'running');
+  assert.equal(body.usage.total_tokens, (await tenant.get('/api/usage')).body.data[0].total_tokens, 'what it took so far');
   for (const base of ['', tenant.agentPath])
     assert.deepEqual((await tenant.get(`${base}/v1/sessions/${id}`)).body.pending_input, pending_input);
   await resolve(tenant, id, pending_input.request_id, 'deny');

@@ -70,6 +70,7 @@ test('every change is on record', async () => {
   const caps = (total_tokens_cap: number | null) => ({ credits_micros: null, total_tokens_cap, instance_spend_cap_micros: null });
   assert.deepEqual(metadataOf('budget.updated'), { before: caps(5), after: caps(null) });
   assert.deepEqual(metadataOf('api_key.revoked'), { name: 'k', prefix: made.body.api_key.prefix });
+  assert.deepEqual(metadataOf('model_credential.stored'), { provider: 'openai', last_four: 'cdef' });
   const actions = data.map((event) => event.action).toReversed();
   assert.deepEqual(actions, [
     'api_key.created',

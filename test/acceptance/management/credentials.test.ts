@@ -33,12 +33,14 @@ test('a stored credential shows its last four characters and nothing more, anywh
     await wire.get('/api/audit_events'),
     await wire.get('/api/audit_events.csv'),
     await wire.delete('/api/model_credentials/nothing'),
+    await wire.put('/api/model_credentials/short', { api_key: 'only-11-now' }),
   ];
   assert.deepEqual(
     answers.map((answer) => answer.status),
-    [200, 200, 200, 422, 422, 422, 201, 200, 200, 404],
+    [200, 200, 200, 422, 422, 422, 201, 200, 200, 404, 200],
   );
   assert.equal(answers[1]?.body.model_credential.last_four, '9x7q');
+  assert.equal(answers.at(-1)?.body.model_credential.last_four, '', 'four would be too much of a short one');
   assert.deepEqual(answers[5]?.body, { detail: 'api_key: must be printable ASCII without spaces or line breaks' });
   for (const { text } of answers) assert.equal(text.includes(secret), false, text);
   await server.stop();

@@ -156,6 +156,8 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
     [changed.subject_type, changed.metadata],
     ['invitation', { email: 'late@example.com', role: 'admin', previous_role: 'member' }],
   );
+  const { created_at, expires_at } = invited.body.invitation;
+  assert.equal(Date.parse(expires_at) - Date.parse(created_at), 7 * 24 * 3_600_000);
   assert.equal((await parley.call('DELETE', path, { key: other.key })).status, 404);
   assert.equal((await parley.call('DELETE', path, { key: acme.key })).status, 204);
   assert.equal((await parley.call('GET', path, { key: acme.key })).status, 404);
