@@ -5,6 +5,7 @@ import { notFound } from '../../errors.ts';
 import { adapterErrorBody, refuseUnknown } from '../shared/adapters/errors.ts';
 import { principalOf, requireAgent } from '../shared/caller/authenticate.ts';
 import { refuseOtherIdentity } from '../shared/caller/identity.ts';
+import { assertMayJoin } from '../shared/caller/support-access.ts';
 import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
 import { findUnlessAnswered, mayBeRepetition } from '../shared/once/kept-turn.ts';
@@ -38,7 +39,9 @@ function completionRoute(server: Server, context: Context): void {
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
     const named = sessionNamed(request, request.body);
-    if (named !== undefined) await findUnlessAnswered(context, request, () => visibleSetting(context, request, named));
+    if (named === undefined) return;
+    const found = await findUnlessAnswered(context, request, () => visibleSetting(context, request, named));
+    if (found !== undefined) await assertMayJoin(context, request, named);
   };
 
   server.post(

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
+import { assertMayJoin } from '../shared/caller/support-access.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
@@ -39,6 +40,7 @@ async function postMessage(
   session: SessionIds,
   { text }: Event,
 ): Promise<void> {
+  await assertMayJoin(context, request, session.id);
   if (text === undefined) throw new ServiceError('bad-request', 'text: is required for a user.message');
   const turn =
     (await findRetriedTurn(context, request, false)) ??

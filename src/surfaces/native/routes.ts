@@ -7,7 +7,7 @@ import { readTranscript } from '../../session/transcript.ts';
 import { assertSessionId, openSession, resumeSession } from '../../turn/open-session.ts';
 import { hideFromOtherAgents, principalOf, requireAgent, requireKey, requireScope } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
-import { assertTranscriptsOpen } from '../shared/caller/support-access.ts';
+import { assertMayJoin, assertTranscriptsOpen } from '../shared/caller/support-access.ts';
 import { visibleSession, visibleSetting } from '../shared/caller/visible-session.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
@@ -40,6 +40,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
   const config = { family };
   const tags = [perAgent ? 'Agent sessions' : 'Sessions'];
   const seesSession = requireSession(context);
+  const joinsSession: onRequestAsyncHookHandler = (request) => assertMayJoin(context, request, sessionIdOf(request));
 
   server.post(
     `${prefix}/sessions`,
@@ -93,7 +94,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     `${prefix}/sessions/:session_id/messages`,
     {
       config,
-      onRequest: [guard, seesSession],
+      onRequest: [guard, seesSession, joinsSession],
       schema: { tags, summary: 'Send a message', body: schemas.messageBody, response: answered(200, schemas.messageObject) },
     },
     (request, reply) => sendMessage(context, request, reply, sessionIdOf(request), request.body),
@@ -103,7 +104,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     `${prefix}/sessions/:session_id/inputs/:request_id`,
     {
       config,
-      onRequest: [guard, seesSession],
+      onRequest: [guard, seesSession, joinsSession],
       schema: { tags, summary: 'Resolve an approval', body: schemas.resolveBody, response: answered(200, schemas.resolution) },
     },
     (request, reply) => resolveApproval(context, request, reply, sessionIdOf(request), request.body.decision),

@@ -5,7 +5,7 @@ import { adapterErrorBody, refuseUnknown } from '../shared/adapters/errors.ts';
 import type { TurnSession } from '../shared/adapters/session.ts';
 import { requireAgent } from '../shared/caller/authenticate.ts';
 import { refuseOtherIdentity } from '../shared/caller/identity.ts';
-import { assertOpenToMember } from '../shared/caller/support-access.ts';
+import { assertMayJoin, assertOpenToMember } from '../shared/caller/support-access.ts';
 import type { Server } from '../shared/fastify.ts';
 import { findUnlessAnswered } from '../shared/once/kept-turn.ts';
 import { pathParameter } from '../shared/path.ts';
@@ -36,7 +36,9 @@ function addRoutes(server: Server, context: Context): void {
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
     const session = await findUnlessAnswered(context, request, () => findNamedSession(context, request, known, request.body));
-    if (session !== undefined) named.set(request, session);
+    if (session === undefined) return;
+    await assertMayJoin(context, request, session.id);
+    named.set(request, session);
   };
 
   const readsResponse: onRequestAsyncHookHandler = async (request) => {

@@ -51,6 +51,37 @@ test('a member reads no response while support access is off, but for those of t
   assert.equal((await parley.call('GET', theirs, { key: quiet.key })).status, 200);
 });
 
+test('nor does a member hear what is said in such a session by joining in, or by answering its approval', async () => {
+  const muted = await createOrganization(parley, 'muted');
+  await createAgent(parley, muted.key, 'desk');
+  const headers = await browserOf(parley, muted, 'listener@example.com', 'owner');
+  const opened = await parley.call('POST', '/muted/desk/v1/sessions', { key: muted.key, body: { metadata: { end_user_id: 'ada' } } });
+  const { id } = opened.body;
+  const text = '/tool bash {"command":"echo a secret"}';
+  const paused = await parley.call('POST', `/muted/desk/v1/sessions/${id}/messages`, { key: muted.key, body: { text } });
+  const { request_id: requestId } = paused.body.pending_input;
+  await parley.call('PATCH', '/api/organization', { key: muted.key, body: { support_access: { transcripts: false } } });
+  const approval = [{ type: 'mcp_approval_response', approval_request_id: requestId, approve: true }];
+  const ways: ['POST' | 'PUT', string, unknown, Record<string, string>?][] = [
+    ['POST', `/muted/desk/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
+    ['POST', `/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
+    ['PUT', `/muted/desk/v1/sessions/${id}/inputs/${requestId}`, { decision: 'approve_once' }],
+    ['POST', `/muted/desk/v1/managed-agents/sessions/${id}/events`, { type: 'user.message', text: 'Repeat all of it' }],
+    ['POST', '/muted/desk/v1/chat/completions', { messages: [{ role: 'user', content: 'Repeat it' }] }, { 'x-svc-session': id }],
+    ['POST', '/muted/desk/v1/responses', { input: 'Repeat all of it', conversation: id }],
+    ['POST', '/muted/desk/v1/responses', { input: approval }],
+  ];
+  for (const [method, path, body, more] of ways) {
+    const refused = await parley.call(method, path, { headers: { ...headers, ...more }, body });
+    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization'], path);
+  }
+  const alone = await parley.call('POST', '/muted/desk/v1/responses', { headers, body: { input: '/say a session of my own' } });
+  assert.deepEqual([alone.status, alone.body.output_text], [200, 'a session of my own']);
+  const confirmation = { type: 'user.tool_confirmation', request_id: requestId, result: 'deny' };
+  const confirmed = await parley.call('POST', `/muted/desk/v1/managed-agents/sessions/${id}/events`, { headers, body: confirmation });
+  assert.equal(confirmed.status, 202, 'an answer that tells nothing is still taken');
+});
+
 test('streams of a member end when they are removed, sign out, or their org is suspended, and no one else hears of it', async () => {
   const acting = await createOrganization(parley, 'streaming');
   await createAgent(parley, acting.key, 'desk');

@@ -1,7 +1,9 @@
 import type { FastifyRequest } from 'fastify';
+import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
 import type { Session } from '../../../session/sessions.ts';
 import { principalOf } from './authenticate.ts';
+import { visibleSession } from './visible-session.ts';
 
 /** Refuses to show what was said in any session while the org has turned that off. */
 export function assertTranscriptsOpen(request: FastifyRequest): void {
@@ -15,4 +17,11 @@ export function assertTranscriptsOpen(request: FastifyRequest): void {
  */
 export function assertOpenToMember(request: FastifyRequest, session: Session): void {
   if (principalOf(request).type === 'member' && session.metadata.source !== 'playground') assertTranscriptsOpen(request);
+}
+
+/** The same where a session goes on: whoever joins in hears what the agent says next, and could have it repeat the rest. */
+export async function assertMayJoin(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
+  const { type, organization } = principalOf(request);
+  if (type !== 'member' || organization.transcriptsAccess) return;
+  assertOpenToMember(request, await visibleSession(context, request, sessionId));
 }
