@@ -192,12 +192,16 @@ export class SessionLog {
     setImmediate(tell);
   }
 
-  /** When the content of one operation made the statement fail, none of the batch was written: each is tried alone, so that only that one fails. */
+  /**
+   * When the content of one operation made the statement fail, none of the batch was written: each is tried alone, so that only that
+   * one fails. So is one that was alone and lost against another process's.
+   */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
     // By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
     // open whether the statement was carried out.
-    const isStatementError = /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
-    if (batch.length === 1 || !isStatementError) {
+    const code = errorCode(error) ?? '';
+    const isStatementError = /^(2[0-9]|40|42|P0)/.test(code);
+    if (!isStatementError || (batch.length === 1 && !code.startsWith('40'))) {
       for (const entry of batch) {
         if (!isStatementError) this.doubtful.add(entry.operation.session);
         entry.reject(error);

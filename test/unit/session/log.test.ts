@@ -96,6 +96,22 @@ test('one bad write fails alone: its neighbours in the same statement are stored
   assert.equal((await readAll(log, session)).length, 2);
 });
 
+test('one that lost against another process is written the second time, also when it was alone', async () => {
+  let statements = 0;
+  const losing = {
+    ...database,
+    async prepared<Row>(...call: Parameters<typeof database.prepared>): Promise<Row[]> {
+      statements += 1;
+      if (statements === 1) throw Object.assign(new Error('deadlock detected'), { code: '40P01' });
+      return database.prepared<Row>(...call);
+    },
+  };
+  const log = new SessionLog(losing, 'proc_losing', 5_000, false);
+  const session = await newSession();
+  const note = { kind: 'note' as const, org: 1, session, turn: newId('turn_'), events: [said('hello')], messages: 1 };
+  assert.equal((await log.apply(note)).result.status, 'done');
+});
+
 test('so does one that is no JSON', async () => {
   const log = openLog();
   const session = await newSession();
