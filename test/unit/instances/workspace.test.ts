@@ -75,6 +75,27 @@ test('another org, agent or instance sees none of it', async () => {
   assert.deepEqual(await stagedFiles(session), ['uploads/mine.txt']);
 });
 
+test('what a command changed of many files is written in a moment', async () => {
+  const session = await createSession('many');
+  const write = async (changes: { path: string; content: string | null; size: number }[]) => {
+    const begun = performance.now();
+    await sql`select write_files(s, ${JSON.stringify(changes)}::json) from sessions s where id = ${session}`.execute(database.db);
+    return performance.now() - begun;
+  };
+  const files = (content: string | null, count = 2_000) =>
+    Array.from({ length: count }, (_, index) => ({ path: `${index}`, content, size: 3 }));
+  // With the planner as it is where turns are written.
+  await sql`set enable_seqscan = off; set enable_hashjoin = off; set enable_mergejoin = off`.execute(database.db);
+  const took = [await write(files('b25l')), await write(files('dHdv')), await write(files(null, 1_999))];
+  assert.ok(Math.max(...took) < 3_000, `${took} ms`);
+  const workspace = workspaceOf(database.db, { ...instance, instanceKey: 'many' });
+  assert.deepEqual(
+    (await workspace.list()).map(({ path }) => path),
+    ['1999'],
+  );
+  assert.equal(Buffer.from((await workspace.read('1999')) ?? []).toString(), 'two');
+});
+
 test('an upload beyond a limit writes nothing', async () => {
   const session = await createSession('limits');
   const own = { ...instance, instanceKey: 'limits' };
