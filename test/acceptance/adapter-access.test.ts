@@ -221,19 +221,6 @@ for (const { name, body, malformed } of adapters) {
     const answer = await ann.post(pathOf(tenant), body('hi', { metadata: { agent_instance_id: 'payroll' } }));
     const session = await tenant.get(`${tenant.agentPath}/v1/sessions/${answer.headers.get('x-svc-session')}`);
     assert.equal(session.body.metadata.agent_instance_id, undefined);
-    const named = name === 'responses' ? { conversation: session.body.id } : {};
-    const as = { ...named, metadata: { end_user_id: 'bob', session_id: session.body.id } };
-    assert.equal((await tenant.post(pathOf(tenant), body('hi', as))).status, 200);
-    const used = (await tenant.get('/api/usage?group_by=end_user')).body.data;
-    const turns = used.map((row: { end_user_id: string; turns: number }) => [row.end_user_id, row.turns]);
-    assert.deepEqual(
-      turns,
-      [
-        ['ann', 1],
-        ['bob', 1],
-      ],
-      'a backend says who acts, turn by turn',
-    );
   });
 
   test(`${name}: one end user's session is not there for another`, async () => {

@@ -87,6 +87,7 @@ test("a provider's refusal is a status when unary and an error chunk when stream
 
 test('without anything to run the answer is 200 with empty content, and no turn is run', async () => {
   const tenant = await createTenant(url);
+  assert.deepEqual([(await tenant.post(pathOf(tenant), { store: false })).status, await sessionCount(tenant)], [200, 0]);
   for (const body of [{}, { messages: [] }, { messages: [{ role: 'system', content: 'Be brief.' }] }, { messages: [user('')] }]) {
     const answer = await tenant.post(pathOf(tenant), body);
     assert.equal(answer.status, 200, answer.text);

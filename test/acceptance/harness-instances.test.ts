@@ -62,6 +62,19 @@ test('agent_instance_id names the instance whatever the scope, and each user is 
   assert.deepEqual(users.map((session: { end_user_id: string }) => session.end_user_id).sort(), ['ann', 'bob']);
 });
 
+test('a backend says who acts turn by turn, also on the two adapters', async () => {
+  const tenant = await withScope('shared');
+  const session_id = await tenant.session(of('ann'));
+  const bob = { end_user_id: 'bob' };
+  const messages = [{ role: 'user', content: 'hi' }];
+  const chat = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages, metadata: { ...bob, session_id } });
+  const response = await tenant.post(`${tenant.agentPath}/v1/responses`, { input: 'hi', conversation: session_id, metadata: bob });
+  assert.deepEqual([chat.status, response.status, (await tenant.say(session_id, 'hi')).session_id], [200, 200, session_id]);
+  const used = (await tenant.get('/api/usage?group_by=end_user')).body.data;
+  const turns = used.map((row: { end_user_id: string; turns: number }) => `${row.end_user_id} ${row.turns}`);
+  assert.deepEqual(turns, ['ann 1', 'bob 2']);
+});
+
 test('an end user cannot be named so that it becomes another boundary', async () => {
   const tenant = await withScope('end_user');
   await save(tenant, await tenant.session(of('x', { agent_instance_id: 'clerk' })), 'a.txt');

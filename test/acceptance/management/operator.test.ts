@@ -67,7 +67,8 @@ test('a suspended org is refused everywhere, at once, and is back when it is res
     const answer = await parley.call(method, path, { key });
     assert.deepEqual([answer.status, answer.text], [403, '{"detail":"Organization suspended"}'], path);
   }
-  assert.equal((await parley.context.tokens.verify(body.token))?.organization.status, 'suspended');
+  const managed = await parley.call('GET', '/tenant/desk/v1/managed-agents/sessions?end_user=x', { key: body.token });
+  assert.deepEqual([managed.status, managed.text], [403, '{"detail":"Organization suspended"}'], 'a session token too');
   await operate(parley, slug, { status: 'suspended' });
   await operate(parley, slug, { status: 'active' });
   assert.equal((await parley.call('GET', '/api/agents', { key })).status, 200);
