@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { percentile } from '../test/support/flood.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
@@ -34,6 +35,8 @@ await (await startParley(undefined, home)).stop();
 // In this order: the engine of the embedded one goes on compiling itself for a while.
 const served = await startParley(postgres.url, secret);
 const embedded = await startParley(undefined, home);
+// Before it is idle: what that compiles takes a gigabyte for a moment.
+await sleep(15_000);
 const engines: Engine[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
   { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },

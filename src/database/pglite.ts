@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
+import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
 import { makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
@@ -11,6 +12,9 @@ import { watchDiskSpace } from './disk-space.ts';
 import { pg } from './driver.ts';
 import type { Schema } from './schema.ts';
 import { keepUp } from './upkeep.ts';
+
+/** V8 takes 1.2 GB for a second to optimize one large function of the engine, at every start. */
+const optimizingBytes = 2 * 2 ** 30;
 
 /** The embedded engine in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
@@ -39,6 +43,8 @@ export async function startPGlite(
   onClosed: () => Promise<void> = async () => {},
 ): Promise<Database> {
   checkSpace();
+  // Without that a turn costs a third more; but in a container of 1 GiB each start was killed.
+  if (process.availableMemory() < optimizingBytes) setFlagsFromString('--no-wasm-tier-up --no-wasm-dynamic-tiering');
   const thread = new Worker(new URL('./pglite-thread.ts', import.meta.url), { workerData: directory });
   // Nobody listens for an error after this one: an engine that fails later ends the process, which can serve nothing without it.
   await once(thread, 'message');

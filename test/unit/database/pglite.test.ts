@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -43,6 +44,24 @@ test('a first start that fails leaves nothing that passes for a database', { ski
   const { path } = mountSmallDisk(t, 16);
   await assert.rejects(openPGlite(path), { code: '53100' });
   assert.deepEqual(readdirSync(path), []);
+});
+
+test('where memory is short the engine is not optimized, which takes more than a gigabyte', (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-pglite-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const program = join(directory, 'program.mjs');
+  // What takes it is a function that runs hot while a database is made.
+  writeFileSync(
+    program,
+    `process.availableMemory = () => 2 ** 30;
+    const { startPGlite } = await import(${JSON.stringify(import.meta.resolve('../../../src/database/pglite.ts'))});
+    const database = await startPGlite(undefined);
+    for (const until = Date.now() + 1_500; Date.now() < until; ) await database.prepared({ name: 'one', text: 'select 1' }, []);
+    await database.close();
+    console.log(process.resourceUsage().maxRSS);`,
+  );
+  const maxKiB = Number(execFileSync(process.execPath, [program], { encoding: 'utf8' }));
+  assert.ok(maxKiB < 900 * 1024, `it took ${Math.round(maxKiB / 1024)} MiB`);
 });
 
 test('a statement that fails leaves the connection and what it has prepared', async () => {
