@@ -33,17 +33,20 @@ export async function membershipsOf(db: Db, userId: string): Promise<{ orgId: nu
     .execute();
 }
 
-/** Undefined when the org has no such member. `assertMayTake` is asked of their role once nobody else can change it. */
+/** Asked of the role that is taken, and with the one that who acts has (undefined of a key), once nobody else can change either. */
+type AssertMayTake = (role: Role, own: Role | undefined) => void;
+
+/** Undefined when the org has no such member. */
 export async function changeRole(
   transaction: Db,
   actor: Actor,
   userId: string,
   role: Role,
-  assertMayTake: (role: Role) => void,
+  assertMayTake: AssertMayTake,
 ): Promise<Member | undefined> {
-  const member = await lockMembers(transaction, actor.orgId, userId);
+  const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return undefined;
-  assertMayTake(member.role);
+  assertMayTake(member.role, own);
   if (member.role === role) return member;
   await assertOwnerRemains(transaction, actor.orgId, member, role);
   await transaction.updateTable('members').set({ role }).where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
@@ -57,12 +60,12 @@ export async function changeRole(
 }
 
 /** False when the org has no such member. */
-export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: (role: Role) => void): Promise<boolean> {
+export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: AssertMayTake): Promise<boolean> {
   // Locked before the members, as when somebody joins: the account must not go while they join another org.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
-  const member = await lockMembers(transaction, actor.orgId, userId);
+  const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return false;
-  assertMayTake(member.role);
+  assertMayTake(member.role, own);
   await assertOwnerRemains(transaction, actor.orgId, member, undefined);
   await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
   // An account that belongs to no org goes too: whoever forgot its password can be invited again.
@@ -81,10 +84,15 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
   return true;
 }
 
-/** Locks the org's members, so that two owners who leave at once cannot both be "not the last". */
-async function lockMembers(transaction: Db, orgId: number, userId: string): Promise<Member | undefined> {
-  await transaction.selectFrom('members').select('user_id').where('org_id', '=', orgId).orderBy('user_id').forUpdate().execute();
-  return findMember(transaction, orgId, userId);
+/** Locks the org's members: two owners who leave at once cannot both be "not the last", and who lost their role takes nobody's. */
+async function lockMembers(
+  transaction: Db,
+  { orgId, userId: actingId }: Actor,
+  userId: string,
+): Promise<{ member: Member | undefined; own: Role | undefined }> {
+  const members = transaction.selectFrom('members').select(['user_id', 'role']).where('org_id', '=', orgId);
+  const locked = await members.orderBy('user_id').forUpdate().execute();
+  return { member: await findMember(transaction, orgId, userId), own: locked.find((row) => row.user_id === actingId)?.role };
 }
 
 async function assertOwnerRemains(transaction: Db, orgId: number, member: Member, nextRole: Role | undefined): Promise<void> {

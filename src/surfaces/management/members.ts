@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import { changeRole, findMember, listMembers, type Member, removeMember } from '../../accounts/members.ts';
-import type { Role } from '../../accounts/principal.ts';
+import type { Principal, Role } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { orNotFound } from '../../errors.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { change, remove } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -77,9 +77,10 @@ export function memberRoutes(server: Server, context: Context): void {
     async (request) => {
       const { role } = request.body;
       const { userId } = await memberOfPath(request);
-      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
-      assertMay(role);
-      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role, assertMay));
+      const principal = principalOf(request);
+      assertMayGrant(principal, role);
+      const mayTake = assertMayTake(principal);
+      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role, mayTake));
       return { member: showMember(orNotFound(member)) };
     },
   );
@@ -93,10 +94,18 @@ export function memberRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { userId } = await memberOfPath(request);
-      const assertMay = (held: Role) => assertMayGrant(principalOf(request), held);
-      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, assertMay));
+      const mayTake = assertMayTake(principalOf(request));
+      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, mayTake));
     },
   );
+}
+
+/** Somebody else may have changed the caller's own role since they were let in. */
+function assertMayTake(principal: Principal): (role: Role, own: Role | undefined) => void {
+  return (role, own) => {
+    if (principal.type === 'member' && own !== principal.role) throw new ServiceError('conflict', 'Your own role was changed meanwhile');
+    assertMayGrant(principal, role);
+  };
 }
 
 export function showMember(member: Member) {

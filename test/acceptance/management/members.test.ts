@@ -62,6 +62,28 @@ test('an admin cannot remove or change someone who is made an owner at that mome
   }
 });
 
+test('of two admins who take each other’s role at the same moment, one does', async () => {
+  const pair = await createOrganization(parley, 'pair');
+  const emails = ['left@example.com', 'right@example.com'] as const;
+  const [left, right] = [await browserOf(parley, pair, emails[0], 'admin'), await browserOf(parley, pair, emails[1], 'admin')];
+  const members = (await parley.call('GET', '/api/members', { key: pair.key })).body.data;
+  const pathOf = (email: string) => `/api/members/${members.find((member: { email: string }) => member.email === email).id}`;
+  const takes = (headers: Record<string, string>, method: 'PATCH' | 'DELETE', email: string) =>
+    parley.call(method, pathOf(email), { headers, body: method === 'PATCH' ? { role: 'member' } : undefined });
+  for (const method of ['PATCH', 'PATCH', 'PATCH', 'DELETE'] as const) {
+    const answers = await Promise.all([takes(left, method, emails[1]), takes(right, method, emails[0])]);
+    const [done, ...refused] = answers.sort((one, other) => one.status - other.status);
+    assert.equal(done?.status, method === 'PATCH' ? 200 : 204);
+    // Who came too late to be let in at all has 403, or 401 once they are no member.
+    assert.ok(
+      refused.every(({ status }) => [401, 403, 409].includes(status)),
+      `${method}: ${refused.map(({ text }) => text)}`,
+    );
+    if (method === 'PATCH')
+      for (const email of emails) await parley.call('PATCH', pathOf(email), { key: pair.key, body: { role: 'admin' } });
+  }
+});
+
 test('who forgot the password is removed and invited again; an account that belongs elsewhere stays as it is', async () => {
   const [home, other] = [await createOrganization(parley, 'home'), await createOrganization(parley, 'other')];
   const join = async (key: string, email: string, password: string) => {
