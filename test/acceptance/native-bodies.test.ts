@@ -58,6 +58,15 @@ test('a body that is not what it should be is 422 with a sentence, and stores no
   assert.deepEqual(transcript.body.messages, []);
 });
 
+test('a long key above many values is read in a moment', async () => {
+  const headers = { 'content-type': 'application/json' };
+  const body = JSON.stringify({ ['k'.repeat(300_000)]: new Array(30_000).fill('') });
+  const began = performance.now();
+  const answer = await fetch(`${url}/api/invitations/accept`, { method: 'POST', headers, body });
+  assert.equal(answer.status, 422);
+  assert.ok(performance.now() - began < 2_000);
+});
+
 test('a body that is not UTF-8 is refused, not mended', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
