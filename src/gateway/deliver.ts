@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
@@ -9,7 +10,7 @@ import { queueForGateways } from '../outbox/gateway-deliveries.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
-import { assertRoomFor, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
+import { assertRoomFor, checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
 import { finishEvent, recordEvent } from './seen.ts';
 
@@ -46,8 +47,9 @@ export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery
 async function forward(parts: DeliveryParts, orgId: number, { recipientId, event, sessionId }: Delivery, url: string): Promise<void> {
   const { database, destination, clock, identity } = parts;
   if (event.hops.length >= maxHops) return;
-  await destination.check(url);
-  const target = `gateway ${url} ${recipientId}`;
+  await checkGateway(url, 'recipient_gateway_url', destination);
+  // As a hash, since it is in an index, whose rows are short.
+  const target = `gateway ${hash('sha256', `${url} ${recipientId}`)}`;
   await database.db.transaction().execute(async (transaction) => {
     const seen = await recordEvent(transaction, orgId, event, target, undefined);
     if (!seen.isNew) return;

@@ -9,6 +9,7 @@ import { type GatewayEvent, senderGateway } from './event.ts';
 
 /** Enough for any conversation, and a bound on what a session's row can grow to. */
 const maxParticipants = 100;
+const maxUrlLength = 2_048;
 
 /** Asked before anything is written for a sender. */
 export function assertRoomFor(known: readonly Participant[], senderId: string): void {
@@ -27,7 +28,13 @@ export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirS
 /** Refuses a sender that could not be answered where it says it is. */
 export async function checkSender(event: GatewayEvent, ownUrl: string | undefined, destination: Destination): Promise<void> {
   const elsewhere = senderGateway(event, ownUrl);
-  if (elsewhere !== undefined) await destination.check(elsewhere);
+  if (elsewhere !== undefined) await checkGateway(elsewhere, 'sender_gateway_url', destination);
+}
+
+/** Refuses a gateway that nothing could be sent to. Its URL is in an index, whose rows have 2,704 bytes: a letter may be nine of them. */
+export async function checkGateway(url: string, field: string, destination: Destination): Promise<void> {
+  if (url.length > maxUrlLength) throw new ServiceError('invalid', `${field}: at most ${maxUrlLength} characters once encoded`);
+  await destination.check(url);
 }
 
 export async function joinSession(db: Db, sessionId: string, participant: Participant): Promise<void> {

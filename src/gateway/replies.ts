@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
 import { type GatewayEvent, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
-import { finishEvent, submitTarget } from './seen.ts';
+import { submitTarget } from './seen.ts';
 import { tellOthers } from './tell-others.ts';
 
 export interface GatewayIdentity {
@@ -13,7 +13,8 @@ export interface GatewayIdentity {
   url: string | undefined;
 }
 
-interface OpenEvent {
+/** A submitted event that something is still to be done for. */
+export interface OpenEvent {
   org_id: number;
   event_id: string;
   session_id: string;
@@ -51,29 +52,34 @@ export async function markAdmitted(
   });
 }
 
-/** Finds events whose process died between admitting the turn and saying so. */
-export async function resumeAdmitted(db: Db, own: GatewayIdentity, now: Date): Promise<void> {
+/** Events whose process died between admitting the turn and saying so. */
+export async function findUnmarked(db: Db): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
     join idempotency_keys k on k.org_id = g.org_id and k.key = 'gateway ' || g.event_id and k.turn_id is not null
     where g.state = 'received' and g.target = ${submitTarget} and g.created_at < now() - interval '10 seconds' limit 50`.execute(db);
-  for (const row of rows) await markAdmitted(db, row.org_id, row.event, row.session_id, row.turn_id, own, now);
+  return rows;
 }
 
-/** Delivers the replies of turns that have ended, each once. Returns how many it looked at. */
-export async function deliverReplies(db: Db, own: GatewayIdentity, now: Date): Promise<number> {
-  return db.transaction().execute(async (transaction) => {
-    const { rows } = await sql<OpenEvent>`
-      select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
-      where g.state = 'admitted' and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
-      order by g.created_at limit 50 for update skip locked`.execute(transaction);
-    for (const row of rows) {
-      const reply = await replyOf(transaction, row, own);
-      if (reply !== undefined)
-        await tellOthers(transaction, row.org_id, await participantsOf(transaction, row.session_id), reply, own.url, now);
-      await finishEvent(transaction, row.org_id, row.event_id, submitTarget);
-    }
-    return rows.length;
+/** Events whose turn has ended, and whose reply is owed. */
+export async function findAnswered(db: Db): Promise<OpenEvent[]> {
+  const { rows } = await sql<OpenEvent>`
+    select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
+    where g.state = 'admitted' and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
+    order by g.created_at limit 50`.execute(db);
+  return rows;
+}
+
+/** Delivers the reply to an event. Of two processes that have found the event, one does. */
+export async function deliverReply(db: Db, event: OpenEvent, own: GatewayIdentity, now: Date): Promise<void> {
+  await db.transaction().execute(async (transaction) => {
+    const { rows } = await sql`update gateway_events set state = 'done'
+      where org_id = ${event.org_id} and event_id = ${event.event_id} and target = ${submitTarget} and state = 'admitted' returning event_id`.execute(
+      transaction,
+    );
+    const reply = rows.length === 0 ? undefined : await replyOf(transaction, event, own);
+    if (reply === undefined) return;
+    await tellOthers(transaction, event.org_id, await participantsOf(transaction, event.session_id), reply, own.url, now);
   });
 }
 

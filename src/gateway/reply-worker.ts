@@ -3,7 +3,7 @@ import type { Database } from '../database/database.ts';
 import type { Logger } from '../logger.ts';
 import type { SessionLog } from '../session/log.ts';
 import { type WatchableTurn, watchTurn } from '../turn/watch.ts';
-import { deliverReplies, type GatewayIdentity, resumeAdmitted } from './replies.ts';
+import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
 
 const pollMs = 1_000;
 
@@ -51,14 +51,32 @@ export class ReplyWorker {
 
   private async deliverAll(): Promise<void> {
     const { database, clock, identity, logger } = this.parts;
+    const { db } = database;
     try {
       while (this.lookAgain) {
         this.lookAgain = false;
-        await resumeAdmitted(database.db, identity, clock.now());
-        if ((await deliverReplies(database.db, identity, clock.now())) > 0) this.lookAgain = true;
+        await this.forEach(await findUnmarked(db), ({ org_id: orgId, event, session_id: sessionId, turn_id: turnId }) =>
+          markAdmitted(db, orgId, event, sessionId, turnId, identity, clock.now()),
+        );
+        const delivered = await this.forEach(await findAnswered(db), (event) => deliverReply(db, event, identity, clock.now()));
+        if (delivered > 0) this.lookAgain = true;
       }
     } catch (error) {
-      logger.warn({ err: error }, 'could not deliver replies; will retry');
+      logger.warn({ err: error }, 'could not look for replies; will retry');
     }
+  }
+
+  /** Each by itself: one that cannot be written holds up no other organization's. Returns how many were. */
+  private async forEach(events: readonly OpenEvent[], work: (event: OpenEvent) => Promise<void>): Promise<number> {
+    let done = 0;
+    for (const event of events) {
+      try {
+        await work(event);
+        done += 1;
+      } catch (error) {
+        this.parts.logger.warn({ err: error, org_id: event.org_id, event_id: event.event_id }, 'could not deliver a reply; will retry');
+      }
+    }
+    return done;
   }
 }

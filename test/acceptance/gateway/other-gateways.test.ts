@@ -1,5 +1,6 @@
 // What goes on to participants at other gateways, and what does not.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
@@ -122,4 +123,49 @@ test('what already passed here, or passed eight gateways, goes no further', asyn
     ['near'],
     'the reply is an event of its own',
   );
+});
+
+test('the URL of a gateway is refused where it is too long once encoded, and any other is taken with any recipient', async (t) => {
+  const org = await newOrganization();
+  const other = await startReceiver(t);
+  const { origin } = new URL(other.url);
+  const letters = (first: number, count: number) =>
+    Array.from(randomBytes(2 * count).subarray(0, count), (byte) => String.fromCodePoint(first + 64 * byte)).join('');
+  const long = `${origin}/${letters(0x4e00, 1_500)}`;
+  const [sent, forwarded] = [
+    await submit(org, message('/say hi', { sender_gateway_url: long })),
+    await deliver(org, { recipient_id: 'bob', recipient_gateway_url: long, event: message('hi') }),
+  ];
+  assert.deepEqual(
+    [sent, forwarded].map(({ status, body }) => [status, body.detail]),
+    [
+      [422, 'sender_gateway_url: at most 2048 characters once encoded'],
+      [422, 'recipient_gateway_url: at most 2048 characters once encoded'],
+    ],
+  );
+  const path = randomBytes(1_500).toString('base64url');
+  const recipient = letters(0x20000, 256);
+  const event = message('hi', { id: letters(0x20000, 200) });
+  const answer = await deliver(org, { recipient_id: recipient, recipient_gateway_url: `${origin}/${path}`, event });
+  assert.deepEqual([answer.status, answer.text], [200, '{"status":"ok"}']);
+  const [received] = await other.until((all) => all.length === 1);
+  assert.deepEqual([received?.path, received?.body.recipient_id], [`/${path}/v1/gateway/deliveries`, recipient]);
+});
+
+test('a reply that cannot be written holds up no other organization’s', async (t) => {
+  const [unlucky, org] = [await newOrganization(), await newOrganization()];
+  const other = await startReceiver(t);
+  const stuck = String((await submit(unlucky, message('/delay 100\n/words 3'))).headers['x-svc-session']);
+  const nobody = { name: 'eve', type: 'ai', gateway_url: `https://there.example.com/${randomBytes(4_000).toString('base64url')}` };
+  const { db } = parley.context.database;
+  await db
+    .updateTable('sessions')
+    .set({ participants: JSON.stringify([nobody]) })
+    .where('id', '=', stuck)
+    .execute();
+  await logOf(unlucky, stuck, 1);
+  await submit(org, message('/say welcome', { sender_gateway_url: new URL(other.url).origin }));
+  const [reply] = await other.until((received) => received.length === 1);
+  assert.equal(reply?.body.event.message, 'welcome');
+  await db.updateTable('sessions').set({ participants: '[]' }).where('id', '=', stuck).execute();
 });
