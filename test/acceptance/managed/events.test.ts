@@ -42,6 +42,7 @@ test('a bad event is 400 and logs nothing', async () => {
   for (const query of ['?after=-1', '?after=x', '?until=later', '?deltas=perhaps']) {
     assert.equal((await client.request('GET', `/sessions/${id}/events/stream${query}`)).status, 400, query);
   }
+  assert.equal((await client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': 'x'.repeat(256) })).status, 400);
   assert.deepEqual((await client.state(id)).events, []);
 });
 
@@ -148,6 +149,14 @@ test('an interrupt that is repeated under its key does not stop a later turn', a
     { type: 'user.tool_confirmation', request_id: 'req_1', result: 'deny' },
   ])
     assert.equal((await interrupt(other)).status, 422);
+  // As a process leaves it that died before it answered: what it stopped, if anything, has ended by now.
+  await app.context.database.db
+    .updateTable('idempotency_keys')
+    .set({ response: null, held_until: new Date(Date.now() - 1) })
+    .where('key', '=', `stop ${id}`)
+    .execute();
+  const unknown = await interrupt();
+  assert.deepEqual([unknown.status, unknown.body.detail.error], [409, 'outcome_unknown']);
 });
 
 test('an interrupt that is sent twice at once under its key is carried out once', async (t) => {

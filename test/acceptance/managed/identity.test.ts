@@ -55,6 +55,7 @@ test('an end user has up to 256 characters of any script, in a token and in meta
   assert.deepEqual(idsOf((await smiling.request('GET', '/sessions')).text), [id]);
   const longer = await client.request('POST', '/sessions', { metadata: { end_user_id: `${name}!` } });
   assert.equal(longer.status, 400, longer.text);
+  assert.equal((await client.request('GET', `/sessions?end_user=${'x'.repeat(257)}`)).status, 400);
 });
 
 test('end users never see each other', async () => {
@@ -140,6 +141,9 @@ test('what a backend minted into a token is in the sessions it opens', async () 
   const id = await minted.create({ metadata: { plan: 'free', page: '/pricing' } });
   const session = await app.request('GET', `/demo/assistant/v1/sessions/${id}`);
   assert.deepEqual(session.body.metadata, { plan: 'pro', page: '/pricing' });
+  const fifty = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`key${index}`, index]));
+  const answer = await minted.request('POST', '/sessions', { metadata: fifty });
+  assert.equal(answer.status, 400, 'with the one of the token they are 51');
 });
 
 test('a token of another agent is 404, an altered or foreign one 401', async () => {

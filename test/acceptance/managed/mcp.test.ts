@@ -120,6 +120,7 @@ test('the key of a call whose process died is let go: what may be repeated is ca
   await until(async () => ((await held()).held_until ?? first) > first);
   const meanwhile = await call('hang');
   assert.deepEqual([meanwhile.status, await codeOf(meanwhile)], [409, 'idempotency_key_in_use'], 'while it lives it holds on');
+  assert.equal(meanwhile.headers.get('x-should-retry'), 'true');
   const failures = mock.method(app.context.logger, 'error');
   leaves.abort();
   await hanging;

@@ -44,11 +44,12 @@ test('an event says what happened, who did it and from where', async () => {
 });
 
 test('every change is on record', async () => {
-  const { key } = await createOrganization(parley);
+  const { id, key } = await createOrganization(parley);
   await createAgent(parley, key, 'desk');
   const call = (method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown) => parley.call(method, path, { key, body });
-  await call('PATCH', '/api/agents/desk', { name: 'Desk' });
-  const made = await call('POST', '/api/api_keys', { name: 'k', scopes: [] });
+  await call('POST', '/api/agents/desk/releases', { activate: true });
+  const agentId = (await call('PATCH', '/api/agents/desk', { name: 'Desk' })).body.agent.id;
+  const made = await call('POST', '/api/api_keys', { name: 'k', scopes: ['agents:read', 'agents:read'] });
   await call('DELETE', `/api/api_keys/${made.body.api_key.id}`);
   await call('PUT', '/api/budget', { total_tokens_cap: 5 });
   await call('PUT', '/api/model_credentials/openai', { api_key: 'sk-0123456789abcdef' });
@@ -66,31 +67,32 @@ test('every change is on record', async () => {
   }
   await call('DELETE', '/api/agents/desk');
   const { data } = await exported(key);
-  const metadataOf = (action: string) => data.find((event) => event.action === action)?.metadata;
   const caps = (total_tokens_cap: number | null) => ({ credits_micros: null, total_tokens_cap, instance_spend_cap_micros: null });
-  assert.deepEqual(metadataOf('budget.updated'), { before: caps(5), after: caps(null) });
-  assert.deepEqual(metadataOf('api_key.revoked'), { name: 'k', prefix: made.body.api_key.prefix });
-  assert.deepEqual(metadataOf('model_credential.stored'), { provider: 'openai', last_four: 'cdef' });
-  const actions = data.map((event) => event.action).toReversed();
-  assert.deepEqual(actions, [
-    'api_key.created',
-    'agent.created',
-    'release.created',
-    'release.activated',
-    'agent.updated',
-    'api_key.created',
-    'api_key.revoked',
-    'budget.updated',
-    'model_credential.stored',
-    'model_credential.deleted',
-    'organization.updated',
-    'member.invited',
-    'member.joined',
-    'member.role_changed',
-    'member.removed',
-    'budget.updated',
-    'agent.deleted',
-    'audit_log.exported',
+  const { id: keyId, prefix } = made.body.api_key;
+  const ada = { email: 'ada@example.com', role: 'member' };
+  const recorded = data.map((event) => [event.action, event.subject_type, event.subject_id, event.metadata]).toReversed();
+  const first = data.at(-1)?.metadata;
+  assert.deepEqual(recorded, [
+    ['api_key.created', 'api_key', recorded[0]?.[2], { ...first, name: 'First key' }],
+    ['agent.created', 'agent', String(agentId), { slug: 'desk', name: 'desk', default: false }],
+    ['release.created', 'release', 'desk/1', { agent: 'desk', version: 1, provider: 'offline', model: 'demo' }],
+    ['release.activated', 'release', 'desk/1', { agent: 'desk', version: 1, previous_version: null }],
+    ['release.created', 'release', 'desk/2', { agent: 'desk', version: 2, provider: 'offline', model: 'demo' }],
+    ['release.activated', 'release', 'desk/2', { agent: 'desk', version: 2, previous_version: 1 }],
+    ['agent.updated', 'agent', String(agentId), { slug: 'desk', changes: { name: 'Desk' } }],
+    ['api_key.created', 'api_key', String(keyId), { name: 'k', prefix, scopes: ['agents:read'] }],
+    ['api_key.revoked', 'api_key', String(keyId), { name: 'k', prefix }],
+    ['budget.updated', 'budget', String(id), { before: caps(null), after: caps(5) }],
+    ['model_credential.stored', 'model_credential', 'openai', { provider: 'openai', last_four: 'cdef' }],
+    ['model_credential.deleted', 'model_credential', 'openai', { provider: 'openai' }],
+    ['organization.updated', 'organization', String(id), { changes: { name: 'Renamed' } }],
+    ['member.invited', 'invitation', String(invited.body.invitation.id), { ...ada, role: 'admin' }],
+    ['member.joined', 'member', member.id, { ...ada, role: 'admin' }],
+    ['member.role_changed', 'member', member.id, { ...ada, previous_role: 'admin' }],
+    ['member.removed', 'member', member.id, ada],
+    ['budget.updated', 'budget', String(id), { before: caps(5), after: caps(null) }],
+    ['agent.deleted', 'agent', String(agentId), { slug: 'desk' }],
+    ['audit_log.exported', 'organization', String(id), { format: 'json', limit: 100 }],
   ]);
 });
 

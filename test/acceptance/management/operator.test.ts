@@ -93,7 +93,16 @@ test('the first subscription is created, later ones updated, a cancelled one can
     { type: 'subscription.updated', data: { plan: 'team', status: 'past_due' } },
     { type: 'subscription.canceled', data: { plan: 'team', status: 'canceled' } },
   ]);
-  assert.equal((await auditActions(parley, key)).filter((action) => action === 'subscription.updated').length, 3);
+  const audit = await parley.call('GET', '/api/audit_events?event_action=subscription.updated', { key });
+  const recorded = audit.body.data.map(({ actor_email, api_key_prefix, subject_type, subject_id, metadata }: Record<string, unknown>) => {
+    assert.deepEqual([actor_email, api_key_prefix, subject_type, subject_id], [null, null, 'subscription', String(id)]);
+    return metadata;
+  });
+  assert.deepEqual(recorded, [
+    { plan: 'team', status: 'canceled', previous_status: 'past_due' },
+    { plan: 'team', status: 'past_due', previous_status: 'active' },
+    { plan: 'pro', status: 'active', previous_status: null },
+  ]);
 });
 
 test('an invoice fires invoice.paid or invoice.payment_failed', async () => {

@@ -42,7 +42,9 @@ test('the organization: what a new one has, what can be changed, and what is ref
     },
   );
 
-  for (const refused of [{ name: '' }, { default_agent: 'nobody' }, { alert_thresholds: [0] }, { alert_thresholds: [5, 5] }, { slug: 'x' }])
+  const twentyOne = Array.from({ length: 21 }, (_, index) => index + 1);
+  for (const alert_thresholds of [[0], [1_001], [5, 5], twentyOne]) assert.equal((await patch({ alert_thresholds })).status, 422);
+  for (const refused of [{ name: '' }, { default_agent: 'nobody' }, { slug: 'x' }])
     assert.equal((await patch(refused)).status, 422, JSON.stringify(refused));
   assert.deepEqual((await parley.call('GET', '/api/organization', { key })).body.organization, read);
   assert.equal((await patch({ default_agent: null })).body.organization.default_agent, null);
