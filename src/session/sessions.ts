@@ -120,6 +120,10 @@ export async function dropSession(db: Db, orgId: number, sessionId: string, last
       (select data ->> 'requestId' from events where session_id = ${sessionId} and type = 'approval-requested')`.execute(transaction);
     await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
     await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
+    // The files and the spending of an instance that nobody else can reach.
+    const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${`session:${sessionId}`}`;
+    await sql`delete from workspace_files where ${own}`.execute(transaction);
+    await sql`delete from instance_spend where ${own}`.execute(transaction);
     await transaction
       .updateTable('agents')
       .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))

@@ -129,6 +129,20 @@ test('store: false drops the session after the turn, unary and streamed', async 
   assert.equal(await sessionCount(tenant), 0);
 });
 
+test('the files that only a dropped session had go with it, and those of its end user stay', async () => {
+  const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
+  const write = '/tool files {"operation":"write","path":"note.txt","content":"private"}';
+  for (const metadata of [{}, { end_user_id: 'ada' }]) {
+    const answer = await tenant.post(pathOf(tenant), { input: write, store: false, metadata });
+    assert.match(answer.body.output_text, /Wrote 7 bytes/);
+  }
+  const { db } = app.context.database;
+  const files = db.selectFrom('workspace_files').select(['instance_key', 'path']).where('org_id', '=', tenant.orgId);
+  assert.deepEqual(await files.execute(), [{ instance_key: 'end_user:ada', path: 'note.txt' }]);
+  const spent = db.selectFrom('instance_spend').select('instance_key').where('org_id', '=', tenant.orgId);
+  assert.deepEqual(await spent.execute(), [{ instance_key: 'end_user:ada' }]);
+});
+
 test('an unstored session in which another call waits is dropped after that one, and nothing stays reserved', async () => {
   const tenant = await createTenant(url);
   await tenant.put('/api/budget', { total_tokens_cap: 1_000_000 });
