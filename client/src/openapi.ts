@@ -92,6 +92,10 @@ export interface Schemas {
       prompt_tokens: number;
       completion_tokens: number;
       total_tokens: number;
+      /** Present when the provider read some of the prompt from its cache. */
+      prompt_tokens_details?: {
+        cached_tokens: number;
+      };
     };
   };
   ChatCompletionRequest: {
@@ -390,6 +394,14 @@ export interface Schemas {
       input_tokens: number;
       output_tokens: number;
       total_tokens: number;
+      input_tokens_details: {
+        /** Read from the provider's cache. */
+        cached_tokens: number;
+      };
+      output_tokens_details: {
+        /** Always 0: not counted apart. */
+        reasoning_tokens: number;
+      };
     } | null;
     error: {
       code: string;

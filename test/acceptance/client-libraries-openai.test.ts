@@ -161,6 +161,7 @@ test('responses: create, go on, retrieve, delete', async () => {
   const first = await client.responses.create({ model: 'helper', input: '/say Hello there' });
   assert.equal(first.output_text, 'Hello there');
   assert.equal(first.usage?.total_tokens, (first.usage?.input_tokens ?? 0) + (first.usage?.output_tokens ?? 0));
+  assert.deepEqual([first.usage?.input_tokens_details.cached_tokens, first.usage?.output_tokens_details.reasoning_tokens], [0, 0]);
   const second = await client.responses.create({ model: 'helper', input: 'again', previous_response_id: first.id });
   assert.equal(second.output_text, 'You said: "again". This is turn 2 of our conversation.');
   const third = await client.responses.create({

@@ -11,7 +11,8 @@ const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/responses`;
 const user = (content: unknown) => ({ role: 'user', content });
 const tail = '"error":null,"incomplete_details":null,"tools":[],"tool_choice":"auto","parallel_tool_calls":false,"metadata":{}}';
 const withoutCounts = (text: string) => pinned(text).replace(/_tokens":\d+/g, '_tokens":0');
-const usage = '"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0}';
+const details = '"input_tokens_details":{"cached_tokens":0},"output_tokens_details":{"reasoning_tokens":0}';
+const usage = `"usage":{"input_tokens":0,"output_tokens":0,"total_tokens":0,${details}}`;
 const hello =
   '{"id":"msg_ID_0","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hello big world","annotations":[]}]}';
 

@@ -42,8 +42,10 @@ test('a model is asked for its answer in one piece by a caller who waits for all
   const messages = [{ role: 'user', content: 'hi' }];
   const completion = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages });
   assert.equal(completion.body.choices[0].message.content, 'whole');
+  assert.deepEqual(completion.body.usage.prompt_tokens_details, { cached_tokens: 3 });
   const response = await tenant.post(`${tenant.agentPath}/v1/responses`, { input: 'hi' });
   assert.equal(response.body.output_text, 'whole');
+  assert.deepEqual(response.body.usage.input_tokens_details, { cached_tokens: 3 });
   assert.deepEqual(asked, [false, false, false]);
   const [used] = (await tenant.get('/api/usage')).body.data;
   assert.deepEqual([used.turns, used.input_tokens, used.cached_tokens], [3, 15, 9]);

@@ -102,7 +102,9 @@ function finishReason(ended: TurnEnded): string {
 }
 
 function chatUsage(usage: Usage) {
-  return { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.input + usage.output };
+  const { input, output, cachedInput } = usage;
+  const cached = cachedInput === 0 ? {} : { prompt_tokens_details: { cached_tokens: cachedInput } };
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output, ...cached };
 }
 
 /** Made of the turn's id, so that a repeated answer is the same answer. */

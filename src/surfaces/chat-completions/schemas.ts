@@ -47,7 +47,17 @@ export const chatCompletion = Type.Object(
         finish_reason: Type.String(),
       }),
     ),
-    usage: Type.Object({ prompt_tokens: Type.Integer(), completion_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+    usage: Type.Object({
+      prompt_tokens: Type.Integer(),
+      completion_tokens: Type.Integer(),
+      total_tokens: Type.Integer(),
+      prompt_tokens_details: Type.Optional(
+        Type.Object(
+          { cached_tokens: Type.Integer() },
+          { description: 'Present when the provider read some of the prompt from its cache.' },
+        ),
+      ),
+    }),
   },
   {
     title: 'ChatCompletion',

@@ -94,7 +94,7 @@ export class ResponseAnswer {
       model: this.echo.model ?? this.model,
       output: this.items,
       output_text: this.text(),
-      usage: this.status === 'in_progress' ? null : wireUsage(this.usage),
+      usage: this.status === 'in_progress' ? null : responseUsage(this.usage),
       error: this.failure ?? null,
       incomplete_details: this.incompleteReason === undefined ? null : { reason: this.incompleteReason },
       tools: [],
@@ -134,6 +134,15 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
   await drop?.();
   if (failed !== undefined) throw turnFailure(failed);
   return answer.body();
+}
+
+/** Client libraries declare the two details as always there and read into them. What was spent on reasoning is not told apart. */
+function responseUsage(usage: Usage) {
+  return {
+    ...wireUsage(usage),
+    input_tokens_details: { cached_tokens: usage.cachedInput },
+    output_tokens_details: { reasoning_tokens: 0 },
+  };
 }
 
 function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): MessageItem {

@@ -37,7 +37,13 @@ export const responseRequest = Type.Object(
   { title: 'ResponseRequest', examples: [{ input: 'Hello!' }] },
 );
 
-const usage = Type.Object({ input_tokens: Type.Integer(), output_tokens: Type.Integer(), total_tokens: Type.Integer() });
+const usage = Type.Object({
+  input_tokens: Type.Integer(),
+  output_tokens: Type.Integer(),
+  total_tokens: Type.Integer(),
+  input_tokens_details: Type.Object({ cached_tokens: Type.Integer({ description: "Read from the provider's cache." }) }),
+  output_tokens_details: Type.Object({ reasoning_tokens: Type.Integer({ description: 'Always 0: not counted apart.' }) }),
+});
 
 export const responseObject = Type.Object(
   {
@@ -76,7 +82,13 @@ export const responseObject = Type.Object(
           },
         ],
         output_text: 'You said: "Hello!". This is turn 1 of our conversation.',
-        usage: { input_tokens: 36, output_tokens: 14, total_tokens: 50 },
+        usage: {
+          input_tokens: 36,
+          output_tokens: 14,
+          total_tokens: 50,
+          input_tokens_details: { cached_tokens: 0 },
+          output_tokens_details: { reasoning_tokens: 0 },
+        },
         error: null,
         incomplete_details: null,
         tools: [],
