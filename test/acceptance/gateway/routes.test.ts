@@ -1,6 +1,7 @@
 // Submitting and delivering events to participants here.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createAgent } from '../../support/accounts.ts';
 import { type Answer, startApp } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
@@ -219,6 +220,9 @@ test('no key, a bad body: 401, 422', async () => {
     { sender_id: 'ada', sender_type: 'human' },
     message('hi', { sender_type: 'robot' }),
     message('hi', { sender_id: '' }),
+    message('hi', { sender_id: 'x'.repeat(257) }),
+    message('hi', { event_type: 'x'.repeat(101) }),
+    message('hi', { id: 'x'.repeat(201) }),
     message('hi', { metadata: tooMany }),
     message('hi', { metadata: [] }),
     message('hi', { session_id: 7 }),
@@ -243,6 +247,35 @@ test('an event without a message only makes its sender known', async () => {
   assert.equal((await submit(org, joined)).status, 200);
   assert.deepEqual((await sessionOf(org, id)).participants, [{ name: 'bob', type: 'human' }]);
   assert.equal((await deliver(org, { recipient_id: 'bob', event: message('hi bob') })).status, 200);
+  const many = JSON.stringify(Array.from({ length: 99 }, (_, index) => ({ name: `p${index}`, type: 'human' })));
+  await parley.context.database.db.updateTable('sessions').set({ participants: many }).where('id', '=', id).execute();
+  for (const [sender_id, status] of [
+    ['the hundredth', 200],
+    ['one more', 409],
+    ['p0', 200],
+  ] as const) {
+    assert.equal((await submit(org, { ...joined, sender_id })).status, status, sender_id);
+    assert.equal((await deliver(org, { recipient_id: 'p0', session_id: id, event: message('hi', { sender_id }) })).status, status);
+  }
+  assert.equal((await sessionOf(org, id)).participants.length, 100);
+});
+
+test('a delivery whose process died is made by the next try, once it cannot be under way any more', async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const delivery = { recipient_id: 'helper', session_id: id, event: message('hi', { id: 'evt_died' }) };
+  const die = async (secondsAgo: number) => {
+    const at = new Date(Date.now() - 1_000 * secondsAgo);
+    await sql`insert into gateway_events (org_id, event_id, target, session_id, event, created_at)
+      values (${org.id}, 'evt_died', ${`session ${id}`}, ${id}, '{}', ${at})
+      on conflict (org_id, event_id, target) do update set created_at = excluded.created_at`.execute(parley.context.database.db);
+  };
+  await die(5);
+  const early = await deliver(org, delivery);
+  assert.deepEqual([early.status, early.headers['retry-after']], [503, '1']);
+  await die(15);
+  for (let count = 0; count < 2; count += 1) assert.equal((await deliver(org, delivery)).status, 200);
+  assert.equal((await logOf(org, id, 0)).length, 1);
 });
 
 test('a delivery in the middle of a turn is seen by the agent in its next one', async () => {

@@ -10,6 +10,7 @@ interface Event {
   created_at: string;
   action: string;
   api_key_prefix: string | null;
+  subject_type: string;
   subject_id: string;
   metadata: Record<string, unknown>;
 }
