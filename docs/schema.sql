@@ -317,6 +317,15 @@ create table releases (
 );
 CREATE INDEX releases_unfinished ON public.releases USING btree (created_at) WHERE (state = ANY (ARRAY['pending'::text, 'materializing'::text]));
 
+create table session_participants (
+  session_id text not null,
+  name text not null,
+  org_id integer not null,
+  created_at timestamp with time zone not null,
+  constraint session_participants_pkey PRIMARY KEY (session_id, name)
+);
+CREATE INDEX sessions_of_participant ON public.session_participants USING btree (org_id, name, created_at, session_id);
+
 create table sessions (
   id text not null,
   org_id integer not null,
@@ -346,11 +355,11 @@ create table sessions (
   constraint sessions_status_check CHECK ((status = ANY (ARRAY['active'::text, 'stopped'::text])))
 );
 CREATE INDEX sessions_by_activity ON public.sessions USING btree (agent_id, updated_at DESC, id DESC);
-CREATE INDEX sessions_by_participant ON public.sessions USING gin (((participants)::jsonb) jsonb_path_ops) WHERE (json_array_length(participants) > 0);
 CREATE INDEX sessions_of_end_user ON public.sessions USING btree (agent_id, end_user_id, updated_at DESC, id DESC) WHERE (end_user_id IS NOT NULL);
 CREATE INDEX sessions_pending ON public.sessions USING btree (org_id, updated_at DESC) WHERE (pending_input IS NOT NULL);
 CREATE INDEX sessions_stopped ON public.sessions USING btree (agent_id, updated_at DESC, id DESC) WHERE (status = 'stopped'::text);
 CREATE INDEX unstored_sessions ON public.sessions USING btree (updated_at) WHERE (NOT stored);
+CREATE TRIGGER participants_remembered AFTER UPDATE OF participants ON public.sessions FOR EACH ROW EXECUTE FUNCTION remember_participants();
 
 create table turns (
   id text not null,
@@ -996,6 +1005,18 @@ CREATE OR REPLACE FUNCTION public.refuse_change()
 AS $function$
 begin
   raise exception '% rows are append-only', tg_table_name;
+end $function$;
+
+-- From 0031-newest-session-of-a-participant.sql.
+CREATE OR REPLACE FUNCTION public.remember_participants()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  insert into session_participants (session_id, name, org_id, created_at)
+  select new.id, p ->> 'name', new.org_id, new.created_at from json_array_elements(new.participants) p
+  on conflict do nothing;
+  return null;
 end $function$;
 
 -- From 0013-cap-alerts.sql.

@@ -44,18 +44,14 @@ export async function joinSession(db: Db, sessionId: string, participant: Partic
 /** Known to the org's gateway: an agent of it by its slug, or a participant of one of its sessions. */
 export async function isKnownParticipant(db: Db, directory: Directory, orgId: number, participantId: string): Promise<boolean> {
   if ((await directory.agentBySlug(orgId, participantId)) !== undefined) return true;
-  // Not the newest of them: all would be read for that.
-  const { rows } = await sql`select 1 from (${sessionsWith(orgId, participantId)}) found limit 1`.execute(db);
+  const { rows } = await newestJoined(orgId, participantId).execute(db);
   return rows.length > 0;
 }
 
-function sessionsWith(orgId: number, participantId: string) {
-  return sql`select s.id, s.created_at from sessions s join agents a on a.id = s.agent_id and a.deleted_at is null
-    where json_array_length(s.participants) > 0 and s.participants::jsonb @> ${namedJson(participantId)}::jsonb and s.org_id = ${orgId} and s.stored`;
-}
-
-function namedJson(participantId: string): string {
-  return JSON.stringify([{ name: participantId }]);
+function newestJoined(orgId: number, participantId: string) {
+  return sql`select s.id, s.created_at from session_participants p
+    join sessions s on s.id = p.session_id and s.org_id = p.org_id and s.stored join agents a on a.id = s.agent_id and a.deleted_at is null
+    where p.org_id = ${orgId} and p.name = ${participantId} order by p.created_at desc, p.session_id desc limit 1`;
 }
 
 /**
@@ -64,7 +60,7 @@ function namedJson(participantId: string): string {
  */
 export async function newestSessionWith(
   db: Db,
-  directory: Directory,
+  directory: Pick<Directory, 'agentBySlug'>,
   orgId: number,
   participantId: string,
   eventId: string,
@@ -72,14 +68,14 @@ export async function newestSessionWith(
   const agent = await directory.agentBySlug(orgId, participantId);
   const { rows } = await sql<{ id: string }>`
     select id from (
-      (${sessionsWith(orgId, participantId)})
+      (${newestJoined(orgId, participantId)})
       union all
       (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
        order by updated_at desc, id desc limit 1)
       union all
       (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = 'session ' || s.id
        where g.org_id = ${orgId} and g.event_id = ${eventId}
-         and (s.agent_id = ${agent?.id ?? 0} or s.participants::jsonb @> ${namedJson(participantId)}::jsonb))
+         and (s.agent_id = ${agent?.id ?? 0} or exists (select 1 from session_participants where session_id = s.id and name = ${participantId})))
     ) found order by created_at desc, id desc limit 1`.execute(db);
   return rows[0]?.id;
 }

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import type { Db } from '../../../src/database/database.ts';
+import { migrate } from '../../../src/database/migrate.ts';
+import { isKnownParticipant, joinSession, newestSessionWith } from '../../../src/gateway/participants.ts';
+import { dropSession } from '../../../src/session/sessions.ts';
+import { startApp } from '../../support/app.ts';
+
+const { context, request } = await startApp({ after });
+const { database, directory } = context;
+const orgId = 1;
+// No agent is asked for: the directory has a connection of its own, and the embedded database only one.
+const found = (db: Db, name: string) => newestSessionWith(db, { agentBySlug: async () => undefined }, orgId, name, 'evt_unknown');
+
+async function newSession(): Promise<string> {
+  return JSON.parse((await request('POST', '/v1/sessions', {})).text).id;
+}
+
+test('the newest of a participant’s sessions is found without reading the others', async () => {
+  const newest = await newSession();
+  const columns = sql.raw('org_id, agent_id, release_version, surface, instance_key, current_agent');
+  await sql`insert into sessions (id, created_at, ${columns})
+    select 'copy-' || n, created_at - n * interval '1 second', ${columns} from sessions, generate_series(1, 2000) n where id = ${newest}`.execute(
+    database.db,
+  );
+  await sql`update sessions set participants = '[{"name":"ada","type":"human"}]' where id like 'copy-%' or id = ${newest}`.execute(
+    database.db,
+  );
+  const read = await database.db.transaction().execute(async (transaction) => {
+    const before = await rowsRead(transaction);
+    assert.equal(await found(transaction, 'ada'), newest);
+    return (await rowsRead(transaction)) - before;
+  });
+  assert.ok(read < 50, `${read} rows were read`);
+});
+
+test('who joined before an upgrade is found after it', async () => {
+  const session = await newSession();
+  await joinSession(database.db, session, { name: 'bo', type: 'human' });
+  await sql`delete from session_participants`.execute(database.db);
+  await sql`delete from migrations where name like '%newest-session-of-a-participant.sql'`.execute(database.db);
+  assert.equal(await found(database.db, 'bo'), undefined);
+  await migrate(database);
+  assert.equal(await found(database.db, 'bo'), session);
+});
+
+test('who was only in a session that is gone is not known, also when its id is used again', async () => {
+  const session = await newSession();
+  await joinSession(database.db, session, { name: 'cy', type: 'human' });
+  assert.ok(await isKnownParticipant(database.db, directory, orgId, 'cy'));
+  assert.ok(await dropSession(database.db, orgId, session));
+  await request('POST', '/v1/sessions', { session_id: session });
+  assert.equal(await isKnownParticipant(database.db, directory, orgId, 'cy'), false);
+});
+
+async function rowsRead(transaction: Db): Promise<number> {
+  const { rows } = await sql<{ count: string }>`
+    select sum(pg_stat_get_xact_tuples_returned(oid) + pg_stat_get_xact_tuples_fetched(oid)) as count
+    from pg_class where relname in ('sessions', 'session_participants', 'sessions_by_participant', 'sessions_of_participant')`.execute(
+    transaction,
+  );
+  return Number(rows[0]?.count);
+}
