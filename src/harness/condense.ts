@@ -1,7 +1,7 @@
 import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
-import type { Model } from './model.ts';
+import { type Model, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isHeard } from './prompt.ts';
 import type { TurnYield } from './turn-world.ts';
@@ -19,7 +19,6 @@ export async function* condense(
   settings: ReleaseConfig['context'],
   signal: AbortSignal,
 ): AsyncGenerator<TurnYield, void, void> {
-  if (state.entries.length < 3) return;
   const limit = settings.limit_tokens ?? model.contextLimit;
   const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
   if (countTokens(characters) <= limit * fullShare) return;
@@ -51,16 +50,22 @@ async function summarize(
   agent: SubAgentConfig,
   model: Model,
   signal: AbortSignal,
-): Promise<{ summary: string; usage: Usage }> {
+): Promise<{ summary: string | null; usage?: Usage }> {
   const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
   const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };
   const messages = buildPrompt({ ...state, entries: [...state.entries.filter((entry) => entry.seq <= throughSeq), request] });
   let summary = '';
   let usage = noUsage;
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
-  for await (const part of model.stream(call, signal)) {
-    if (part.type === 'text-delta') summary += part.text;
-    if (part.type === 'finish') usage = part.usage;
+  try {
+    for await (const part of model.stream(call, signal)) {
+      if (part.type === 'text-delta') summary += part.text;
+      if (part.type === 'finish') usage = part.usage;
+    }
+    return { summary, usage };
+  } catch (error) {
+    if (!(error instanceof ModelError && error.code === 'context_length_exceeded')) throw error;
+    // A single turn may be more than the model takes. It is left out: every later turn would fail here.
+    return { summary: state.summary ?? null };
   }
-  return { summary, usage };
 }

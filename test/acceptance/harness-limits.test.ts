@@ -98,3 +98,18 @@ test('a handoff inside a turn: the rest of it and the next turns are the other s
   assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.current_agent, 'billing');
   assert.match(JSON.stringify(nowhere), /nobody/);
 });
+
+test('what is too long to be summarized is left out, and the session goes on', async () => {
+  const tenant = await createTenant(url, { context: { overflow: 'summarize' } });
+  const path = `${tenant.agentPath}/v1/chat/completions`;
+  const user = (content: string) => ({ role: 'user', content });
+  const first = await tenant.post(path, { messages: [user('word '.repeat(120_000)), user('/say hello')] });
+  assert.deepEqual([first.status, first.body.error.code], [422, 'context_length_exceeded']);
+  const id = String(first.headers.get('x-svc-session'));
+  assert.equal((await tenant.say(id, '/say next')).text, 'next');
+  const condensed = (await log(tenant, id)).filter(({ type }) => type === 'session.context_condensed');
+  assert.deepEqual(
+    condensed.map(({ summary }) => summary),
+    [null],
+  );
+});
