@@ -1,12 +1,11 @@
-/** The response, whose body fails behind so many bytes: whoever reads it whole keeps no more in memory. */
-export function limitBody(response: Response, maxBytes: number): Response {
+/** The response, whose body fails behind so many bytes, with those `received` before: whoever reads it whole keeps no more in memory. */
+export function limitBody(response: Response, maxBytes: number, received = { bytes: 0 }): Response {
   if (response.body === null) return response;
-  let length = 0;
   const limited = response.body.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
-        length += chunk.length;
-        if (length > maxBytes) throw new Error(`The server sent more than ${maxBytes} bytes`);
+        received.bytes += chunk.length;
+        if (received.bytes > maxBytes) throw new Error(`The server sent more than ${maxBytes} bytes`);
         controller.enqueue(chunk);
       },
     }),

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, ProtocolError, SdkError, SdkErrorCode, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Client,
+  type JsonSchemaValidator,
+  ProtocolError,
+  SdkError,
+  SdkErrorCode,
+  SdkHttpError,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
 import { causesOf, errorMessage, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
 import { limitBody } from '../limit-body.ts';
@@ -24,7 +32,7 @@ export interface McpClient {
 export async function openMcpClient({ server, credential }: McpTarget, fetch: McpFetch, signal?: AbortSignal): Promise<McpClient> {
   const headers = credential === undefined ? {} : { authorization: `Bearer ${credential}` };
   const transport = new HonestTransport(new URL(server.url), { fetch: quietFetch(fetch), requestInit: { headers } });
-  const client = new Client({ name: 'parley', version: '1' }, { versionNegotiation: { mode: 'auto' } });
+  const client = new Client({ name: 'parley', version: '1' }, { versionNegotiation: { mode: 'auto' }, jsonSchemaValidator: takesAll });
   // Failures reach whoever waits for an answer; what is left concerns no one.
   client.onerror = () => {};
   const close = async () => {
@@ -78,8 +86,28 @@ export function isAnswer(error: unknown): boolean {
   return error instanceof ProtocolError && error.code !== cutShort;
 }
 
+/** A tool's output is only read. Held against the schema that the server gives for it, a pattern in there could hold up the process for good. */
+const takesAll = {
+  getValidator<Value>(): JsonSchemaValidator<Value> {
+    return (input) => ({ valid: true, data: input as Value, errorMessage: undefined });
+  },
+};
+
+type Receive = NonNullable<StreamableHTTPClientTransport['onmessage']>;
+
 /** Tells whoever waits that a stream ended without their answer, as it does when a server is restarted: it would be told when the time is up. */
 class HonestTransport extends StreamableHTTPClientTransport {
+  constructor(...parameters: ConstructorParameters<typeof StreamableHTTPClientTransport>) {
+    super(...parameters);
+    let receive: Receive | undefined;
+    Object.defineProperty(this, 'onmessage', {
+      get: () => receive,
+      set: (given: Receive | undefined) => {
+        receive = given && unlessTooMany(given);
+      },
+    });
+  }
+
   override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
     const id = 'id' in message && 'method' in message ? message.id : undefined;
     if (id === undefined) return super.send(message, options);
@@ -89,18 +117,51 @@ class HonestTransport extends StreamableHTTPClientTransport {
   }
 }
 
-/** Keeps the one stream that nobody reads from being opened, and any answer from filling the memory. */
+function unlessTooMany(receive: Receive): Receive {
+  const error = { code: cutShort, message: `the server sent more than ${maxValues} values in one answer` };
+  return (message) => {
+    if (!hasTooManyValues(message)) receive(message);
+    else if ('id' in message && message.id !== undefined) receive({ jsonrpc: '2.0', id: message.id, error });
+  };
+}
+
+/** A list of any length is one text to the limit on bytes, and seconds of work to the client, which checks and complains of each value. */
+function hasTooManyValues(message: unknown): boolean {
+  const open = [message];
+  let values = 0;
+  for (let next = open.pop(); next !== undefined && values <= maxValues; next = open.pop()) {
+    if (typeof next !== 'object' || next === null) continue;
+    for (const [key, value] of Object.entries(next)) {
+      // Taken as it is.
+      if (key === 'structuredContent') continue;
+      values += 1;
+      open.push(value);
+    }
+  }
+  return values > maxValues;
+}
+
+/** Keeps the one stream that nobody reads from being opened, and any answer, or the pages of a list together, from filling the memory. */
 function quietFetch(fetch: McpFetch): McpFetch {
+  let received = { bytes: 0 };
   return async (url, init = {}) => {
     const resumes = new Headers(init.headers).has('last-event-id');
     // A tool list is pinned by its release, so announcements of the server have no use here.
     if (init.method === 'GET' && !resumes) return new Response(null, { status: 405 });
-    return limitBody(await fetch(url, init), maxAnswerBytes);
+    if (!isNextPage(init.body)) received = { bytes: 0 };
+    return limitBody(await fetch(url, init), maxAnswerBytes, received);
   };
+}
+
+/** The client asks for all pages of a list and keeps them until the last. */
+function isNextPage(body: RequestInit['body']): boolean {
+  return typeof body === 'string' && body.includes('"method":"tools/list"') && body.includes('"cursor":');
 }
 
 const connectTimeoutMs = 15_000;
 const goodbyeMs = 1_000;
 /** Among the codes that JSON-RPC keeps for implementations. */
 const cutShort = -32_099;
+/** More than 256 tools with 75 each. */
+const maxValues = 20_000;
 const maxAnswerBytes = 8 * 1024 * 1024;

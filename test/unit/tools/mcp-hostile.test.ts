@@ -1,0 +1,63 @@
+// What a server of somebody's release may send, and the rest of the process must not notice.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createMcpConnections } from '../../../src/instances/mcp-connections.ts';
+import { listServerTools } from '../../../src/instances/mcp-tools.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
+import { serveLocally } from '../../support/local-server.ts';
+
+type Answer = { error: { code: number; message: string } } | Record<string, unknown>;
+
+/** A server of the newer kind that answers as it is told to. */
+async function start(answer: (method: string, params: { cursor?: string }) => Answer): Promise<string> {
+  const server = await serveLocally((incoming, outgoing) => {
+    void incoming.toArray().then((chunks) => {
+      const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
+      const welcome = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } };
+      const said: Answer = method === 'server/discover' ? welcome : answer(method, params ?? {});
+      const body = 'error' in said ? said : { result: { resultType: 'complete', ttlMs: 0, cacheScope: 'private', ...said } };
+      outgoing.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...body }));
+    });
+  });
+  closeAfterTest(server);
+  return `${server.origin}/mcp`;
+}
+
+async function callTool(url: string): Promise<{ output: string; isError: boolean }> {
+  const connections = createMcpConnections({ fetch });
+  closeAfterTest(connections);
+  return connections.callTool('ses_1', { server: { name: 'crm', url }, credential: undefined }, 'find', {}, new AbortController().signal);
+}
+
+test('a pattern in the schema of an output is not tried on the output', async () => {
+  const outputSchema = { type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } };
+  let calls = 0;
+  const url = await start((method) => {
+    if (method === 'tools/list') return { tools: [{ name: 'find', inputSchema: { type: 'object' }, outputSchema }] };
+    calls += 1;
+    // On this error the client lists the tools, and calls again.
+    if (calls === 1) return { error: { code: -32_020, message: 'Header mismatch' } };
+    return { content: [{ type: 'text', text: 'found' }], structuredContent: { a: `${'a'.repeat(26)}!` } };
+  });
+  assert.deepEqual(await callTool(url), { output: 'found', isError: false });
+  assert.equal(calls, 2);
+});
+
+test('an answer of very many values is refused before each of them is looked at', async () => {
+  const url = await start(() => ({ content: new Array(30_000).fill({}) }));
+  const began = performance.now();
+  const refused = 'MCP server crm: the server sent more than 20000 values in one answer';
+  assert.deepEqual(await callTool(url), { output: refused, isError: true });
+  assert.ok(performance.now() - began < 2_000);
+});
+
+test('the pages of a list count together', async () => {
+  const tool = { name: 'find', description: 'x'.repeat(3 * 1024 * 1024), inputSchema: { type: 'object' } };
+  const asked: (string | undefined)[] = [];
+  const url = await start((_method, { cursor }) => {
+    asked.push(cursor);
+    return { tools: [tool], nextCursor: String(asked.length) };
+  });
+  await assert.rejects(listServerTools({ name: 'crm', url }, undefined, fetch), /listing its tools failed: .*more than 8388608 bytes/);
+  assert.deepEqual(asked, [undefined, '1', '2']);
+});
