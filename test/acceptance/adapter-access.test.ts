@@ -29,6 +29,7 @@ const adapters: Adapter[] = [
       { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:' } }] }] },
       { messages: [{ role: 'user', content: 'x'.repeat(200_001) }] },
       { messages: [], model: 7 },
+      { messages: [], model: 'x'.repeat(257) },
       { messages: [], stream: 'yes' },
       { messages: [], metadata: 'x' },
       { messages: [], metadata: { end_user_id: 7 } },
@@ -58,6 +59,7 @@ const adapters: Adapter[] = [
       { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:' }] }] },
       { input: 'x'.repeat(200_001) },
       { input: 'hi', model: 7 },
+      { input: 'hi', model: 'x'.repeat(257) },
       { input: 'hi', stream: 'yes' },
       { input: 'hi', store: 'no' },
       { input: 'hi', previous_response_id: 7 },
@@ -123,6 +125,8 @@ for (const { name, body, malformed } of adapters) {
       const { message, type, code } = answer.body.error;
       assert.deepEqual([answer.body.detail, type, code], [message, 'invalid_request_error', 'invalid_request']);
     }
+    const large = await tenant.post(pathOf(tenant), body('x'.repeat(1_048_576)));
+    assert.deepEqual([large.status, large.body.error.type, large.body.error.code], [413, 'invalid_request_error', 'too_large']);
     assert.equal(await sessionCount(tenant), 0);
   });
 

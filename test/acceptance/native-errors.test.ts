@@ -208,7 +208,11 @@ test('more requests than the rate limit allows are 429 with Retry-After, and oth
   for (const answer of limited) {
     assert.equal(typeof answer.body.detail, 'string');
     assert.match(answer.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
+    assert.equal(answer.headers.get('x-should-retry'), 'true');
   }
+  const chats = await Promise.all(Array.from({ length: 10 }, () => one.post(`${one.agentPath}/v1/chat/completions`, {})));
+  const { type, code } = chats.find((answer) => answer.status === 429)?.body.error ?? {};
+  assert.deepEqual([type, code], ['rate_limit_error', 'rate_limited']);
   assert.equal((await two.get('/v1/sessions/ses_nowhere')).status, 404);
 });
 

@@ -172,6 +172,7 @@ test('the CSV is the whole filtered export, RFC 4180, with formulas made inert',
   const answer = await parley.call('GET', '/api/audit_events.csv?event_action=organization.updated', { key });
   assert.equal(answer.status, 200);
   assert.equal(answer.headers['content-type'], 'text/csv; charset=utf-8');
+  assert.equal(answer.headers['content-disposition'], 'attachment; filename="audit_events.csv"');
   const [header, ...lines] = answer.text.split('\r\n');
   assert.equal(header, 'created_at,action,actor_email,api_key_prefix,subject_type,subject_id,ip_address,user_agent,metadata');
   assert.equal(lines.length, 3);
