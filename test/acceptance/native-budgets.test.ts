@@ -187,6 +187,10 @@ test('every way a turn ends gives its reservation back', async () => {
   await tenant.say(paused, '/tool bash {"command":"true"}');
   assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 }, 'a pause holds nothing');
   await stop(paused);
+  const approved = await tenant.session();
+  const { pending_input: pending } = await tenant.say(approved, '/tool bash {"command":"true"}');
+  await tenant.put(`/v1/sessions/${approved}/inputs/${pending?.request_id}`, { decision: 'approve_once' });
+  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 }, 'what is given back after it was held');
 
   const queued = await tenant.session();
   const stream = await tenant.stream(`/v1/sessions/${queued}/messages`, { text: '/delay 60000\n/say a b', stream: true });

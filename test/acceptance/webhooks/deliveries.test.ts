@@ -130,6 +130,12 @@ test('410 disables the endpoint at once, and it is in the audit log', async (t) 
     audit.body.data.map((event: { actor_email: unknown; api_key_prefix: unknown }) => [event.actor_email, event.api_key_prefix]),
     [[null, null]],
   );
+  await parley.call('POST', `${endpoint.path}/enable`, { key: org.key });
+  await parley.call('POST', `${endpoint.path}/test`, { key: org.key });
+  await receiver.until((received) => received.length === 2);
+  await deliveriesOf(parley, org, endpoint);
+  const { webhook_endpoint: tested } = (await parley.call('GET', endpoint.path, { key: org.key })).body;
+  assert.equal(tested.enabled, false, 'whoever asks');
 });
 
 test('consecutive failures disable the endpoint; enabled again, it gets what waited and what a range holds', async (t) => {

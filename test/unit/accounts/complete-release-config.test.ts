@@ -72,7 +72,17 @@ const refused: [what: string, config: unknown, message: RegExp][] = [
     /^agents\[0\]\.model\.settings\.constructor: is not known$/,
   ],
   ['instructions that are no text', { instructions: 7 }, /^instructions: must be a string$/],
+  ['more than 1,000 steps', { limits: { max_steps: 1_001 } }, /^limits\.max_steps: must be a whole number from 1 to 1000$/],
+  ['more than a day', { limits: { turn_timeout_s: 86_401 } }, /^limits\.turn_timeout_s: must be a whole number from 1 to 86400$/],
+  ['more than 200,000 characters', { instructions: 'x'.repeat(200_001) }, /^instructions: /],
+  ['more than 64 sub-agents', { agents: named(65) }, /^agents: /],
+  ['more than 32 servers', { mcp_servers: named(33).map(({ name }) => ({ name, url: 'https://x.example' })) }, /^mcp_servers: /],
+  ['more than 500 rules', { permissions: { rules: Array(501).fill({ tool: 'bash', action: 'ask' }) } }, /^permissions\.rules: /],
 ];
+
+function named(count: number): { name: string }[] {
+  return Array.from({ length: count }, (_, index) => ({ name: `n${index}` }));
+}
 
 for (const [what, config, message] of refused) {
   test(`${what} is refused, naming the field`, () => {
