@@ -98,6 +98,11 @@ for (const { name, path, shows } of [...cases, ...plain])
     assert.equal(await overflow(page), 0);
     assert.deepEqual(await cutOff(page), []);
     if (name === 'approvals') await keepPicture(page, 'phone');
+    // The smallest phone, and the smallest screen that has the menu beside the page.
+    for (const width of [320, 768]) {
+      await page.setViewportSize({ width, height: 740 });
+      assert.deepEqual([await overflow(page), await cutOff(page)], [0, []], `at ${width}`);
+    }
     assert.deepEqual(problems, []);
   });
 
@@ -214,6 +219,9 @@ async function furnish(): Promise<string> {
   await make('/api/agents/assistant/releases', { instructions: 'Be brief.', tools: ['files'] });
   await make('/api/api_keys', { name: 'Nightly report', scopes: ['usage:read', 'audit_log:export'] });
   await make('/api/webhook_endpoints', { name: 'Orders', url: receiver.url });
+  const longName = 'webhooks.payments.internal.europe.example.com:8443';
+  await make('/api/webhook_endpoints', { name: longName, url: receiver.url, event_types: ['invoice.paid'] });
+  await make('/api/webhook_endpoints/2/rotate_secret', {});
   await make('/api/agents', { slug: 'unready', name: 'A name of many letters, no space among them: '.replaceAll(' ', '_').repeat(4) });
   const unreachable = { provider: 'openai-compatible', name: 'a-model', base_url: 'http://127.0.0.1:9/v1' };
   await make('/api/agents/unready/releases', { instructions: 'Be brief.', model: unreachable });

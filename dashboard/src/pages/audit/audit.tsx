@@ -108,7 +108,7 @@ function AuditLog() {
                       <button
                         type="button"
                         aria-expanded={open === event.id}
-                        className="font-mono text-[0.92em] hover:text-accent"
+                        className="text-left font-mono text-[0.92em] [overflow-wrap:anywhere] hover:text-accent"
                         onClick={() => query.write({ event: open === event.id ? '' : String(event.id) })}
                       >
                         {event.action}

@@ -115,7 +115,7 @@ export default function UsagePage() {
                 <tbody>
                   {table.map(({ name, turns, input, output, cost }) => (
                     <tr key={name}>
-                      <td className="w-full max-w-0 truncate font-medium sm:w-auto sm:max-w-60" title={name}>
+                      <td className="w-full max-w-0 truncate font-medium lg:w-auto lg:max-w-60" title={name}>
                         {name}
                       </td>
                       <td className="number">{count(turns)}</td>

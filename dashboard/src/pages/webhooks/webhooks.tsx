@@ -53,7 +53,7 @@ export default function WebhooksPage() {
               {data.webhook_endpoints.map((endpoint) => (
                 <tr key={endpoint.id}>
                   <td className="max-w-0 w-1/2">
-                    <Link to={`/webhooks/${endpoint.id}`} className="font-medium hover:text-accent">
+                    <Link to={`/webhooks/${endpoint.id}`} className="font-medium [overflow-wrap:anywhere] hover:text-accent">
                       {endpoint.name}
                     </Link>
                     <p className="truncate text-dim">{endpoint.url}</p>
