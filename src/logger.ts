@@ -1,4 +1,5 @@
 import cluster from 'node:cluster';
+import { format } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import pino from 'pino';
 import { errorCode, errorMessage } from './errors.ts';
@@ -24,6 +25,19 @@ export function createLogger(level: string, destination = standardOutput(), quie
     },
   };
   return pino(options, destination);
+}
+
+/** What packages say on the console becomes lines of the log: some repeat what a stranger's server said, with its line breaks. */
+export function logConsole(logger: Logger): void {
+  for (const [method, level] of [
+    ['debug', 'debug'],
+    ['log', 'info'],
+    ['info', 'info'],
+    ['warn', 'warn'],
+    ['error', 'error'],
+  ] as const) {
+    console[method] = (...words: unknown[]) => logger[level]({ said: format(...words).slice(0, 1_000) }, 'console');
+  }
 }
 
 /** Where the log cannot be written, as on a full disk, its lines are lost and the server goes on; pino would end it, and then wait for space. */

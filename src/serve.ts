@@ -8,6 +8,7 @@ import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
 import { watchDescriptors } from './descriptors.ts';
 import { errorCode, errorMessage } from './errors.ts';
+import { logConsole } from './logger.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { welcome } from './welcome.ts';
 import { serving } from './workers.ts';
@@ -25,6 +26,7 @@ export async function serve(config: Config): Promise<void> {
   if (process.pid === 1) for (const signal of stopSignals) process.on(signal, endStarting);
   await tryAddress(config);
   const context = await createContext(config);
+  logConsole(context.logger);
   const server = await listen(context).catch(async (error: unknown) => {
     await context.close();
     throw error;

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLogger } from '../../src/logger.ts';
+import { createLogger, logConsole } from '../../src/logger.ts';
 
 test('a warning that repeats is written once, then again after a while with how often it was; other lines are never left out', async () => {
   const lines: Record<string, unknown>[] = [];
@@ -21,6 +21,20 @@ test('a warning that repeats is written once, then again after a while with how 
   await sleep(110);
   logger.warn({ err: lost }, 'database error');
   assert.deepEqual([lines.at(-1)?.msg, lines.at(-1)?.repeated], ['database error', 49]);
+});
+
+test('what a package says on the console is a line of the log, whatever is in it', (t) => {
+  const { debug, log, info, warn, error } = console;
+  t.after(() => Object.assign(console, { debug, log, info, warn, error }));
+  const lines: string[] = [];
+  logConsole(createLogger('info', { write: (line) => lines.push(line) }));
+  console.warn(`excluding tool '%s'`, 'x\n{"level":50,"msg":"forged"}');
+  console.debug('not wanted at this level');
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line)).map(({ level, msg, said }) => [level, msg, said]),
+    [[40, 'console', 'excluding tool \'x\n{"level":50,"msg":"forged"}\'']],
+  );
+  assert.equal(lines[0]?.trimEnd().includes('\n'), false);
 });
 
 test('lines for which there is no space are lost, and nothing else', { skip: !existsSync('/dev/full') && 'no such device' }, () => {
