@@ -11,21 +11,26 @@ const fullShare = 0.8;
 /** How far it is cut back then, so that it is not cut again at once and the prompt cache holds for a while. */
 const keptShare = 0.4;
 
-/** When the prompt nears the context limit, leaves the oldest turns out, or puts a summary in their place, and says so in the log. */
+/**
+ * When the prompt nears the context limit, leaves the oldest turns out, or puts a summary in their place, and says so in the log.
+ * Tokens are only estimated: with `isTooLong` the model has refused the prompt, whatever its limit is. Returns whether it was cut.
+ */
 export async function* condense(
   state: SessionState,
   agent: SubAgentConfig,
   model: Model,
   settings: ReleaseConfig['context'],
   signal: AbortSignal,
-): AsyncGenerator<TurnYield, void, void> {
-  const limit = settings.limit_tokens ?? model.contextLimit;
+  isTooLong = false,
+): AsyncGenerator<TurnYield, boolean, void> {
   const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
-  if (countTokens(characters) <= limit * fullShare) return;
+  const limit = isTooLong ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
+  if (countTokens(characters) <= limit * fullShare) return false;
   const throughSeq = findCut(state.entries, characters, limit * keptShare);
-  if (throughSeq === undefined) return;
+  if (throughSeq === undefined) return false;
   const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, signal) : { summary: null };
   yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, ...made } }] };
+  return true;
 }
 
 /** Before the first of the users' messages from which on all fits, else before the last: never inside the newest turn. */

@@ -46,7 +46,8 @@ export async function* runTurn(
       const model = await world.modelFor(agent);
       const tools = await world.toolsFor(agent);
       yield* condense(state, agent, model, world.release.context, signal);
-      const answer = yield* streamAnswer(state, turn, agent, model, tools, world, signal);
+      const answer = yield* answerOrCut(state, turn, agent, model, tools, world, signal);
+      if (answer === undefined) continue;
       const last = answer.interrupted ? 'interrupted' : answer.calls.length === 0 ? 'end_turn' : undefined;
       if (last !== undefined) {
         yield { type: 'end', events: [...answer.events, ended(turn, last, answer.usage, answer.step)] };
@@ -76,6 +77,19 @@ export async function* runTurn(
         },
       ],
     };
+  }
+}
+
+/** Undefined where the conversation was too long for the model and has been cut: then it is to be asked again. */
+async function* answerOrCut(
+  ...[state, turn, agent, model, tools, world, signal]: Parameters<typeof streamAnswer>
+): AsyncGenerator<TurnYield, Answer | undefined, void> {
+  try {
+    return yield* streamAnswer(state, turn, agent, model, tools, world, signal);
+  } catch (error) {
+    const isTooLong = error instanceof ModelError && error.code === 'context_length_exceeded';
+    if (!isTooLong || !(yield* condense(state, agent, model, world.release.context, signal, true))) throw error;
+    return undefined;
   }
 }
 

@@ -113,3 +113,18 @@ test('what is too long to be summarized is left out, and the session goes on', a
     [null],
   );
 });
+
+test('a conversation that the model finds too long, though it was estimated to fit, is cut and goes on', async () => {
+  const tenant = await createTenant(url, { context: { limit_tokens: 1_000_000 } });
+  const id = await tenant.session();
+  const long = `/say ok\n${'word '.repeat(39_900)}`;
+  for (const turn of [1, 2, 3]) assert.equal((await tenant.say(id, long)).text, 'ok', `turn ${turn}`);
+  const types = (await log(tenant, id)).map(({ type }) => type);
+  assert.deepEqual(types.slice(-5), [
+    'user.message',
+    'session.status_running',
+    'session.context_condensed',
+    'agent.message',
+    'session.status_idle',
+  ]);
+});
