@@ -1,5 +1,6 @@
 import { errorMessage } from '../errors.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
+import { storable } from '../storable.ts';
 import { completeReleaseConfig } from './complete-release-config.ts';
 import type { PinOutcome } from './releases.ts';
 
@@ -36,7 +37,7 @@ export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams
     return { state: 'materialized', pinnedTools: pinned.flat() };
   } catch (error) {
     if (!(error instanceof StepError)) throw error;
-    return { state: 'failed', error: error.message.slice(0, 2_000).toWellFormed() };
+    return { state: 'failed', error: storable(error.message.slice(0, 2_000)) };
   }
 }
 

@@ -2,9 +2,9 @@ import type { SubAgentConfig } from '../release-config.ts';
 import type { LiveFragment, NewEvent, ToolCalled } from '../session/events.ts';
 import type { TurnState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
+import { storable } from '../storable.ts';
 import type { ModelCall } from './model.ts';
 import { countTokens, promptTokens, valueLength } from './models/estimate-tokens.ts';
-import { storable } from './storable.ts';
 import type { TurnWorld } from './turn-world.ts';
 
 /** What one model call came to: whole events, ready to be stored together. */

@@ -1,12 +1,12 @@
 import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.ts';
 import type { CallState, SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
+import { storable } from '../storable.ts';
 import { condense } from './condense.ts';
 import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
-import { storable } from './storable.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
@@ -152,7 +152,7 @@ function ask(requestId: string, call: CallState, tool: Tool, pattern: string, us
     kind: 'tool_use',
     tool: tool.name,
     input: call.input,
-    message: tool.prompt(call.input),
+    message: storable(tool.prompt(call.input)),
     options: ['approve_once', 'approve_session', 'deny'],
     pattern,
     usage,

@@ -1,10 +1,10 @@
 import type { SubAgentConfig } from '../release-config.ts';
 import type { SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
+import { storable, storableJson } from '../storable.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { buildPrompt } from './prompt.ts';
-import { storable, storableJson } from './storable.ts';
 import type { Tool } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
 

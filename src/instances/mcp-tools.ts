@@ -2,6 +2,7 @@ import type { Tool } from '@modelcontextprotocol/client';
 import { ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig, PinnedTool } from '../release-config.ts';
+import { storable } from '../storable.ts';
 import { describeFailure, type McpFetch, openMcpClient } from './mcp-client.ts';
 
 /** The tools of a server, to be pinned by a release. Throws `invalid` that names the step that failed and why. */
@@ -28,6 +29,8 @@ export async function listServerTools(
 }
 
 function pin(server: McpServerConfig, tool: Tool, credential: string | undefined): PinnedTool {
+  if (tool.name !== storable(tool.name))
+    throw new ServiceError('invalid', `the name of the tool ${JSON.stringify(tool.name)} cannot be stored`);
   const schema = hideSecret(JSON.stringify(tool.inputSchema), credential);
   if (schema.length > maxSchemaCharacters) {
     throw new ServiceError('invalid', `the input schema of ${tool.name} is longer than ${maxSchemaCharacters} characters`);

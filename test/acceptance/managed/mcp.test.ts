@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, mock, test } from 'node:test';
+import { sql } from 'kysely';
+import { mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { startApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
+import { serveLocally } from '../../support/local-server.ts';
 import { ManagedClient, mintToken } from '../../support/managed.ts';
 import { startMcpServer } from '../../support/mcp-server.ts';
 import { until } from '../../support/until.ts';
@@ -242,6 +245,39 @@ test('a server that is gone is 502, and warming says error', async () => {
   assert.equal(answer.status, 502, answer.text);
   await broken.say(id, '/say a turn can still be sent');
   assert.equal((await broken.untilIdle(id)).at(-1)?.stop_reason, 'end_turn');
+});
+
+test('a tool whose name cannot be stored, or a reason that cannot, fails the release and says so', async (t) => {
+  const broken = await serveLocally(async (incoming, outgoing) => {
+    const { id } = JSON.parse(Buffer.concat(await incoming.toArray()).toString());
+    const error = { code: -32_603, message: 'out of\0order' };
+    outgoing.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, error }));
+  });
+  t.after(() => broken.close());
+  server.added.push('odd\0name');
+  t.after(() => server.added.pop());
+  await stored('POST', '/api/agents', { slug: 'odd' }, 201);
+  for (const [url, reason] of [
+    [server.url, /the name of the tool "odd\\u0000name" cannot be stored/],
+    [broken.origin, /out of\uFFFDorder/],
+  ] as const) {
+    await stored('POST', '/api/agents/odd/releases', { mcp_servers: [{ ...crm, url }] }, 201);
+    const newest = async () => JSON.parse((await app.request('GET', '/api/agents/odd/releases')).text).data[0];
+    await until(async () => (await newest()).state === 'failed');
+    assert.match((await newest()).error, reason);
+  }
+});
+
+test('a tool of such a name that an older version pinned is asked for as any other', async () => {
+  await release('older', { mcp_servers: [crm] });
+  const { db } = app.context.database;
+  await sql`update releases set pinned_tools = replace(pinned_tools::text, '"rename"', '"re\\u0000name"')::json`.execute(db);
+  const older = new ManagedClient(app, app.apiKey, 'demo/older');
+  const id = await older.create();
+  const name = mcpToolName({ server: 'crm', name: 're\0name' });
+  await older.say(id, `/tool ${name} {}`);
+  const last = (await older.untilIdle(id)).at(-1);
+  assert.equal(last?.stop_reason, 'requires_action', JSON.stringify(last));
 });
 
 async function release(slug: string, config: Record<string, unknown>): Promise<void> {

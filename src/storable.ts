@@ -1,4 +1,4 @@
-import { isRecord } from '../json.ts';
+import { isRecord } from './json.ts';
 
 /** PostgreSQL stores neither NUL nor half a surrogate pair, and a model or a tool may produce both. */
 export function storable(text: string): string {
