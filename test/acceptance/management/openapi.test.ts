@@ -13,6 +13,7 @@ interface Operation {
   security?: unknown[];
   parameters?: { in: string; name: string; required?: boolean }[];
   requestBody?: Body & { required: boolean };
+  'x-scopes'?: string[];
   responses: Record<string, Body & { description: string }>;
 }
 interface Body {
@@ -123,8 +124,49 @@ test('what a route takes and gives is said as it is: statuses, types, headers, a
 
 test('a scope that a route needs is said', () => {
   const post = document.paths['/api/agents'].post;
-  assert.deepEqual(post['x-scopes'], ['agents:write']);
   assert.match(post.description, /`agents:write`/);
+  const endpoint = '/api/webhook_endpoints/{id}';
+  const expected = {
+    'agents:read': ['GET /api/agents', 'GET /api/agents/{slug}'],
+    'agents:write': ['POST /api/agents', 'PATCH /api/agents/{slug}', 'DELETE /api/agents/{slug}'],
+    'releases:read': ['GET /api/agents/{slug}/releases', 'GET /api/agents/{slug}/releases/{version}'],
+    'releases:write': ['POST /api/agents/{slug}/releases', 'POST /api/agents/{slug}/releases/{version}/activate'],
+    'session_tokens:mint': ['POST /api/agents/{slug}/session_tokens'],
+    'api_keys:read': ['GET /api/api_keys'],
+    'api_keys:write': ['POST /api/api_keys', 'DELETE /api/api_keys/{id}'],
+    'organization:read': ['GET /api/organization'],
+    'organization:write': ['PATCH /api/organization'],
+    'budgets:read': ['GET /api/budget'],
+    'budgets:write': ['PUT /api/budget'],
+    'usage:read': ['GET /api/usage'],
+    'members:read': ['members', 'invitations'].flatMap((list) => [`GET /api/${list}`, `GET /api/${list}/{id}`]),
+    'members:write': [
+      'POST /api/invitations',
+      ...['members', 'invitations'].flatMap((list) => [`PATCH /api/${list}/{id}`, `DELETE /api/${list}/{id}`]),
+    ],
+    'model_credentials:write': [
+      'GET /api/model_credentials',
+      ...['GET', 'PUT', 'DELETE'].map((method) => `${method} /api/model_credentials/{provider}`),
+    ],
+    'webhooks:read': [`GET ${endpoint}`, `GET ${endpoint}/deliveries`, 'GET /api/webhook_deliveries/{id}'],
+    'webhooks:write': [
+      'POST /api/webhook_endpoints',
+      `PATCH ${endpoint}`,
+      `DELETE ${endpoint}`,
+      ...['enable', 'disable', 'rotate_secret', 'test', 'recover'].map((verb) => `POST ${endpoint}/${verb}`),
+      'POST /api/webhook_deliveries/{id}/resend',
+    ],
+    'audit_log:export': ['GET /api/audit_events', 'GET /api/audit_events.csv', 'GET /api/audit_events/verification'],
+    'sessions:read': ['GET /{org}/{agent}/v1/sessions/{session_id}/messages'],
+  };
+  const said: Record<string, string[]> = {};
+  for (const { path, method, operation } of operations)
+    for (const scope of operation['x-scopes'] ?? []) said[scope] = [...(said[scope] ?? []), `${method.toUpperCase()} ${path}`];
+  const lines = (table: Record<string, string[]>) =>
+    Object.entries(table)
+      .flatMap(([scope, routes]) => routes.map((route) => `${scope} ${route}`))
+      .sort();
+  assert.deepEqual(lines(said), lines(expected));
 });
 
 test('internal and reserved routes are left out', () => {

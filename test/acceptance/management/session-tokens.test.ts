@@ -80,12 +80,19 @@ test('a token is nobody on the flat, the native and the management routes', asyn
 test('a session fetched with a token of another agent is not there; with one of its own the token is nobody', async () => {
   await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'shop' } });
   const session = await parley.call('POST', '/acme/desk/v1/sessions', { key: acme.key, body: {} });
-  const fetched = async (agent: string) => {
-    const { body } = await mint({ end_user_id: 'user_42' }, acme.key, agent);
+  const fetched = async (agent: string, key = acme.key) => {
+    const { body } = await mint({ end_user_id: 'user_42' }, key, agent);
     const { status, text } = await parley.call('GET', `/acme/desk/v1/sessions/${session.body.id}`, { key: body.token });
     return [status, text];
   };
   assert.deepEqual(await fetched('shop'), [404, '{"detail":"Not Found"}']);
+  const { key } = await createOrganization(parley);
+  await parley.call('POST', '/api/agents', { key, body: { slug: 'desk' } });
+  assert.deepEqual(
+    await fetched('desk', key),
+    [404, '{"detail":"Not Found"}'],
+    'nor with one of another org, whatever its agent is called',
+  );
   assert.deepEqual(await fetched('desk'), [401, '{"detail":"Unauthorized"}']);
 });
 
