@@ -56,7 +56,8 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   const again = await cli(['chat', 'assistant', '--session', 'terminal'], '/say again\n');
   assert.deepEqual([again.stdout, /^Session terminal\..*\n> /.test(again.stderr)], ['again\n', true]);
   const left = await cli(['chat', '--session', 'terminal'], '/tool bash {"command":"echo at last"}\n');
-  assert.match(left.stderr, /Allow\? \[y\/a\/n\] > \n$/);
+  assert.match(left.stderr, /Allow\? \[y\/a\/n\] \n! the request is still open; answer it with: parley chat --session terminal\n> \n$/);
+  assert.equal(left.code, 1, 'a script must not take it for an answer');
   const later = await cli(['chat', '--session', 'terminal'], 'y\n/say and on\n');
   assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
   const failed = await cli(['chat'], '/fail rate_limited\n');

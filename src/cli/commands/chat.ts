@@ -129,7 +129,11 @@ async function resolve(lines: AsyncIterator<string>, session: Session, requestId
   let decision: string | undefined;
   while (decision === undefined) {
     const answer = await ask(lines, 'Allow? [y/a/n] ');
-    if (answer === undefined) return undefined;
+    if (answer === undefined) {
+      // A script would take what it has been told so far for the whole answer.
+      if (!process.stdin.isTTY) fail(`the request is still open; answer it with: parley chat --session ${session.id}`);
+      return undefined;
+    }
     decision = decisions[answer.trim().toLowerCase()];
   }
   let next: string | undefined;
