@@ -47,6 +47,11 @@ export class Draft {
     this.text = this.newBlock('text');
   }
 
+  /** Besides its text. */
+  get parts(): number {
+    return this.calls.length + this.reasoning.length;
+  }
+
   again(): Draft {
     return new Draft(this.turn, this.agent, this.step, this.world, this.shown);
   }

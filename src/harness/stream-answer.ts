@@ -4,6 +4,8 @@ import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { storable, storableJson } from '../storable.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
+import { maxAnswerParts } from './models/estimate-tokens.ts';
+import { tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
 import type { Tool } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
@@ -60,6 +62,7 @@ export async function* streamAnswer(
           case 'finish':
             return draft.finished(addUsage(spent, part.usage));
         }
+        if (draft.parts > maxAnswerParts) throw tooLong({ provider: model.provider, apiKey: undefined });
       }
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {

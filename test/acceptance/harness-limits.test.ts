@@ -56,6 +56,18 @@ test('a tool that takes longer than turn_timeout_s is ended, and every call of i
   );
 });
 
+test('an answer with more than 1,000 calls fails the turn, and none of them runs', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const text = '/tool files {"operation":"list"}\n'.repeat(1_001);
+  const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text });
+  assert.deepEqual([answer.status, answer.body.detail.error], [502, 'model_error']);
+  assert.deepEqual(
+    (await log(tenant, id)).map(({ type }) => type),
+    ['user.message', 'session.status_running', 'session.error'],
+  );
+});
+
 for (const overflow of ['drop', 'summarize']) {
   test(`a conversation that nears the context limit is condensed (${overflow}), the log says so, and it goes on`, async () => {
     const tenant = await createTenant(url, { context: { limit_tokens: 600, overflow } });

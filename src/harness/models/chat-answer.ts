@@ -1,12 +1,9 @@
 import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
-import { isTokenCount, maxAnswerCharacters, valueLength } from './estimate-tokens.ts';
+import { isTokenCount, maxAnswerCharacters, maxAnswerParts, valueLength } from './estimate-tokens.ts';
 import { isJsonObject, isTooDeep, type JsonObject, parseToolInput } from './json.ts';
 import { type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
-
-/** Each is written down and run by itself. */
-const maxCalls = 1_000;
 
 interface OpenCall {
   index: unknown;
@@ -39,7 +36,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
-      if (characters > maxAnswerCharacters || calls.length > maxCalls) throw tooLong(caller);
+      if (characters > maxAnswerCharacters) throw tooLong(caller);
       return { parts };
     } catch (failure) {
       return { parts, failure };
@@ -92,6 +89,8 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
     // A new id under a used index, or one without any index, is another call.
     if (open === undefined || (id !== undefined && id !== open.id)) {
+      // Here, since each piece is looked for among all of them.
+      if (calls.length === maxAnswerParts) throw tooLong(caller);
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }

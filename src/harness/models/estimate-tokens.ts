@@ -7,6 +7,8 @@ export function countTokens(characters: number): number {
 
 /** Of one answer, ten times what any model gives: whoever sends more wants to fill our memory. */
 export const maxAnswerCharacters = 4 * 2 ** 20;
+/** Calls and blocks of reasoning in one answer: each is written down by itself. */
+export const maxAnswerParts = 1_000;
 
 /** A count as a provider may report one. What is none would be taken off the budget, or would not be stored at all. */
 export function isTokenCount(value: unknown): value is number {

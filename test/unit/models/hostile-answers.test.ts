@@ -65,3 +65,12 @@ test('an answer with more calls than a turn could run is refused', async () => {
   }
   await assert.rejects(collect(modelAnswering(wire, calls()).stream(callOf(), neverAborted)), { code: 'model_error' });
 });
+
+test('the calls of one piece are refused before each is looked for among all the others', async () => {
+  const wire = providerCases.find(({ provider }) => provider === 'openai-compatible') ?? assert.fail();
+  const calls = Array.from({ length: 60_000 }, (_, index) => ({ index, function: { name: 'bash' } }));
+  const piece = `data: ${JSON.stringify({ choices: [{ delta: { tool_calls: calls } }] })}\n\n`;
+  const began = performance.now();
+  await assert.rejects(collect(modelAnswering(wire, [piece]).stream(callOf(), neverAborted)), { code: 'model_error' });
+  assert.ok(performance.now() - began < 2_000);
+});
