@@ -197,21 +197,28 @@ export class SessionLog {
    * one fails. So is one that was alone and lost against another process's.
    */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
-    // By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
-    // open whether the statement was carried out.
-    const code = errorCode(error) ?? '';
-    const isStatementError = /^(2[0-9]|40|42|P0)/.test(code);
-    if (!isStatementError || (batch.length === 1 && !code.startsWith('40'))) {
-      for (const entry of batch) {
-        if (!isStatementError) this.doubtful.add(entry.operation.session);
-        entry.reject(error);
-      }
-      // The embedded engine has answered when it fails: nothing of it is under way.
-      if (!isStatementError && this.database.engine === 'postgres') this.needsNewName = true;
-      return;
-    }
-    for (const entry of batch) await this.write([entry]).catch(entry.reject);
+    const mayPass = errorCode(error)?.startsWith('40') ?? false;
+    if (!isStatementError(error) || (batch.length === 1 && !mayPass)) return this.refuse(batch, error);
+    for (const entry of batch) await this.write([entry]).catch((again: unknown) => this.refuse([entry], again));
   }
+
+  private refuse(batch: Waiting[], error: unknown): void {
+    const isOpen = !isStatementError(error);
+    for (const entry of batch) {
+      if (isOpen) this.doubtful.add(entry.operation.session);
+      entry.reject(error);
+    }
+    // The embedded engine has answered when it fails: nothing of it is under way.
+    if (isOpen && this.database.engine === 'postgres') this.needsNewName = true;
+  }
+}
+
+/**
+ * By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
+ * open whether the statement was carried out.
+ */
+function isStatementError(error: unknown): boolean {
+  return /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
 }
 
 function busyOrgsOf(batch: readonly Waiting[]): Set<number> {

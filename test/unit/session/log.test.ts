@@ -112,6 +112,28 @@ test('one that lost against another process is written the second time, also whe
   assert.equal((await log.apply(note)).result.status, 'done');
 });
 
+test('of one that is written apart, and whose answer is lost, it is as open whether it was carried out', async () => {
+  const failures = [Object.assign(new Error('lost'), { code: '40P01' }), Object.assign(new Error('cut'), { code: 'ECONNRESET' })];
+  const cut: typeof database = {
+    ...database,
+    engine: 'postgres',
+    prepared: async (statement, values) => {
+      const failure = statement.name === 'apply-operations' ? failures.shift() : undefined;
+      if (failure !== undefined) throw failure;
+      return database.prepared(statement, values);
+    },
+  };
+  const log = new SessionLog(cut, 'proc_cut', 5_000, false);
+  const sessions = [await newSession(), await newSession()];
+  const written = await Promise.allSettled(sessions.map((session) => write(log, new Feed(), session, [said('hi')])));
+  assert.deepEqual(
+    written.map(({ status }) => status),
+    ['rejected', 'fulfilled'],
+  );
+  assert.deepEqual([...log.takeDoubtful()], [sessions[0]]);
+  assert.equal(await log.holderName(), 'proc_cut.1');
+});
+
 test('so does one that is no JSON', async () => {
   const log = openLog();
   const session = await newSession();
