@@ -114,6 +114,11 @@ export class SessionLog {
     return this.holder;
   }
 
+  /** Something may have been written to this session that nobody was told of. */
+  doubt(sessionId: string): void {
+    this.doubtful.add(sessionId);
+  }
+
   /** Sessions of writes whose answer was lost since the last call: what was written there, nobody was told. */
   takeDoubtful(): Set<string> {
     const doubtful = this.doubtful;
@@ -205,7 +210,7 @@ export class SessionLog {
   private refuse(batch: Waiting[], error: unknown): void {
     const isOpen = !isStatementError(error);
     for (const entry of batch) {
-      if (isOpen) this.doubtful.add(entry.operation.session);
+      if (isOpen) this.doubt(entry.operation.session);
       entry.reject(error);
     }
     // The embedded engine has answered when it fails: nothing of it is under way.

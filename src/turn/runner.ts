@@ -84,6 +84,8 @@ export class Runner {
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
       if (isReleased(error)) return;
       this.states.drop(turn.session);
+      // What it failed at may be the telling of what it had written.
+      this.parts.log.doubt(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left for recovery');
       if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
     });

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { startApp } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'silent' } });
-const { feed, runner, turns, database } = app.context;
+const { feed, log, runner, turns, database } = app.context;
 
 beforeEach(() => runner.idle());
 
@@ -76,4 +77,15 @@ test('a turn that another process has taken over: nobody is shown what it had be
   await runner.idle();
   watcher.close();
   assert.deepEqual(feed.draftsOf(id), []);
+});
+
+test('an end that was written, before what stands ahead of it could be read: whoever waits is told at the next beat', async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const answer = app.request('POST', `/v1/sessions/${id}/messages`, { text: '/delay 50\n/words 4' });
+  await until(async () => runner.turnOf(id) !== undefined);
+  const note = { messageId: 'msg_note', text: 'by the way', participantName: 'bob', silent: true };
+  await turns.note(1, id, [{ type: 'message-received', data: note }]);
+  const cut = Object.assign(new Error('cut'), { code: 'ECONNRESET' });
+  t.mock.method(log, 'read', () => Promise.reject(cut), { times: 1 });
+  assert.equal((await answer).body.text, 'a slow river carries');
 });
