@@ -22,6 +22,11 @@ export function url(given: string): URL {
   return new URL(given);
 }
 
+export function someOf<Changes extends object>(changes: Changes, options: string): Changes {
+  if (Object.keys(changes).length === 0) throw new Error(`nothing to change: give ${options}`);
+  return changes;
+}
+
 export async function jsonObject(file: string): Promise<object> {
   const json = await readFile(file, 'utf8').catch((error: unknown) => {
     throw new Error(`${file} cannot be read: ${errorMessage(error)}`, { cause: error });

@@ -9,6 +9,7 @@ import { doctorCommand } from './commands/doctor.ts';
 import { releaseCommands } from './commands/releases.ts';
 import { serveCommand } from './commands/serve.ts';
 import { sessionCommands } from './commands/sessions.ts';
+import { spendingCommands } from './commands/spending.ts';
 import { webhookCommands } from './commands/webhooks.ts';
 
 const { version } = createRequire(import.meta.url)('../../package.json');
@@ -26,6 +27,7 @@ for (const add of [
   serveCommand,
   chatCommand,
   accountCommands,
+  spendingCommands,
   releaseCommands,
   sessionCommands,
   webhookCommands,

@@ -9,42 +9,13 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { startApp, type TestApp } from '../support/app.ts';
+import { startApp } from '../support/app.ts';
+import { commandLine, main, ours, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
 
-const main = join(import.meta.dirname, '../../src/cli/main.ts');
-/** What the installed command gives it, too. */
-const ours = { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
-
-interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-async function run(settings: Record<string, string>, args: string[], input = ''): Promise<Ran> {
-  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...ours, ...settings } });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    stderr += text;
-  });
-  child.stdin.end(input);
-  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-  return { code, stdout, stderr };
-}
-
-async function parley(app: TestApp): Promise<(args: string[], input?: string) => Promise<Ran>> {
-  const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey, PARLEY_OPERATOR_KEY: app.operatorKey };
-  return (args, input) => run(settings, args, input);
-}
-
 test('a conversation in the terminal: streamed answers, and approvals as y, a or n; a failure is in the exit code', async (t) => {
-  const cli = await parley(await startApp(t));
+  const cli = await commandLine(await startApp(t));
   const lines = ['/say good day', '/tool bash {"command":"echo from the shell"}', 'what?', 'y', '/tool bash {"command":"echo again"}', 'n'];
   const { code, stdout, stderr } = await cli(['chat', '--session', 'terminal'], `${lines.join('\n')}\n`);
   assert.equal(code, 0);
@@ -142,49 +113,9 @@ test('serve runs the server until it is told to stop; then its secret key can be
   await app.close();
 });
 
-test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
-  const app = await startApp(t);
-  const cli = await parley(app);
-  const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');
-  t.after(() => rmSync(join(file, '..'), { recursive: true }));
-  writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
-  const activated = await cli(['releases', 'create', 'assistant', file, '--activate']);
-  assert.deepEqual(activated, { code: 0, stdout: 'Release 2 of assistant: materialized, active\n', stderr: '' });
-  assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
-  writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
-  const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);
-  assert.deepEqual([failed.code, /^Release 3 of assistant: failed \(credentials: /.test(failed.stdout)], [1, true]);
-  for (let count = 1; count <= 50; count += 1) await app.request('POST', '/api/agents', { slug: `agent-${count}` });
-  const listed = (await cli(['agents', 'list'])).stdout;
-  assert.match(listed, /^assistant +Assistant +1 /m);
-  assert.match(listed, /^agent-50 /m, 'a list is shown beyond its first page');
-  assert.equal((await cli(['releases', 'activate', 'assistant', '3'])).code, 1);
-  assert.match((await cli(['agents', 'list'])).stdout, /^assistant +Assistant +3 +failed +true$/m);
-  const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
-  const { api_key: reader, secret } = JSON.parse(made.stdout);
-  assert.match(secret, /^svc_live_/);
-  await cli(['keys', 'revoke', String(reader.id)]);
-  assert.match((await cli(['keys', 'list'])).stdout, /^\d+ +reader +svc_live_\S+ +- +\d{4}-\S+ +agents:read$/m, 'with when it was revoked');
-  assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /API key \(shown once\): svc_live_/);
-  assert.match((await cli(['orgs', 'invite', 'acme'])).stdout, /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=inv_[\w-]{32}\n$/);
-  const { port } = new URL(await app.listen());
-  const server = { PORT: port, PARLEY_PUBLIC_URL: 'https://parley.example.com/', PARLEY_OPERATOR_KEY: app.operatorKey };
-  assert.match((await run(server, ['orgs', 'invite', 'acme'])).stdout, /^https:\/\/parley\.example\.com\/dashboard\/join\?token=inv_/);
-  assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
-  assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
-  assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);
-  const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
-  assert.equal(exported.code, 0);
-  assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
-  await sql`insert into audit_events (org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash)
-    select 1, now(), 'agent.updated', 'agent', n, '{}', '', '' from generate_series(1, 501) n`.execute(app.context.database.db);
-  const { data, next_cursor } = JSON.parse((await cli(['audit', 'export', '--json', '--action', 'agent.updated'])).stdout);
-  assert.deepEqual([data.length, data[0].subject_id, data[500].subject_id, next_cursor], [501, '501', '1', null], 'as JSON, all pages');
-});
-
 test('a list of organizations is shown to its end, and nothing in it moves the cursor; nor does a command that waits for approval', async (t) => {
   const app = await startApp(t);
-  const cli = await parley(app);
+  const cli = await commandLine(app);
   await app.request('PATCH', '/api/organization', { name: 'Demo\nsuspended\u001b[2J\u009b1A' });
   await sql`with more as (insert into organizations (slug, name) select 'org-' || n, n from generate_series(1, 1000) n returning id)
     insert into budgets (org_id) select id from more`.execute(app.context.database.db);
@@ -201,7 +132,7 @@ test('a list of organizations is shown to its end, and nothing in it moves the c
 
 test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const app = await startApp(t);
-  const cli = await parley(app);
+  const cli = await commandLine(app);
   const absent = 'parley: not found: /api/agents/nobody/releases/1/activate\n';
   assert.deepEqual(await cli(['releases', 'activate', 'nobody', '1']), { code: 1, stdout: '', stderr: absent });
   const unknown = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: 'svc_live_0000000000000000' }, ['agents', 'list']);
@@ -265,7 +196,7 @@ test('what stands before the server is named in a line: its error page, where it
 
 test('what was mistyped is said in a line, and nothing is changed by it', async (t) => {
   const app = await startApp(t);
-  const cli = await parley(app);
+  const cli = await commandLine(app);
   const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
   t.after(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, 'list.json'), '[]');

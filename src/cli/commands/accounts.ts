@@ -2,15 +2,14 @@ import type { Command } from 'commander';
 import { loadClientSettings } from '../../config.ts';
 import { list } from '../../setting-parsers.ts';
 import { call, callList } from '../api.ts';
-import { secretFromInput, wholeNumberOrNone } from '../given.ts';
-import { print, type Row, table } from '../print.ts';
+import { secretFromInput, someOf } from '../given.ts';
+import { print, table } from '../print.ts';
 
-/** Organizations (as the operator), keys, agents, the budget and stored credentials. */
+/** Organizations (as the operator), keys, agents and stored credentials. */
 export function accountCommands(program: Command): void {
   organizations(program.command('orgs').description('organizations; requires PARLEY_OPERATOR_KEY'));
   keys(program.command('keys').description('API keys'));
   agents(program.command('agents').description('agents'));
-  budget(program.command('budget').description('spending caps and usage'));
   credentials(program.command('credentials').description('model keys and MCP credentials of the organization'));
 }
 
@@ -109,43 +108,22 @@ function agents(group: Command): void {
       print(command, answer, () => `Created ${slug}. Give it a release: parley releases create ${slug} <file>`);
     });
   group
+    .command('update <slug>')
+    .description('change an agent')
+    .option('--name <name>', 'display name')
+    .option('--description <text>', 'what it is for')
+    .option('--default', 'make it the default agent, which the flat routes use')
+    .action(async (slug: string, options: { name?: string; description?: string; default?: boolean }, command: Command) => {
+      const changes = someOf(options, '--name, --description or --default');
+      const answer = await call('PATCH', `/api/agents/${encodeURIComponent(slug)}`, changes);
+      print(command, answer, () => `Changed ${slug}.`);
+    });
+  group
     .command('delete <slug>')
     .description('delete an agent; its sessions can no longer be reached')
     .action(async (slug: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/agents/${encodeURIComponent(slug)}`);
       print(command, answer, () => `Deleted ${slug}.`);
-    });
-}
-
-function budget(group: Command): void {
-  const show = (answer: { budget: Row }) =>
-    Object.entries(answer.budget)
-      .map(([name, value]) => `${name}: ${value ?? 'none'}`)
-      .join('\n');
-  group
-    .command('show', { isDefault: true })
-    .description('show the caps and what has been used')
-    .action(async (_options, command: Command) => {
-      const answer = await call<{ budget: Row }>('GET', '/api/budget');
-      print(command, answer, () => show(answer));
-    });
-  group
-    .command('set')
-    .description('change one or both caps')
-    .option('--total-tokens-cap <n>', 'a whole number, or none')
-    .option('--instance-spend-cap-micros <n>', 'a whole number, or none')
-    .action(async (options: { totalTokensCap?: string; instanceSpendCapMicros?: string }, command: Command) => {
-      const body = {
-        ...(options.totalTokensCap === undefined
-          ? {}
-          : { total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap) }),
-        ...(options.instanceSpendCapMicros === undefined
-          ? {}
-          : { instance_spend_cap_micros: wholeNumberOrNone('--instance-spend-cap-micros', options.instanceSpendCapMicros) }),
-      };
-      if (Object.keys(body).length === 0) throw new Error('nothing to change: give --total-tokens-cap or --instance-spend-cap-micros');
-      const answer = await call<{ budget: Row }>('PUT', '/api/budget', body);
-      print(command, answer, () => show(answer));
     });
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { call, callList } from '../api.ts';
 import { jsonObject } from '../given.ts';
-import { print, table } from '../print.ts';
+import { jsonText, print, table } from '../print.ts';
 
 type Release = { version: number; state: string; active: boolean; error?: string | null; created_at: string };
 
@@ -20,6 +20,13 @@ export function releaseCommands(program: Command): void {
           `No releases yet. Create one with: parley releases create ${agent} <file>`,
         ),
       );
+    });
+  releases
+    .command('show <agent> <version>')
+    .description('print the config of a release, as `create` takes it; with --json all of the release')
+    .action(async (agent: string, version: string, _options, command: Command) => {
+      const answer = await call<{ release: { config: unknown } }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
+      print(command, answer, () => jsonText(answer.release.config));
     });
   releases
     .command('create <agent> <file>')

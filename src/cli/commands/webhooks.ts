@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { list } from '../../setting-parsers.ts';
 import { call } from '../api.ts';
-import { url as urlOf } from '../given.ts';
+import { someOf, url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 interface Endpoint {
@@ -44,22 +44,49 @@ export function webhookCommands(program: Command): void {
       .command(`${verb} <endpoint-id>`)
       .description(description)
       .action(async (id: string, _options, command: Command) => {
-        const answer = await call('POST', `/api/webhook_endpoints/${encodeURIComponent(id)}/${verb}`);
+        const answer = await call('POST', `${pathOf(id)}/${verb}`);
         print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'test event sent' : `${verb}d`}.`);
       });
   }
   webhooks
+    .command('update <endpoint-id>')
+    .description('change an endpoint')
+    .option('--name <name>', 'display name')
+    .option('--url <url>', 'where deliveries go')
+    .option('--events <types>', 'comma-separated event types; "" for all')
+    .action(async (id: string, { events, ...options }: { name?: string; url?: string; events?: string }, command: Command) => {
+      const changes = { ...options, ...(events === undefined ? {} : { event_types: list(events) }) };
+      const answer = await call('PATCH', pathOf(id), someOf(changes, '--name, --url or --events'));
+      print(command, answer, () => `Changed endpoint ${id}.`);
+    });
+  webhooks
+    .command('rotate-secret <endpoint-id>')
+    .description('give an endpoint a new signing secret, which is shown once; for 24 hours the old one signs too')
+    .action(async (id: string, _options, command: Command) => {
+      const answer = await call<{ secret: string }>('POST', `${pathOf(id)}/rotate_secret`);
+      print(command, answer, () => `Endpoint ${id} has a new signing secret (shown once): ${answer.secret}`);
+    });
+  webhooks
+    .command('recover <endpoint-id>')
+    .description('send what an endpoint missed: failed deliveries, and events from while it was disabled')
+    .requiredOption('--from <time>', 'beginning of the period, such as 2026-01-31 or 2026-01-31T12:00:00Z')
+    .option('--to <time>', 'end of the period (default: now)')
+    .action(async (id: string, options: { from: string; to?: string }, command: Command) => {
+      const answer = await call<{ recovered: number }>('POST', `${pathOf(id)}/recover`, options);
+      print(command, answer, () => `Endpoint ${id}: ${answer.recovered} deliveries are sent again.`);
+    });
+  webhooks
     .command('delete <endpoint-id>')
     .description('delete an endpoint')
     .action(async (id: string, _options, command: Command) => {
-      const answer = await call('DELETE', `/api/webhook_endpoints/${encodeURIComponent(id)}`);
+      const answer = await call('DELETE', pathOf(id));
       print(command, answer, () => `Deleted endpoint ${id}.`);
     });
   webhooks
     .command('deliveries <endpoint-id>')
     .description('list recent deliveries')
     .action(async (id: string, _options, command: Command) => {
-      const answer = await call<{ data: Row[] }>('GET', `/api/webhook_endpoints/${encodeURIComponent(id)}/deliveries?limit=50`);
+      const answer = await call<{ data: Row[] }>('GET', `${pathOf(id)}/deliveries?limit=50`);
       print(command, answer, () =>
         table(answer.data, ['id', 'event_type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
       );
@@ -106,6 +133,10 @@ async function listen(forward: string, events: string[]): Promise<void> {
       },
     );
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
+}
+
+function pathOf(id: string): string {
+  return `/api/webhook_endpoints/${encodeURIComponent(id)}`;
 }
 
 function createEndpoint(url: string, name: string, events: string[]): Promise<{ webhook_endpoint: Endpoint; secret: string }> {

@@ -1,0 +1,86 @@
+// What an organization has, managed from the terminal.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { sql } from 'kysely';
+import { startApp } from '../support/app.ts';
+import { commandLine, run } from '../support/command-line.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
+  const app = await startApp(t);
+  const cli = await commandLine(app);
+  const file = join(mkdtempSync(join(tmpdir(), 'parley-cli-')), 'release.json');
+  t.after(() => rmSync(join(file, '..'), { recursive: true }));
+  writeFileSync(file, JSON.stringify({ instructions: 'Be brief.', model: { provider: 'offline', name: 'demo' } }));
+  const activated = await cli(['releases', 'create', 'assistant', file, '--activate']);
+  assert.deepEqual(activated, { code: 0, stdout: 'Release 2 of assistant: materialized, active\n', stderr: '' });
+  assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
+  writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
+  const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);
+  assert.deepEqual([failed.code, /^Release 3 of assistant: failed \(credentials: /.test(failed.stdout)], [1, true]);
+  for (let count = 1; count <= 50; count += 1) await app.request('POST', '/api/agents', { slug: `agent-${count}` });
+  const listed = (await cli(['agents', 'list'])).stdout;
+  assert.match(listed, /^assistant +Assistant +1 /m);
+  assert.match(listed, /^agent-50 /m, 'a list is shown beyond its first page');
+  assert.equal((await cli(['releases', 'activate', 'assistant', '3'])).code, 1);
+  assert.match((await cli(['agents', 'list'])).stdout, /^assistant +Assistant +3 +failed +true$/m);
+  const made = await cli(['--json', 'keys', 'create', 'reader', '--scopes', 'agents:read']);
+  const { api_key: reader, secret } = JSON.parse(made.stdout);
+  assert.match(secret, /^svc_live_/);
+  await cli(['keys', 'revoke', String(reader.id)]);
+  assert.match((await cli(['keys', 'list'])).stdout, /^\d+ +reader +svc_live_\S+ +- +\d{4}-\S+ +agents:read$/m, 'with when it was revoked');
+  assert.match((await cli(['orgs', 'create', 'acme'])).stdout, /API key \(shown once\): svc_live_/);
+  assert.match((await cli(['orgs', 'invite', 'acme'])).stdout, /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=inv_[\w-]{32}\n$/);
+  const { port } = new URL(await app.listen());
+  const server = { PORT: port, PARLEY_PUBLIC_URL: 'https://parley.example.com/', PARLEY_OPERATOR_KEY: app.operatorKey };
+  assert.match((await run(server, ['orgs', 'invite', 'acme'])).stdout, /^https:\/\/parley\.example\.com\/dashboard\/join\?token=inv_/);
+  assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
+  assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
+  assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);
+  const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
+  assert.equal(exported.code, 0);
+  assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
+  await sql`insert into audit_events (org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash)
+    select 1, now(), 'agent.updated', 'agent', n, '{}', '', '' from generate_series(1, 501) n`.execute(app.context.database.db);
+  const { data, next_cursor } = JSON.parse((await cli(['audit', 'export', '--json', '--action', 'agent.updated'])).stdout);
+  assert.deepEqual([data.length, data[0].subject_id, data[500].subject_id, next_cursor], [501, '501', '1', null], 'as JSON, all pages');
+});
+
+test('whatever the API can change of an agent, a release and a webhook endpoint, the terminal can', async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+  const cli = await commandLine(app);
+  const done = async (...args: string[]) => {
+    const { code, stdout, stderr } = await cli(args);
+    assert.deepEqual([code, stderr], [0, ''], args.join(' '));
+    return stdout;
+  };
+  await app.request('POST', '/api/agents', { slug: 'second' });
+  await done('agents', 'update', 'second', '--name', 'The second', '--default');
+  const { agent } = (await app.request('GET', '/api/agents/second')).body;
+  assert.deepEqual([agent.name, agent.default], ['The second', true]);
+  assert.match((await cli(['agents', 'update', 'second'])).stderr, /^parley: nothing to change: give --name, /);
+
+  const config = JSON.parse(await done('releases', 'show', 'assistant', '1'));
+  const { release } = (await app.request('POST', '/api/agents/assistant/releases', config)).body;
+  assert.deepEqual([release.version, release.config], [2, config], 'what is shown makes the same release');
+
+  await app.request('POST', '/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: '/say hello' }] });
+  assert.match(await done('usage', '--by', 'agent,model'), /^AGENT +MODEL +TURNS .*\nassistant +offline\/demo +1 +\d+ +\d+ +\d+\n$/);
+
+  const receiver = await startReceiver(t);
+  const { secret } = (await app.request('POST', '/api/webhook_endpoints', { name: 'Hook', url: receiver.url })).body;
+  await done('webhooks', 'update', '1', '--name', 'Renamed', '--events', 'api_key.created');
+  const { webhook_endpoint: endpoint } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
+  assert.deepEqual([endpoint.name, endpoint.url, endpoint.event_types], ['Renamed', receiver.url, ['api_key.created']]);
+  const [next] = /whsec_svc_\S+/.exec(await done('webhooks', 'rotate-secret', '1')) ?? [];
+  assert.ok(next !== undefined && next !== secret);
+  await app.request('POST', '/api/webhook_endpoints/1/disable');
+  await app.request('POST', '/api/api_keys', { name: 'Missed', scopes: [] });
+  await app.request('POST', '/api/webhook_endpoints/1/enable');
+  assert.equal(await done('webhooks', 'recover', '1', '--from', '2026-01-01'), 'Endpoint 1: 1 deliveries are sent again.\n');
+  const [missed] = await receiver.until((received) => received.length === 1);
+  assert.equal(missed?.body.data.name, 'Missed');
+});
