@@ -7,6 +7,7 @@ import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
+import { maxEmailLength } from '../shared/schemas/fields.ts';
 import { hostOf } from '../shared/server/host-header.ts';
 
 const config = { family: 'management' as const };
@@ -90,7 +91,8 @@ function messageOf(text: string, status: number): string {
   return status === 429 ? 'Too many attempts' : 'Refused';
 }
 
+/** What can be no account's address is not counted: anybody may send it, and each that is counted is kept for a while. */
 function emailOf(body: unknown): string | undefined {
   const email = fieldOf(body, 'email');
-  return typeof email === 'string' ? email : undefined;
+  return typeof email === 'string' && email.length <= maxEmailLength && email.includes('@') ? email : undefined;
 }

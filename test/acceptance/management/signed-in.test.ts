@@ -177,3 +177,15 @@ test('guesses at a password through invitations end in 429 too, whoever else joi
   const refused = await parley.call('POST', '/api/invitations/accept', { body: { token, name: 'x', password } });
   assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '600'], 'also for one that is right');
 });
+
+test('what is no address is not counted: neither how long it is nor what it says matters to others', async () => {
+  // Attempts to join are counted by client under such a name.
+  for (const email of [`${'x'.repeat(300)}@example.com`, 'invitation 127.0.0.1']) {
+    for (let guess = 0; guess < 11; guess += 1) {
+      const answer = await parley.call('POST', '/auth/sign-in/email', { body: { email, password } });
+      assert.notEqual(answer.body.detail, 'Too many attempts');
+    }
+  }
+  const body = { token: 'inv_nobodys', name: 'x', password };
+  assert.equal((await parley.call('POST', '/api/invitations/accept', { body })).status, 404);
+});

@@ -5,7 +5,8 @@ export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
 /** What the sign-in library takes for an address: whoever joined with another could never sign in. */
 const emailPattern = "^(?:[A-Za-z0-9_'+-]+\\.)*[A-Za-z0-9_'+-]*[A-Za-z0-9_+-]@(?:[A-Za-z0-9][A-Za-z0-9-]*\\.)+[A-Za-z]{2,}$";
-export const emailField = Type.String({ maxLength: 254, pattern: emailPattern });
+export const maxEmailLength = 254;
+export const emailField = Type.String({ maxLength: maxEmailLength, pattern: emailPattern });
 
 const secretPattern = '^[\\x21-\\x7e]+$';
 export const secretField = Type.String({
