@@ -56,14 +56,16 @@ export function usageRoutes(server: Server, context: Context): void {
     async (request) => {
       const { id: orgId } = principalOf(request).organization;
       const groupBy = dimensionsOf(request.query.group_by);
+      // Grouped otherwise it is another list: a model's name would be looked for among the end users.
+      const list = `usage by ${groupBy.join(' ')}`;
       const after = decodeCursor(
-        'usage',
+        list,
         request.query.cursor,
         groupBy.map((dimension) => cursorShape[dimension]),
       );
       if (after !== undefined && groupBy.includes('day') && validDay(String(after[0])) === undefined) throw badCursor();
       return readPage(
-        'usage',
+        list,
         limitOf(request.query),
         (limit) =>
           readUsage(context.database.db, orgId, {
