@@ -278,6 +278,9 @@ for (const { name, body, malformed } of adapters) {
     assert.deepEqual([again.status, again.text], [200, first.text], 'also when its session is gone');
     assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
     assert.notEqual(another.text, first.text);
+    const longAgo = { created_at: new Date(Date.now() - 610_000) };
+    await app.context.database.db.updateTable('idempotency_keys').set(longAgo).where('key', 'like', 'retry%').execute();
+    assert.notEqual((await unstored('1')).text, another.text, 'for ten minutes');
   });
 
   test(`${name}: browsers of other origins may call it and read the session's id`, async () => {

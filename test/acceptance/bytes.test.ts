@@ -163,7 +163,7 @@ const vectors: [name: string, bytes: Buffer | string, ...statuses: number[]][] =
   ['a cursor beyond integers', get(`/api/agents?cursor=${Buffer.from('["agents",99999999999999999999]').toString('base64url')}`), 422],
   ['a cursor of another shape', get(`/api/api_keys?cursor=${Buffer.from('{"a":[1]}').toString('base64url')}`), 422],
   ['a cursor of another list', get(`/api/api_keys?cursor=${Buffer.from('["agents",1]').toString('base64url')}`), 422],
-  ['a cursor with something behind it', get(`/api/api_keys?cursor=${Buffer.from('["api_keys",1]').toString('base64url')}x`), 422],
+  ['a cursor with something behind it', get(`/api/api_keys?cursor=${Buffer.from('["api_keys",12]').toString('base64url')}x`), 422],
   ['a cursor of this list', get(`/api/api_keys?cursor=${Buffer.from('["api_keys",1]').toString('base64url')}`), 200],
   ['after that is no number', get('/demo/assistant/v1/managed-agents/sessions/bytes/events/stream?after=0x1g'), 400],
   // Lines

@@ -76,8 +76,11 @@ test('versions count up, a session stays on its release, and rolling back is act
   assert.equal((await parley.call('POST', '/api/agents/pinned/releases/9/activate', { key: acme.key })).status, 404);
   const list = await parley.call('GET', '/api/agents/pinned/releases', { key: acme.key });
   assert.deepEqual(
-    list.body.data.map((release: { version: number }) => release.version),
-    [2, 1],
+    list.body.data.map((release: { version: number; active: boolean }) => [release.version, release.active]),
+    [
+      [2, false],
+      [1, true],
+    ],
   );
 });
 
@@ -87,7 +90,11 @@ test('a release that cannot be materialized says which step failed and why; sess
   const failed = await parley.call('POST', '/api/agents/byok/releases', { key: acme.key, body: { model, activate: true } });
   assert.deepEqual([failed.status, failed.body.release.state], [201, 'failed']);
   assert.match(failed.body.release.error, /^credentials: no key for openai/);
-  assert.equal((await openSession('byok')).status, 409);
+  const refused = await openSession('byok');
+  assert.deepEqual(
+    [refused.status, refused.body, refused.headers['x-should-retry']],
+    [409, { detail: 'Release 1 is not materialized.' }, 'false'],
+  );
   const activeState = async () => (await parley.call('GET', '/api/agents/byok', { key: acme.key })).body.agent.active_state;
   const listed = (await parley.call('GET', '/api/agents', { key: acme.key })).body.data;
   assert.equal(listed.find(({ slug }: { slug: string }) => slug === 'byok').active_state, 'failed');

@@ -30,4 +30,10 @@ describe('a release is materialized', () => {
       else assert.match(outcome.state === 'failed' ? outcome.error : '', /^credentials: no key for openai/);
     });
   }
+
+  test('not without a key for the model of a sub-agent', async () => {
+    const agents = [{ name: 'main' }, { name: 'writer', model: { provider: 'anthropic', name: 'claude-opus-4-5' } }];
+    const outcome = await pinRelease(1, completeReleaseConfig({ agents }), upstreams({ own: false, operator: false }));
+    assert.match(outcome.state === 'failed' ? outcome.error : '', /^credentials: no key for anthropic/);
+  });
 });
