@@ -233,10 +233,12 @@ for (const { name, body, malformed } of adapters) {
     const bob = await withToken(tenant, { end_user_id: 'bob' });
     const first = await ann.post(pathOf(tenant), body('hi'));
     const session = first.headers.get('x-svc-session') ?? '';
-    const goOn = (caller: Wire) => {
-      if (name === 'responses') return caller.post(pathOf(tenant), body('again', { previous_response_id: first.body.id }));
-      return caller.post(pathOf(tenant), body('again'), { 'x-svc-session': session });
+    const goOn = (caller: Wire, more = {}) => {
+      if (name === 'responses') return caller.post(pathOf(tenant), body('again', { ...more, previous_response_id: first.body.id }));
+      return caller.post(pathOf(tenant), body('again', more), { 'x-svc-session': session });
     };
+    const wrong = await goOn(ann, { stream: 7 });
+    assert.deepEqual([wrong.status, wrong.headers.get('x-svc-session')], [422, session], 'an error of its own names it');
     const refused = await goOn(bob);
     assert.deepEqual([refused.status, refused.text], [404, notFoundText]);
     assert.equal((await goOn(ann)).status, 200);

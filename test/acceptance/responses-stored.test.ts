@@ -84,6 +84,7 @@ test('a deleted response is not there any more; the conversation goes on, until 
   const second = await tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id });
   const gone = await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
   assert.deepEqual([gone.status, gone.text], [200, `{"id":"${first.body.id}","object":"response","deleted":true}`]);
+  assert.equal(gone.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
   for (const answer of [
     await tenant.get(`${pathOf(tenant)}/${first.body.id}`),
     await tenant.delete(`${pathOf(tenant)}/${first.body.id}`),

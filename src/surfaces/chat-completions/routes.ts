@@ -37,11 +37,13 @@ function completionRoute(server: Server, context: Context): void {
     if (typeof named === 'string' && !mayBeRepetition(request)) await visibleSetting(context, request, named);
   };
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
-  const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
+  const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
     const named = sessionNamed(request, request.body);
     if (named === undefined) return;
     const found = await findUnlessAnswered(context, request, () => visibleSetting(context, request, named));
-    if (found !== undefined) await assertMayJoin(context, request, named);
+    if (found === undefined) return;
+    await assertMayJoin(context, request, named);
+    reply.header('x-svc-session', named);
   };
 
   server.post(

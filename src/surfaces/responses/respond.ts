@@ -100,7 +100,6 @@ async function goOn(
   live: boolean,
 ): Promise<Running> {
   if (session === undefined) return goOnAgain(context, request, reply, input, live);
-  reply.header('x-svc-session', session.id);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
     context.turns.resolve(session.orgId, session.id, input.requestId, decision, live, echoOf(body)),

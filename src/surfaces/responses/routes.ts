@@ -34,10 +34,11 @@ function addRoutes(server: Server, context: Context): void {
   const asked = new WeakMap<FastifyRequest, FoundResponse>();
 
   // Before the body is validated: what is not visible is 404, whatever else is wrong.
-  const seesNamedSession: preValidationAsyncHookHandler = async (request) => {
+  const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
     const session = await findUnlessAnswered(context, request, () => findNamedSession(context, request, known, request.body));
     if (session === undefined) return;
     await assertMayJoin(context, request, session.id);
+    reply.header('x-svc-session', session.id);
     named.set(request, session);
   };
 
@@ -75,9 +76,9 @@ function addRoutes(server: Server, context: Context): void {
   server.delete(
     '/:response_id',
     { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answeredByAdapter(200, deletedResponse) } },
-    async (request) => {
+    async (request, reply) => {
       known.forget(responseIdOf(request));
-      return removeResponse(context, request, responseIdOf(request));
+      return removeResponse(context, request, reply, responseIdOf(request));
     },
   );
 }

@@ -33,8 +33,9 @@ export async function fetchResponse(
 }
 
 /** Takes the response away. The conversation keeps what was said, unless nothing else is left of it. */
-export async function removeResponse(context: Context, request: FastifyRequest, responseId: string) {
+export async function removeResponse(context: Context, request: FastifyRequest, reply: FastifyReply, responseId: string) {
   const { place, session } = await findResponse(context, request, responseId);
+  reply.header('x-svc-session', session.id);
   const isLast = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
   if (isLast) await forget(context, session);
   return { id: responseId, object: 'response' as const, deleted: true as const };
