@@ -1,9 +1,10 @@
 import type { Directory } from '../accounts/directory.ts';
-import { materialized, type Release } from '../accounts/releases.ts';
+import { materialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
+import type { ReleaseConfig } from '../release-config.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
@@ -53,8 +54,8 @@ export class Turns {
   /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
   async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
-    const release = await this.releaseOf(setting);
-    assertSubAgent(release, admission.message.agent);
+    assertSubAgent(setting.world.release, admission.message.agent);
+    await this.assertRunnable(setting);
     this.assertRoom();
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
@@ -199,13 +200,13 @@ export class Turns {
   }
 
   /** Budget first, then the release, as the order of checks has it. */
-  private async releaseOf(setting: SessionSetting): Promise<Release> {
+  private async assertRunnable(setting: SessionSetting): Promise<void> {
     const agent = await this.parts.directory.agentById(setting.orgId, setting.agentId);
     const release =
       agent === undefined ? undefined : await this.parts.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
-    if (release?.state === 'materialized') return release;
+    if (release?.state === 'materialized') return;
     await checkBudget(this.parts.database.db, setting);
-    return materialized(release);
+    materialized(release);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {
@@ -215,8 +216,8 @@ export class Turns {
   }
 }
 
-function assertSubAgent(release: Release, name: string | undefined): void {
-  if (name === undefined || release.config.agents.some((agent) => agent.name === name)) return;
+function assertSubAgent(release: ReleaseConfig, name: string | undefined): void {
+  if (name === undefined || release.agents.some((agent) => agent.name === name)) return;
   throw new ServiceError('invalid', `agent: the release has no sub-agent named ${name}`);
 }
 

@@ -65,12 +65,14 @@ test('a turn of a session whose release is not materialized is 409, after the bu
   // No route takes a release back; a restore of the database may.
   await db.updateTable('releases').set({ state: 'failed' }).where('org_id', '=', tenant.orgId).execute();
   app.context.directory.invalidate(String(tenant.orgId));
-  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' });
+  const send = (more = {}) => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi', ...more });
   const refused = await send();
   assert.equal(refused.status, 409);
   assert.equal(typeof refused.body.detail, 'string');
+  assert.equal((await send({ agent: 'nobody' })).status, 422, 'and after the body');
   await tenant.operate({ total_tokens_cap: 0 });
   assert.equal((await send()).status, 402);
+  assert.equal((await send({ agent: 'nobody' })).status, 422);
 });
 
 test('a deleted agent takes its sessions with it: 404 like all that is not there', async () => {
