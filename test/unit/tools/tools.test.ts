@@ -3,6 +3,7 @@ import type { RequestListener } from 'node:http';
 import { after, test } from 'node:test';
 import { createDestinations } from '../../../src/destination/destinations.ts';
 import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { decidePermission } from '../../../src/harness/permissions.ts';
 import { maxToolOutputCharacters, recordedOutput, type Tool, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
 import { createTools } from '../../../src/harness/tools/create-tools.ts';
@@ -243,4 +244,15 @@ test('each kind of use has its own setting', async () => {
   await second.gateways.check('http://peer.internal:9999/v1/gateway/deliveries');
   await assert.rejects(second.webhooks.check('http://peer.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
   await assert.rejects(second.gateways.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
+});
+
+test('a call that takes too long to be compared with the rules is refused, whatever they say', () => {
+  const [bash = assert.fail()] = createTools({ names: ['bash'], agent: 'main', agents: ['main'], shell, whose: 1, fetch: lenient });
+  const decide = (rules: number, match: string, length: number) => {
+    const given = Array.from({ length: rules }, () => ({ tool: 'ba*', match, action: 'ask' as const }));
+    return decidePermission(bash, { command: 'a'.repeat(length) }, given, new Set(), 'autonomous').action;
+  };
+  assert.equal(decide(1, `*${'a'.repeat(1_990)}b`, 190_000), 'deny');
+  assert.equal(decide(500, `${'a'.repeat(1_990)}*b`, 2_000), 'allow');
+  assert.equal(decide(50, '*a*', 190_000), 'allow');
 });
