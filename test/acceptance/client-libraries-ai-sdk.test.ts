@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { APICallError, generateText, type LanguageModel, type ModelMessage, streamText } from 'ai';
+import {
+  APICallError,
+  convertToModelMessages,
+  generateText,
+  type LanguageModel,
+  type ModelMessage,
+  readUIMessageStream,
+  streamText,
+  type UIMessage,
+} from 'ai';
 import { sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -111,3 +120,32 @@ test('@ai-sdk/openai responses: an approval is asked for and answered', async ()
   const done = await generateText({ model: provider.responses('helper'), messages, tools });
   assert.equal(done.text, 'bash answered: hi');
 });
+
+for (const approved of [true, false]) {
+  test(`@ai-sdk/openai responses: a chat in a page goes on after an approval is ${approved ? 'given' : 'denied'}`, async () => {
+    const tenant = await createTenant(url, { tools: ['bash'] });
+    const model = createOpenAI({ baseURL: baseOf(tenant), apiKey: tenant.key }).responses('helper');
+    const say = (text: string): UIMessage => ({ id: text, role: 'user', parts: [{ type: 'text', text }] });
+    const chat: UIMessage[] = [say('/tool bash {"command":"echo hi"}')];
+    // What useChat and the route behind it do together; with `message` it goes on with that one.
+    const answer = async (message?: UIMessage): Promise<UIMessage> => {
+      const messages = await convertToModelMessages(message === undefined ? chat : [...chat, message]);
+      const stream = streamText({ model, messages, onError() {} }).toUIMessageStream({ onError: String });
+      const options = message === undefined ? { stream } : { stream, message };
+      let last: UIMessage | undefined;
+      for await (const next of readUIMessageStream({ ...options, terminateOnError: true })) last = next;
+      assert.ok(last !== undefined);
+      return last;
+    };
+    const textOf = ({ parts }: UIMessage) => parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+    const paused = await answer();
+    const request = paused.parts.find((part) => part.type === 'dynamic-tool');
+    assert.equal(request?.state, 'approval-requested');
+    Object.assign(request, { state: 'approval-responded', approval: { ...request?.approval, approved } });
+    const done = await answer(paused);
+    assert.match(textOf(done), approved ? /^bash answered: hi$/ : /^bash failed: The user denied this action/);
+    chat.push(done, say('next'));
+    assert.equal(textOf(await answer()), 'You said: "next". This is turn 2 of our conversation.');
+    assert.equal(await sessionCount(tenant), 1);
+  });
+}

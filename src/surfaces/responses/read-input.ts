@@ -50,10 +50,13 @@ function readApproval(approvals: InputItem[], hasMessage: boolean): ResponseInpu
   return { type: 'approval', requestId: chosen.approval_request_id, approve: chosen.approve };
 }
 
-/** An item that an agent answered with, or a mention of one: what was asked of it before has been dealt with. */
+/**
+ * An item that an agent answered with, or a mention of one: what was asked of it before has been dealt with. What a client gives to a
+ * call is none; the AI SDK sends a `function_call_output` of its own after each denial.
+ */
 export function isAnswer({ type, role }: { type?: unknown; role?: unknown }): boolean {
   if (isMessage({ type, role })) return role === 'assistant';
-  return type !== 'mcp_approval_response';
+  return type !== 'mcp_approval_response' && !String(type).endsWith('_call_output');
 }
 
 function isMessage({ type, role }: { type?: unknown; role?: unknown }): boolean {
