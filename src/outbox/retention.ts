@@ -18,3 +18,20 @@ export async function dropOldDeliveries(db: Db, now: Date, days: number): Promis
     }
   }
 }
+
+/**
+ * Forgets what an endpoint was sent, likewise, ahead of the endpoint itself: with it, a million deliveries would take longer than a
+ * statement may, and until then nobody's events would be sent. What is added or written meanwhile goes with the endpoint.
+ */
+export async function dropDeliveriesTo(db: Db, orgId: number, endpointId: number): Promise<void> {
+  for (let before = Number.MAX_SAFE_INTEGER; before > 0; ) {
+    const { rows } = await sql<{ first: number }>`
+      with old as (
+        select id, position from deliveries where org_id = ${orgId} and endpoint_id = ${endpointId} and position < ${before}
+        order by position desc limit ${page} for update skip locked
+      ), gone as (
+        delete from deliveries where id in (select id from old)
+      ) select coalesce(min(position), 0) as first from old`.execute(db);
+    before = rows[0]?.first ?? 0;
+  }
+}

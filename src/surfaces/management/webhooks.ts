@@ -13,6 +13,7 @@ import {
   type WebhookEndpoint,
 } from '../../outbox/endpoints.ts';
 import { eventTypes } from '../../outbox/event-types.ts';
+import { dropDeliveriesTo } from '../../outbox/retention.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/caller/authenticate.ts';
 import { changeOnce, remove } from '../shared/change.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
@@ -100,6 +101,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     { config, onRequest: [canWrite], schema: { tags, summary: 'Delete a webhook endpoint', response: answered(204, Type.Null()) } },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
+      await dropDeliveriesTo(context.database.db, principalOf(request).organization.id, id);
       return remove(context, request, reply, (transaction, actor) => deleteEndpoint(transaction, actor, id));
     },
   );

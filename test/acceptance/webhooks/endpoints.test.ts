@@ -1,6 +1,7 @@
 // Webhook endpoints over the management API.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createKey, createOrganization } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
 
@@ -182,4 +183,23 @@ test('a create with an Idempotency-Key is made once and gives its secret again',
   assert.deepEqual([second.status, second.body], [201, first.body]);
   assert.equal(second.headers['idempotent-replayed'], 'true');
   assert.equal((await parley.call('GET', '/api/webhook_endpoints', { key })).body.webhook_endpoints.length, 1);
+});
+
+test('an endpoint with a long history is deleted in small steps, which hold nobody up', async (t) => {
+  const { key, id: orgId } = await createOrganization(parley);
+  const { webhook_endpoint: endpoint } = await create(key);
+  const { db } = parley.context.database;
+  await sql`insert into deliveries (id, org_id, lane, endpoint_id, type, body, state, created_at)
+    select gen_random_uuid(), ${orgId}, 'past', ${endpoint.id}, 'turn.completed', '{}', 'delivered', now() from generate_series(1, 2500)`.execute(
+    db,
+  );
+  await sql`create table steps (deliveries integer)`.execute(db);
+  await sql`create function count_step() returns trigger language plpgsql as
+    'begin insert into steps select count(*) from gone; return null; end'`.execute(db);
+  await sql`create trigger count_steps after delete on deliveries referencing old table as gone
+    for each statement execute function count_step()`.execute(db);
+  t.after(() => sql`drop trigger count_steps on deliveries`.execute(db));
+  assert.equal((await parley.call('DELETE', `/api/webhook_endpoints/${endpoint.id}`, { key })).status, 204);
+  const { rows } = await sql`select sum(deliveries)::integer as total, max(deliveries) as most from steps`.execute(db);
+  assert.deepEqual(rows, [{ total: 2500, most: 1000 }]);
 });
