@@ -62,6 +62,7 @@ test('a suspended org is refused everywhere, at once, and is back when it is res
     ['GET', '/api/agents'],
     ['GET', '/v1/sessions/ses_x'],
     ['POST', '/tenant/desk/v1/sessions'],
+    ['POST', '/tenant/nobody/v1/sessions'],
     ['GET', '/api/audit_events'],
   ] as const) {
     const answer = await parley.call(method, path, { key });
