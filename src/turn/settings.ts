@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
-import type { Model } from '../harness/model.ts';
+import { type Model, ModelError } from '../harness/model.ts';
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
 import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
@@ -70,8 +70,12 @@ export class Settings {
     this.cache.set(session.id, this.build(session, release, agentSlug));
   }
 
-  /** A model outside of any session, to try a credential with. */
-  modelFor(orgId: number, config: ModelConfig): Promise<Model> {
+  /** A model outside of any session, to try the org's own credential with. The operator's pays only for turns: nobody counts what a trial costs. */
+  async modelFor(orgId: number, config: ModelConfig): Promise<Model> {
+    const { provider } = config;
+    const needsKey = provider !== 'offline' && provider !== 'openai-compatible';
+    if (needsKey && (await this.parts.directory.sealedCredential(orgId, provider)) === undefined)
+      throw new ModelError('byok_key_rejected', provider, `No API key is stored for ${provider}`);
     return this.parts.modelFor(orgId, config);
   }
 

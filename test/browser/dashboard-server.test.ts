@@ -7,7 +7,7 @@ import { apiKey, startApp } from '../support/app.ts';
 import { buildDashboardOnce } from '../support/dashboard.ts';
 
 buildDashboardOnce();
-const parley = await startApp({ after });
+const parley = await startApp({ after }, { settings: { ANTHROPIC_API_KEY: 'sk-of-the-operator' } });
 const dist = join(import.meta.dirname, '../../dashboard/dist');
 const assets = readdirSync(join(dist, 'assets'));
 
@@ -140,7 +140,12 @@ test('a session can be opened on a release that is not active, and counts as pin
     );
 });
 
-test('a model is tried with one word, and its refusal is an answer', async () => {
+test("a model is tried with one word and the organization's own key, and its refusal is an answer", async () => {
+  const asked: (string | URL | Request)[] = [];
+  parley.context.destinations.upstreams.fetch = async (url) => {
+    asked.push(url);
+    return new Response('{}', { status: 401 });
+  };
   const good = await parley.call('POST', '/dashboard/api/models/test', { key: apiKey, body: { provider: 'offline', name: 'demo' } });
   assert.equal(good.body.ok, true);
   const bad = await parley.call('POST', '/dashboard/api/models/test', {
@@ -148,6 +153,7 @@ test('a model is tried with one word, and its refusal is an answer', async () =>
     body: { provider: 'anthropic', name: 'claude-sonnet-4-5' },
   });
   assert.deepEqual([bad.status, bad.body.ok, bad.body.code], [200, false, 'byok_key_rejected']);
+  assert.deepEqual(asked, [], 'the operator pays for no trial');
 });
 
 test('all of it is less than 200 kB compressed, and the first page less than 130', () => {
