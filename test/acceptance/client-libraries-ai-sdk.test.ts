@@ -121,8 +121,14 @@ test('@ai-sdk/openai responses: an approval is asked for and answered', async ()
   assert.equal(done.text, 'bash answered: hi');
 });
 
-for (const approved of [true, false]) {
-  test(`@ai-sdk/openai responses: a chat in a page goes on after an approval is ${approved ? 'given' : 'denied'}`, async () => {
+for (const [approved, store] of [
+  [true, true],
+  [false, true],
+  [true, false],
+  [false, false],
+]) {
+  const outcome = `${approved ? 'given' : 'denied'}, ${store ? 'stored' : 'not stored'}`;
+  test(`@ai-sdk/openai responses: a chat in a page goes on after an approval is ${outcome}`, async () => {
     const tenant = await createTenant(url, { tools: ['bash'] });
     const model = createOpenAI({ baseURL: baseOf(tenant), apiKey: tenant.key }).responses('helper');
     const say = (text: string): UIMessage => ({ id: text, role: 'user', parts: [{ type: 'text', text }] });
@@ -130,7 +136,9 @@ for (const approved of [true, false]) {
     // What useChat and the route behind it do together; with `message` it goes on with that one.
     const answer = async (message?: UIMessage): Promise<UIMessage> => {
       const messages = await convertToModelMessages(message === undefined ? chat : [...chat, message]);
-      const stream = streamText({ model, messages, onError() {} }).toUIMessageStream({ onError: String });
+      const stream = streamText({ model, messages, onError() {}, providerOptions: { openai: { store } } }).toUIMessageStream({
+        onError: String,
+      });
       const options = message === undefined ? { stream } : { stream, message };
       let last: UIMessage | undefined;
       for await (const next of readUIMessageStream({ ...options, terminateOnError: true })) last = next;
@@ -146,6 +154,6 @@ for (const approved of [true, false]) {
     assert.match(textOf(done), approved ? /^bash answered: hi$/ : /^bash failed: The user denied this action/);
     chat.push(done, say('next'));
     assert.equal(textOf(await answer()), 'You said: "next". This is turn 2 of our conversation.');
-    assert.equal(await sessionCount(tenant), 1);
+    assert.equal(await sessionCount(tenant), store ? 1 : 0);
   });
 }

@@ -17,15 +17,16 @@ export type ResponseInput =
 /**
  * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
  * after the newest item of ours, since clients repeat the whole conversation; what they said as the system before that is
- * given apart. Throws when there is nothing to run.
+ * given apart. `isWhole`: nothing but the items says what came before, so that a message ahead of an answer to an approval is
+ * the one that asked for it, and not a new one. Throws when there is nothing to run.
  */
-export function readInput(input: string | readonly InputItem[], isNew: boolean): ResponseInput {
+export function readInput(input: string | readonly InputItem[], isNew: boolean, isWhole: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   const open = items.findLastIndex(isAnswer) + 1;
   const first = isNew ? 0 : open;
   const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
-  const approvals = items.filter((item, index) => index >= open && item.type === 'mcp_approval_response');
-  if (approvals.length > 0) return readApproval(approvals, last >= open);
+  const answered = items.findLastIndex((item) => item.type === 'mcp_approval_response');
+  if (answered >= open) return readApproval(items[answered], last >= open && !(isWhole && last < answered));
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
   if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);
@@ -42,9 +43,8 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean):
 }
 
 /** Requests are asked one at a time: of several answers the last one counts. */
-function readApproval(approvals: InputItem[], hasMessage: boolean): ResponseInput {
+function readApproval(chosen: InputItem | undefined, hasMessage: boolean): ResponseInput {
   if (hasMessage) throw new ServiceError('invalid', 'input: answer the approval request first, then send the message');
-  const chosen = approvals.at(-1);
   if (chosen?.approval_request_id === undefined) throw new ServiceError('invalid', 'input: approval_request_id is required');
   if (chosen.approve === undefined) throw new ServiceError('invalid', 'input: approve is required');
   return { type: 'approval', requestId: chosen.approval_request_id, approve: chosen.approve };

@@ -31,7 +31,8 @@ export async function respond(
   known: KnownResponses,
 ): Promise<FastifyReply> {
   const live = body.stream ?? false;
-  const input = readInput(body.input, named === undefined);
+  const isWhole = typeof body.previous_response_id !== 'string' && (body.conversation ?? null) === null;
+  const input = readInput(body.input, named === undefined, isWhole);
   const { turn, after, session, drop } =
     input.type === 'approval'
       ? await goOn(context, request, reply, named, body, input, live)
