@@ -91,6 +91,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     holderName: () => log.holderName(),
     leaseMs: config.PARLEY_LEASE_MS,
     logger,
+    mayClaim: () => !turns.draining,
     onBeat() {
       const doubtful = log.takeDoubtful();
       for (const sessionId of doubtful) feed.lookAgain(sessionId);

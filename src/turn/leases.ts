@@ -17,6 +17,8 @@ interface LeaseParts {
   onBeat(): void;
   /** It takes no writes, or has not answered for a while: turns that were left to be recovered are not, until it does. */
   onStranded(reason: unknown): void;
+  /** False while the process drains: what it took up now it would cut off when its time is up. */
+  mayClaim?(): boolean;
   /** How long the database may be silent before anybody is told: within 10 s a restart or a failover is over, and turns go on. */
   patienceMs?: number;
 }
@@ -34,7 +36,7 @@ const longAgoMs = 60_000;
  * what the last process left.
  */
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
-  const { holderName, leaseMs, logger, onBeat, onStranded, patienceMs = 10_000 } = parts;
+  const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, 'of others');
   let beating: Promise<void> | undefined;
   const timer = setInterval(
@@ -77,7 +79,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       const holder = await holderName();
       if (isReleased) return;
       const all = hasFailed || performance.now() - lookedAtAllAt > longAgoMs;
-      const claimed = await claim(database, runner, holder, leaseMs, all ? 'expired' : 'lately expired');
+      const claimed = mayClaim() ? await claim(database, runner, holder, leaseMs, all ? 'expired' : 'lately expired') : 0;
       if (claimed === page) lookedAtAllAt = Number.NEGATIVE_INFINITY;
       else if (all) lookedAtAllAt = performance.now();
       if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');

@@ -84,3 +84,24 @@ test('a turn that ends while it is being taken over is not run again', { timeout
   const { rows } = await sql<{ state: string }>`select state from turns where session_id = ${body.id}`.execute(db);
   assert.deepEqual([rows[0]?.state, begin.mock.callCount()], ['ended', 0]);
 });
+
+test('a process that drains takes up no turn of another: it would only cut it off', { timeout: 20_000 }, async (t) => {
+  const quick = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
+  const { turns, runner, database } = quick.context;
+  for (const id of ['own', 'left']) await quick.request('POST', '/v1/sessions', { session_id: id });
+  await quick.request('POST', '/v1/sessions/left/messages', { text: '/say hello' });
+  const own = quick.request('POST', '/v1/sessions/own/messages', { text: '/delay 60000\n/words 2' });
+  const turnOf = (session: string) =>
+    database.db.selectFrom('turns').selectAll().where('session_id', '=', session).executeTakeFirstOrThrow();
+  await until(async () => runner.turnOf('own') !== undefined);
+  turns.draining = true;
+  await sql`update turns set state = 'running', process_id = 'proc_dead', lease_until = now() - interval '1 second', ended_at = null
+    where session_id = 'left'`.execute(database.db);
+  const renewals = new Set<number>();
+  await until(async () => renewals.add(Number((await turnOf('own')).lease_until)).size > 3);
+  assert.equal((await turnOf('left')).process_id, 'proc_dead');
+  turns.draining = false;
+  await until(async () => (await turnOf('left')).process_id !== 'proc_dead');
+  await turns.interrupt(1, 'own', 'interrupt');
+  await own;
+});
