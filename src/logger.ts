@@ -2,12 +2,13 @@ import cluster from 'node:cluster';
 import { format } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import pino from 'pino';
-import { errorCode, errorMessage } from './errors.ts';
+import { errorMessage } from './errors.ts';
+import { writeLine } from './log-output.ts';
 
 export type Logger = pino.Logger;
 
 /** JSON lines on standard output; whatever could hold a secret is left out before it is written. */
-export function createLogger(level: string, destination = standardOutput(), quietMs = 60_000): Logger {
+export function createLogger(level: string, destination: pino.DestinationStream = { write: writeLine }, quietMs = 60_000): Logger {
   const isNews = createRepetitions(quietMs);
   const options: pino.LoggerOptions = {
     level,
@@ -37,24 +38,6 @@ export function logConsole(logger: Logger): void {
     ['error', 'error'],
   ] as const) {
     console[method] = (...words: unknown[]) => logger[level]({ said: format(...words).slice(0, 1_000) }, 'console');
-  }
-}
-
-/** Where the log cannot be written, as on a full disk, its lines are lost and the server goes on; pino would end it, and then wait for space. */
-function standardOutput(): pino.DestinationStream {
-  let stream = open();
-  return { write: (line) => void stream.write(line) };
-
-  function open(): ReturnType<typeof pino.destination> {
-    const opened = pino.destination(1);
-    opened.on('error', (error: unknown) => {
-      // Where nobody reads any more, pino stops writing by itself.
-      if (opened !== stream || errorCode(error) === 'EPIPE') return;
-      // With what it holds, for which an end of the process would wait.
-      opened.destroy();
-      stream = open();
-    });
-    return opened;
   }
 }
 

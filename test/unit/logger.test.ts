@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger, logConsole } from '../../src/logger.ts';
@@ -37,22 +39,57 @@ test('what a package says on the console is a line of the log, whatever is in it
   assert.equal(lines[0]?.trimEnd().includes('\n'), false);
 });
 
-test('lines for which there is no space are lost, and nothing else', { skip: !existsSync('/dev/full') && 'no such device' }, () => {
+for (const [where, open] of [
+  ['for which there is no space', () => openSync('/dev/full', 'w')],
+  ['that nobody reads', openUnreadPipe],
+] as const) {
+  for (const end of ['', 'process.exit()']) {
+    test(`lines ${where} are lost, and hold up neither the process nor its end ${end}`, () => {
+      const output = open();
+      const script = `
+        const lines = setInterval(() => {
+          for (let count = 0; count < 100; count += 1) logger.info({ text: 'x'.repeat(100) }, 'a line');
+        }, 5);
+        setTimeout(() => {
+          clearInterval(lines);
+          process.stderr.write('went on');
+          logger.info('the last line');
+          ${end}
+        }, 300);`;
+      const { status, stderr } = runLogging(script, output);
+      closeSync(output);
+      assert.deepEqual([status, stderr], [0, 'went on']);
+    });
+  }
+}
+
+test('an end of the process leaves no line behind, and none in pieces', () => {
   const script = `
-    import { createLogger } from ${JSON.stringify(import.meta.resolve('../../src/logger.ts'))};
-    const logger = createLogger('info');
-    const lines = setInterval(() => logger.info('a line'), 5);
-    setTimeout(() => {
-      clearInterval(lines);
-      process.stderr.write('went on');
-    }, 200);`;
-  const full = openSync('/dev/full', 'w');
-  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
-    stdio: ['ignore', full, 'pipe'],
+    for (let count = 1; count <= 300; count += 1) logger.info({ count, text: 'é'.repeat(20) }, 'a line');
+    setImmediate(() => process.exit());`;
+  const { stdout } = runLogging(script, 'pipe');
+  const lines = stdout.trimEnd().split('\n');
+  assert.deepEqual([lines.length, JSON.parse(lines.at(-1) ?? '').count], [300, 300]);
+});
+
+function runLogging(script: string, output: number | 'pipe') {
+  const start = `import { createLogger } from ${JSON.stringify(import.meta.resolve('../../src/logger.ts'))};
+    const logger = createLogger('info');`;
+  return spawnSync(process.execPath, ['--input-type=module', '-e', start + script], {
+    stdio: ['ignore', output, 'pipe'],
     encoding: 'utf8',
     timeout: 20_000,
     killSignal: 'SIGKILL',
+    maxBuffer: 16 * 1024 * 1024,
   });
-  closeSync(full);
-  assert.deepEqual([status, stderr], [0, 'went on']);
-});
+}
+
+function openUnreadPipe(): number {
+  const folder = mkdtempSync(join(tmpdir(), 'parley-log-'));
+  const path = join(folder, 'log');
+  spawnSync('mkfifo', [path]);
+  // Opened for both, it has a reader.
+  const pipe = openSync(path, 'r+');
+  rmSync(folder, { recursive: true });
+  return pipe;
+}
