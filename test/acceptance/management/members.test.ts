@@ -110,7 +110,14 @@ test('a removed member is out at once, and the last owner cannot go', async () =
   const ownerPath = `/api/members/${idOf('only-owner@example.com')}`;
   const last = await parley.call('DELETE', ownerPath, { key: club.key });
   assert.deepEqual([last.status, /last owner/.test(last.body.detail)], [409, true]);
-  assert.equal((await parley.call('PATCH', ownerPath, { headers: owner, body: { role: 'member' } })).status, 409);
+  for (const [role, status] of [
+    ['member', 409],
+    ['admin', 409],
+    ['owner', 200],
+  ] as const)
+    assert.equal((await parley.call('PATCH', ownerPath, { headers: owner, body: { role } })).status, status, role);
+  const changes = await parley.call('GET', '/api/audit_events?event_action=member.role_changed', { key: club.key });
+  assert.deepEqual(changes.body.data, [], 'what was refused or changed nothing is not on record');
   assert.equal(
     (await parley.call('PATCH', ownerPath, { headers: admin, body: { role: 'member' } })).status,
     403,
