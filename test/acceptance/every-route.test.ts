@@ -107,18 +107,26 @@ for (const operation of operations.filter((candidate) => !candidate.isPublic)) {
   }
 }
 
-test('a good request is answered as the document says', async () => {
+test('a good request is answered as the document says, and again under its Idempotency-Key', async () => {
   for (const operation of operations.filter((candidate) => candidate.path.startsWith('/api/'))) {
     const fresh = operation.method === 'GET' ? neighbour : await furnishOrganization(parley, `good-${operations.indexOf(operation)}`);
     const body = await goodBody(operation, fresh.key);
     const key = operation.isPublic ? undefined : fresh.key;
-    const answer = await parley.call(operation.method, pathOf(operation, fresh), {
-      key,
-      ...(operation.body === undefined ? {} : { body }),
-    });
+    const isOnce = operation.method === 'POST' && !operation.isPublic;
+    const call = () =>
+      parley.call(operation.method, pathOf(operation, fresh), {
+        key,
+        ...(operation.body === undefined ? {} : { body }),
+        ...(isOnce ? { headers: { 'idempotency-key': 'once' } } : {}),
+      });
+    const answer = await call();
     assert.ok(answer.status < 300 && operation.statuses.includes(answer.status), `${operation.name}: ${answer.status} ${answer.text}`);
     if (operation.method === 'POST' && answer.status === 201) assert.ok(answer.body !== undefined, 'creates answer with what they made');
     assert.ok(answer.headers['x-request-id'], operation.name);
+    if (!isOnce) continue;
+    const again = await call();
+    const replayed = again.headers['idempotent-replayed'];
+    assert.deepEqual([again.status, again.text, replayed], [answer.status, answer.text, 'true'], operation.name);
   }
 });
 
