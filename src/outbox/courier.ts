@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Logger } from '../logger.ts';
 import { type AttemptParts, attemptDelivery } from './attempt.ts';
-import { fanOut, fanOutPage } from './fan-out.ts';
+import { fanOut } from './fan-out.ts';
 import { type Finished, finishDeliveries } from './finish.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
 import {
@@ -164,7 +164,7 @@ export class Courier {
     const waiting = await readWaiting(database.db, this.since);
     const isAnything = waiting.events || waiting.deliveries;
     if (isAnything) await this.noticeClock(now);
-    const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events)) < fanOutPage;
+    const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events));
     if (!areEventsTaken) this.wakeAgain = true;
     const oldest = isAnything ? await this.claim(now) : now;
     this.since = {

@@ -3,8 +3,8 @@ import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
-/** More events than this are taken in several transactions. */
-export const fanOutPage = 200;
+/** More than this are taken in several transactions: nobody else's events, and on the embedded database nobody at all, gets on meanwhile. */
+const limits = { events: 200, deliveries: 1_000 };
 
 interface EventRow {
   id: string;
@@ -14,13 +14,13 @@ interface EventRow {
   created_at: Date;
 }
 
-/** Makes a delivery of each waiting event for each endpoint that wants it. Returns how many events it took. */
-export async function fanOut(db: Db, now: Date, since: Date): Promise<number> {
+/** Makes a delivery of each waiting event for each endpoint that wants it. False when more events may wait. */
+export async function fanOut(db: Db, now: Date, since: Date, most = limits): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     const { rows: events } = await sql<EventRow>`
       select id, org_id, type, data, created_at from webhook_events where not fanned_out and created_at >= ${since}
-      order by created_at, id limit ${fanOutPage} for update skip locked`.execute(transaction);
-    if (events.length === 0) return 0;
+      order by created_at, id limit ${most.events} for update skip locked`.execute(transaction);
+    if (events.length === 0) return true;
     const endpoints = await transaction
       .selectFrom('webhook_endpoints')
       .innerJoin('organizations', 'organizations.id', 'webhook_endpoints.org_id')
@@ -30,17 +30,21 @@ export async function fanOut(db: Db, now: Date, since: Date): Promise<number> {
       // One that is being deleted is waited for: nothing can be added to it.
       .forKeyShare('webhook_endpoints')
       .execute();
-    const fresh = events.flatMap((event) =>
-      endpoints
-        .filter((endpoint) => endpoint.org_id === event.org_id && wants(endpoint.event_types, event.type))
+    const ofOrg = Map.groupBy(endpoints, (endpoint) => endpoint.org_id);
+    const fresh: ReturnType<typeof newDelivery>[] = [];
+    const taken: string[] = [];
+    for (const { id, org_id: orgId, type, data, created_at: createdAt } of events) {
+      if (fresh.length >= most.deliveries) break;
+      taken.push(id);
+      for (const endpoint of ofOrg.get(orgId) ?? []) {
         // Not what happened before the endpoint was made; if the clock was set back since, nobody can tell what did.
-        .filter((endpoint) => endpoint.created_at <= event.created_at || endpoint.created_at > now)
-        .map((endpoint) => newDelivery(event.id, endpoint, { type: event.type, createdAt: event.created_at, data: event.data })),
-    );
+        const isOlder = endpoint.created_at > createdAt && endpoint.created_at <= now;
+        if (wants(endpoint.event_types, type) && !isOlder) fresh.push(newDelivery(id, endpoint, { type, createdAt, data }));
+      }
+    }
     await insertDeliveries(transaction, fresh, now);
-    const taken = uuidList(events.map((event) => event.id));
-    await sql`update webhook_events set fanned_out = true where id in ${taken}`.execute(transaction);
-    return events.length;
+    await sql`update webhook_events set fanned_out = true where id in ${uuidList(taken)}`.execute(transaction);
+    return taken.length < most.events && taken.length === events.length;
   });
 }
 
