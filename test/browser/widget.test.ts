@@ -246,6 +246,18 @@ test('a restart of the server in the middle of a turn shows a banner, and then t
   assert.equal(await answers(page).count(), 2);
 });
 
+test('a page that is loaded while the server is away shows its conversation by itself when that is back', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  await page.route('**/managed-agents/**', (route) => route.abort());
+  await visit(page);
+  await page.getByText('The connection was lost').waitFor();
+  await page.unroute('**/managed-agents/**');
+  await answers(page).getByText('before').waitFor();
+  assert.equal((await page.locator('parley-chat .status').textContent())?.trim(), '');
+});
+
 test('it passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const context = await browser.newContext({ colorScheme, viewport: { width: 375, height: 700 } });

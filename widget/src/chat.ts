@@ -142,7 +142,10 @@ export class Chat {
       this.#changed();
     };
     try {
-      await loaded;
+      // Whatever it was, the stream is told the same, and knows what to try again.
+      await loaded?.catch(() => {
+        if (!signal.aborted) this.state = 'open';
+      });
       const after = this.conversation.lastSeq;
       for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
         addEvent(this.conversation, event);
