@@ -115,6 +115,8 @@ test('a conversation goes on where it left off', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
   for (let turn = 1; turn <= 4; turn += 1) assert.match((await tenant.say(id, 'hello')).text, new RegExp(`turn ${turn} of`));
+  const { created_at, updated_at } = (await tenant.get(`/v1/sessions/${id}`)).body;
+  assert.ok(updated_at > created_at);
 });
 
 test('a message may have 200,000 characters; one more is 422', async () => {

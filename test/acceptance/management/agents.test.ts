@@ -24,6 +24,7 @@ test('an agent is made, changed and taken away', async () => {
   assert.equal(Number.isInteger(created.body.agent.id), true);
   const changed = await parley.call('PATCH', '/api/agents/desk', { key: acme.key, body: { name: 'Help desk', default: false } });
   assert.deepEqual([changed.status, changed.body.agent.name, changed.body.agent.default], [200, 'Help desk', false]);
+  assert.ok(changed.body.agent.updated_at > changed.body.agent.created_at);
   assert.equal((await parley.call('GET', '/api/agents/desk', { key: acme.key })).body.agent.name, 'Help desk');
   assert.equal((await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' } })).status, 409);
   assert.equal((await parley.call('DELETE', '/api/agents/desk', { key: acme.key })).status, 204);
@@ -60,7 +61,8 @@ test('versions count up, a session stays on its release, and rolling back is act
   const first = await openSession('pinned');
   assert.equal(first.body.agent.version, 1);
   const second = await parley.call('POST', '/api/agents/pinned/releases', { key: acme.key, body: { instructions: 'two' } });
-  assert.deepEqual([second.body.release.version, second.body.release.state, second.body.release.active], [2, 'materialized', false]);
+  const { version, state, active, error } = second.body.release;
+  assert.deepEqual([version, state, active, error], [2, 'materialized', false, null]);
   assert.equal((await openSession('pinned')).body.agent.version, 1);
   const activate = () =>
     parley.call('POST', '/api/agents/pinned/releases/2/activate', { key: acme.key, headers: { 'idempotency-key': 'activate 2' } });

@@ -114,6 +114,9 @@ test('a turn is counted by day, agent, model and end user, and nothing stays res
   const budget = await budgetOf(acme);
   assert.deepEqual([budget.reserved_tokens, budget.reserved_micros], [0, 0]);
   assert.equal(budget.credits_remaining_micros, 1_000_000 - budget.spent_micros);
+  const { organizations } = (await parley.call('GET', '/operator/organizations', { key: parley.operatorKey })).body;
+  const { tokens_used, spent_micros } = organizations.find((organization: { id: number }) => organization.id === acme.id);
+  assert.deepEqual([tokens_used, spent_micros], [budget.tokens_used, budget.spent_micros]);
   await createAgent(parley, acme.key, 'desk');
   await say(acme, '/words 3');
   const { agent: desk } = (await parley.call('GET', '/api/agents/desk', { key: acme.key })).body;

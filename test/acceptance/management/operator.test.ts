@@ -111,6 +111,8 @@ test('an invoice fires invoice.paid or invoice.payment_failed', async () => {
   const paid = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'paid' });
   const failed = await operator('POST', `/operator/organizations/${slug}/invoices`, { amount_cents: 4_200, status: 'payment_failed' });
   assert.deepEqual([paid.status, failed.status], [201, 201]);
+  const { id: _, created_at, ...invoice } = paid.body.invoice;
+  assert.deepEqual([invoice, typeof created_at], [{ amount_cents: 4_200, status: 'paid' }, 'string']);
   assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'invoice.paid', data: { invoice_id: paid.body.invoice.id, amount_cents: 4_200 } },
     { type: 'invoice.payment_failed', data: { invoice_id: failed.body.invoice.id, amount_cents: 4_200 } },

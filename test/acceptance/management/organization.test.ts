@@ -29,6 +29,7 @@ test('the organization: what a new one has, what can be changed, and what is ref
   await operate(parley, slug, { subscription: { plan: 'pro', status: 'active' } });
   const read = (await parley.call('GET', '/api/organization', { key })).body.organization;
   assert.equal(changed.status, 200);
+  assert.ok(read.updated_at > read.created_at);
   assert.deepEqual({ ...changed.body.organization, updated_at: '', subscription: null }, { ...read, updated_at: '', subscription: null });
   assert.deepEqual(
     { ...read, created_at: '', updated_at: '' },

@@ -81,6 +81,7 @@ test('a resend sends the same bytes again and never counts', async (t) => {
   await receiver.until((received) => received.length === 1);
   const [delivery] = await deliveriesOf(parley, org, endpoint);
   assert.deepEqual([delivery.state, delivery.attempts.length], ['delivered', 1]);
+  for (const time of [delivery.created_at, delivery.delivered_at]) assert.ok(Math.abs(Date.parse(time) - Date.now()) < 60_000, time);
   receiver.answer = 500;
   const resent = await parley.call('POST', `/api/webhook_deliveries/${delivery.id}/resend`, { key: org.key });
   assert.deepEqual([resent.status, resent.body.delivery.id], [202, delivery.id]);
@@ -89,6 +90,7 @@ test('a resend sends the same bytes again and never counts', async (t) => {
   assert.equal(second?.headers['svc-event-id'], first?.headers['svc-event-id']);
   const [after] = await deliveriesOf(parley, org, endpoint);
   assert.deepEqual([after.state, after.attempts.map((made: { manual: boolean }) => made.manual)], ['delivered', [false, true]]);
+  assert.equal(after.delivered_at, delivery.delivered_at);
   const { webhook_endpoint: now } = (await parley.call('GET', endpoint.path, { key: org.key })).body;
   assert.equal(now.consecutive_failures, 0);
 });
