@@ -45,6 +45,10 @@ test('the organization: what a new one has, what can be changed, and what is ref
 
   const twentyOne = Array.from({ length: 21 }, (_, index) => index + 1);
   for (const alert_thresholds of [[0], [1_001], [5, 5], twentyOne]) assert.equal((await patch({ alert_thresholds })).status, 422);
+  assert.equal((await patch({ alert_thresholds: [5, 5] })).body.detail, 'alert_thresholds: must not have duplicate items');
+  const began = performance.now();
+  assert.equal((await patch({ alert_thresholds: new Array(100_000).fill(5) })).status, 422);
+  assert.ok(performance.now() - began < 2_000, 'very many equal ones are refused in a moment');
   for (const refused of [{ name: '' }, { default_agent: 'nobody' }, { slug: 'x' }])
     assert.equal((await patch(refused)).status, 422, JSON.stringify(refused));
   assert.deepEqual((await parley.call('GET', '/api/organization', { key })).body.organization, read);
