@@ -22,6 +22,8 @@ export class LiveRelay {
   /** Sessions that somebody elsewhere has just begun to watch. */
   private readonly joined = new Set<string>();
   private readonly gathered = new Map<string, Gathered>();
+  /** The last notice of each session while it is on its way. */
+  private readonly sending = new Map<string, Promise<void>>();
 
   constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[], seqOf: (sessionId: string) => number) {
     this.bus = bus;
@@ -63,11 +65,22 @@ export class LiveRelay {
     clearTimeout(waiting.timer);
     // A draft too long for a notice is not previewed to whoever joins: the stored message brings it whole.
     const whole = this.joined.delete(sessionId) ? this.draftsOf(sessionId) : [];
-    return this.send(sessionId, whole) ?? this.sendPieces(sessionId, merged(waiting.fragments));
+    const sent = this.send(sessionId, whole) ?? this.sendPieces(sessionId, merged(waiting.fragments));
+    if (sent === undefined) return undefined;
+    this.sending.set(sessionId, sent);
+    return sent.then(() => {
+      if (this.sending.get(sessionId) === sent) this.sending.delete(sessionId);
+    });
+  }
+
+  /** Not before the notice ahead of it has gone: behind a database that hangs, turns would have to wait for all that piled up. */
+  private async flushNext(sessionId: string): Promise<void> {
+    await this.sending.get(sessionId);
+    await this.flush(sessionId);
   }
 
   private gather(sessionId: string): LiveFragment[] {
-    const waiting = this.gathered.get(sessionId) ?? { fragments: [], timer: setTimeout(() => void this.flush(sessionId), gatherMs) };
+    const waiting = this.gathered.get(sessionId) ?? { fragments: [], timer: setTimeout(() => void this.flushNext(sessionId), gatherMs) };
     this.gathered.set(sessionId, waiting);
     return waiting.fragments;
   }

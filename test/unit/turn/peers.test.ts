@@ -1,9 +1,11 @@
 // What a process makes of the notices of others, and of its own.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bus } from '../../../src/database/bus.ts';
 import type { LiveFragment } from '../../../src/session/events.ts';
 import { Feed } from '../../../src/session/feed.ts';
+import { LiveRelay } from '../../../src/turn/live-relay.ts';
 import { joinPeers } from '../../../src/turn/peers.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
@@ -58,4 +60,33 @@ test('text says how far the log goes that it follows', async () => {
   runner.onLive(id, begun);
   await runner.onStoring(id);
   assert.deepEqual(sent.at(-1), `proc_here live ${JSON.stringify({ session: id, after: 4, fragments: [begun] })}`);
+});
+
+test('text that comes while a notice of its session is still on its way goes in the next one, all of it', async () => {
+  const held = Promise.withResolvers<void>();
+  const notices: string[] = [];
+  const send = (payload: string) => {
+    notices.push(payload);
+    return held.promise;
+  };
+  const relay = new LiveRelay(
+    { ...bus, send },
+    'proc_here',
+    () => [],
+    () => 4,
+  );
+  relay.watch('slow');
+  const about = { type: 'text-delta' as const, turnId: 'turn_1', messageId: 'msg_1', step: 1, agent: 'main' };
+  relay.show('slow', { ...about, offset: 0, text: 'one' });
+  await until(async () => notices.length === 1);
+  for (const [offset, text] of [' two', ' three'].entries()) {
+    relay.show('slow', { ...about, offset: 3 + 4 * offset, text });
+    // Longer than text is gathered for.
+    await sleep(100);
+  }
+  assert.equal(notices.length, 1);
+  held.resolve();
+  await until(async () => notices.length === 2);
+  const rest = { session: 'slow', after: 4, fragments: [{ ...about, offset: 3, text: ' two three' }] };
+  assert.equal(notices[1], `proc_here live ${JSON.stringify(rest)}`);
 });
