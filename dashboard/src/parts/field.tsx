@@ -43,7 +43,7 @@ export function Select({ label, value, onChange, options, disabled = false }: Se
       value={value}
       disabled={disabled}
       onChange={(event) => onChange(event.target.value)}
-      className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1 disabled:cursor-auto disabled:opacity-60"
+      className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1 text-ellipsis disabled:cursor-auto disabled:opacity-60"
     >
       {options.map((option) => (
         <option key={option.value} value={option.value}>
