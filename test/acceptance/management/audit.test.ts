@@ -26,7 +26,8 @@ async function exported(
 
 test('an event says what happened, who did it and from where', async () => {
   const acme = await createOrganization(parley);
-  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' }, headers: { 'user-agent': 'test/1' } });
+  const headers = { 'user-agent': 'test/1', 'x-forwarded-for': '203.0.113.9' };
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' }, headers });
   const { data } = await exported(acme.key, '?event_action=agent.created');
   const [only] = data;
   assert.ok(only !== undefined && data.length === 1);

@@ -4,7 +4,7 @@ import { startApp } from '../../support/app.ts';
 
 const hosts = { base: 'api.example.com', agent: 'agents.example.com', management: 'manage.example.com' };
 const split = { PARLEY_BASE_HOST: hosts.base, PARLEY_AGENT_HOST: hosts.agent, PARLEY_MANAGEMENT_HOST: 'Manage.Example.com' };
-const parley = await startApp({ after }, { settings: { ...split, PARLEY_GATEWAY: '1' } });
+const parley = await startApp({ after }, { settings: { ...split, PARLEY_GATEWAY: '1', PARLEY_TRUST_PROXY: '127.0.0.1, 10.0.0.0/8' } });
 
 test('with split hosts each family answers on its own; the audit log and the types of webhooks on two', async () => {
   const cases: [path: string, on: (keyof typeof hosts)[]][] = [
@@ -52,4 +52,12 @@ test("a family without a host of its own answers anywhere but on another's, at a
     assert.equal(await status('/demo/assistant/v1/sessions', host), 404, host);
     assert.equal(await status('/api/agents', host), 200, host);
   }
+});
+
+test('behind proxies that are trusted, the caller is who the first of them heard from; what a caller says itself does not count', async () => {
+  const headers = { host: hosts.base, 'x-forwarded-for': '192.0.2.1, 203.0.113.9, 10.1.2.3' };
+  const { body } = await parley.call('GET', '/api/audit_events?limit=1', { key: parley.apiKey, headers });
+  assert.equal(body.data[0].ip_address, '203.0.113.9');
+  const forwarded = { host: hosts.base, 'x-forwarded-host': hosts.management };
+  assert.equal((await parley.call('GET', '/api/agents', { key: parley.apiKey, headers: forwarded })).status, 404);
 });
