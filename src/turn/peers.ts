@@ -48,6 +48,7 @@ export async function joinPeers(
     bus.send(`${processId} join ${sessionId}`);
   };
   feed.onDropped = (sessionId) => {
+    forget(sessionId);
     dropped.add(sessionId);
   };
   runner.onLive = (sessionId, fragment) => relay.show(sessionId, fragment);
@@ -67,6 +68,7 @@ export async function joinPeers(
   const presence = setInterval(() => {
     bus.send(`${processId} alive`);
     announce(dropped);
+    for (const notice of packed([...dropped])) bus.send(`${processId} dropped ${notice}`);
     dropped.clear();
     const now = performance.now();
     for (const [other, until] of others) if (until < now) others.delete(other);
@@ -88,6 +90,9 @@ export async function joinPeers(
         return;
       case 'stopped':
         forgetStopped(rest[0] ?? '');
+        return;
+      case 'dropped':
+        for (const sessionId of rest) forget(sessionId);
         return;
       case 'changed':
         directory.invalidate(rest[0] ?? '*');
@@ -125,6 +130,12 @@ export async function joinPeers(
         // Not lost: the turn learns of the interrupt at its next commit point.
         () => {},
       );
+  }
+
+  /** Its id may be given to another session, of somebody else. */
+  function forget(sessionId: string): void {
+    settings.forget(sessionId);
+    runner.forget(sessionId);
   }
 
   /** A late notice is not to close what a session holds that was resumed meanwhile. What stays open is closed when it is idle. */

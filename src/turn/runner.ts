@@ -111,6 +111,10 @@ export class Runner {
     return this.states.get(sessionId)?.seq ?? 0;
   }
 
+  forget(sessionId: string): void {
+    this.states.drop(sessionId);
+  }
+
   /** Ends the turn as soon as it can be, whatever it is doing. */
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);

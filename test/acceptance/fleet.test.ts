@@ -214,6 +214,23 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
   });
 
+  test('of a session that was dropped, and made again for somebody else, the other processes remember nothing', async () => {
+    const path = '/demo/assistant/v1/responses';
+    const { token } = (await one.post('/api/agents/assistant/session_tokens', { end_user_id: 'ann' })).body;
+    const [ann, annAtTwo] = [connect(first.url, token), connect(second.url, token)];
+    const said = await ann.post(path, { input: `/say yes\n${'private '.repeat(2_000)}` });
+    const id = said.headers.get('x-svc-session') ?? '';
+    const more = await annAtTwo.post(path, { input: '/say and', conversation: id });
+    for (const { body } of [said, more]) assert.equal((await ann.delete(`${path}/${body.id}`)).status, 200);
+    // The others hear of it within a second.
+    await sleep(2_000);
+    await one.post('/v1/sessions', { session_id: id, metadata: { end_user_id: 'bob' } });
+    for (const text of ['/say yes', '/say and']) await one.post(`/v1/sessions/${id}/messages`, { text });
+    assert.equal((await annAtTwo.post(path, { input: '/say hers?', conversation: id })).status, 404);
+    const { body } = await two.post(`/v1/sessions/${id}/messages`, { text: '/say his' });
+    assert.ok(body.usage.input_tokens < 500, `${body.usage.input_tokens} tokens`);
+  });
+
   async function startWorkers() {
     const port = await freePort();
     let printed = '';

@@ -100,9 +100,7 @@ export async function dropWhenEnded(
 
 /** Drops the session, unless a turn of another call is under way in it, or came after `lastTurn`: that call drops it then. */
 export async function forget(context: Context, session: TurnSession, lastTurn?: string): Promise<void> {
-  if (!(await dropSession(context.database.db, session.orgId, session.id, lastTurn))) return;
-  context.settings.forget(session.id);
-  context.feed.drop(session.id);
+  if (await dropSession(context.database.db, session.orgId, session.id, lastTurn)) context.feed.drop(session.id);
 }
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
