@@ -167,6 +167,21 @@ test('a message while an approval is pending is 409; with the answer beside it, 
   assert.equal(session.body.pending_input.request_id, request.id, 'it still waits');
 });
 
+test('a message behind an answer that was given before runs, also when the client never saw what came of it', async () => {
+  const tenant = await createTenant(url, guarded);
+  for (const store of [true, false]) {
+    const paused = await tenant.post(pathOf(tenant), { input: ask, store });
+    const [request] = paused.body.output;
+    const reference = store ? [{ type: 'item_reference', id: request.id }] : [];
+    const whole = [user(ask), ...reference, answerTo(request, true)];
+    const early = await tenant.post(pathOf(tenant), { input: [...whole, user('next')], store });
+    assert.deepEqual([early.status, early.body.error?.code], [409, 'input_pending'], 'one that was not given yet');
+    assert.equal((await tenant.post(pathOf(tenant), { input: whole, store })).status, 200);
+    const next = await tenant.post(pathOf(tenant), { input: [...whole, user('next')], store });
+    assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.', next.text);
+  }
+});
+
 test('an unstored session is kept while it waits, and dropped after the turn', async () => {
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask, store: false });

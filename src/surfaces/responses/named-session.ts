@@ -8,7 +8,7 @@ import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../s
 import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, visible, visibleSetting } from '../shared/caller/visible-session.ts';
-import { isAnswer } from './read-input.ts';
+import { isAnswer, isUserMessage } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
 /** Of the items that an input echoes, only so many are looked up to find the session. */
@@ -90,9 +90,10 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
     const requestId = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
     const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
-    // An answer to an approval that stands ahead of the agent's own items was given before and is only repeated.
+    // An answer to an approval that stands ahead of the agent's own items, or of a message, was given before and is only repeated.
     if (type === 'item_reference' || (type === 'mcp_approval_response' && !isPast)) isReferred = true;
-    isPast ||= isAnswer({ type, role: fieldOf(item, 'role') });
+    const kind = { type, role: fieldOf(item, 'role') };
+    isPast ||= isAnswer(kind) || isUserMessage(kind);
     const key = isRequest ? requestId : place?.responseId;
     if (key === undefined || seen.has(key) || seen.size >= maxLookups) continue;
     seen.add(key);

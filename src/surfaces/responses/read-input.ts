@@ -17,16 +17,17 @@ export type ResponseInput =
 /**
  * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
  * after the newest item of ours, since clients repeat the whole conversation; what they said as the system before that is
- * given apart. `isWhole`: nothing but the items says what came before, so that a message ahead of an answer to an approval is
- * the one that asked for it, and not a new one. Throws when there is nothing to run.
+ * given apart. `isWhole`: nothing but the items says what came before, so that of a message and the answer to an approval
+ * the first is repeated, and only the second is new. Throws when there is nothing to run.
  */
 export function readInput(input: string | readonly InputItem[], isNew: boolean, isWhole: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
-  const open = items.findLastIndex(isAnswer) + 1;
-  const first = isNew ? 0 : open;
-  const last = items.findLastIndex((item, index) => index >= first && isMessage(item) && item.role === 'user');
   const answered = items.findLastIndex((item) => item.type === 'mcp_approval_response');
-  if (answered >= open) return readApproval(items[answered], last >= open && !(isWhole && last < answered));
+  const isAnsweredBefore = isWhole && answered < items.findLastIndex(isUserMessage);
+  const open = Math.max(items.findLastIndex(isAnswer), isAnsweredBefore ? answered : -1) + 1;
+  const first = isNew ? 0 : open;
+  const last = items.findLastIndex((item, index) => index >= first && isUserMessage(item));
+  if (answered >= open) return readApproval(items[answered], !isWhole && last >= open);
   const text = last < 0 ? '' : textOf(items[last], last);
   if (text === '') throw new ServiceError('invalid', 'input: contains no user message to run');
   if (isTooLong(text)) throw new ServiceError('invalid', `input: at most ${maxTextCharacters} characters in a message`);
@@ -57,6 +58,10 @@ function readApproval(chosen: InputItem | undefined, hasMessage: boolean): Respo
 export function isAnswer({ type, role }: { type?: unknown; role?: unknown }): boolean {
   if (isMessage({ type, role })) return role === 'assistant';
   return type !== 'mcp_approval_response' && !String(type).endsWith('_call_output');
+}
+
+export function isUserMessage({ type, role }: { type?: unknown; role?: unknown }): boolean {
+  return role === 'user' && isMessage({ type, role });
 }
 
 function isMessage({ type, role }: { type?: unknown; role?: unknown }): boolean {
