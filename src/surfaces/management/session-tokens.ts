@@ -5,7 +5,7 @@ import { ServiceError } from '../../errors.ts';
 import { assertMetadata, endUserOf } from '../../session/metadata.ts';
 import { checkBudget, runsOnOwnKey } from '../../turn/budget.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
-import { changeOnce } from '../shared/change.ts';
+import { recordOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { agentOf } from '../shared/path.ts';
@@ -93,7 +93,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         await checkBudget(context.database.db, payer, ownKey);
         return answer;
       }
-      return changeOnce(context, request, reply, 200, async (transaction, actor) => {
+      return recordOnce(context, request, reply, async (transaction, actor) => {
         // Inside, so that a repetition gets the first answer whatever the budget says by now.
         await checkBudget(transaction, payer, ownKey);
         if (context.config.PARLEY_AUDIT_TOKENS) {

@@ -28,8 +28,19 @@ export async function changeOnce<Body>(
   status: 200 | 201 | 202,
   work: Work<Body>,
 ): Promise<Body> {
-  const own = requestKey(request);
   reply.code(status);
-  if (own === undefined) return change(context, request, work);
-  return change(context, request, (transaction, actor) => makeUnderKey(context, transaction, reply, own, () => work(transaction, actor)));
+  return change(context, request, once(context, request, reply, work));
+}
+
+/** The same for what is only recorded: no process holds anything of it in memory, so none is told to forget what it holds of the org. */
+export async function recordOnce<Body>(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<Body>): Promise<Body> {
+  const actor = actorOf(context, request);
+  const record = once(context, request, reply, work);
+  return context.database.db.transaction().execute((transaction) => record(transaction, actor));
+}
+
+function once<Body>(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<Body>): Work<Body> {
+  const own = requestKey(request);
+  if (own === undefined) return work;
+  return (transaction, actor) => makeUnderKey(context, transaction, reply, own, () => work(transaction, actor));
 }

@@ -113,6 +113,15 @@ test('minting is on record where the operator wants it, without the token', asyn
   assert.equal(text.includes(body.token), false);
 });
 
+test('minting tells no process to forget what it holds of the organization, recorded or under a key', async (t) => {
+  const change = t.mock.method(parley.context.directory, 'change');
+  for (const headers of [{}, { 'idempotency-key': 'k1' }]) {
+    const answer = await parley.call('POST', '/api/agents/desk/session_tokens', { key: acme.key, body: {}, headers });
+    assert.equal(answer.status, 200, answer.text);
+  }
+  assert.equal(change.mock.callCount(), 0);
+});
+
 test('exhausted credits stop no agent that runs on the key of its org', async () => {
   const own = await createOrganization(parley, 'own-key');
   await parley.call('PUT', '/api/model_credentials/openai', { key: own.key, body: { api_key: 'sk-0123456789abcdef' } });
