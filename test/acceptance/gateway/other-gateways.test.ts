@@ -96,6 +96,16 @@ test('recipient_gateway_url sends the event on, once, with this gateway among it
     event: { ...message('pass it on'), id: 'f-1', hops: [...hops, ownUrl] },
     session_id: 'ses_there',
   });
+  const { id } = await parley.context.database.db
+    .selectFrom('deliveries')
+    .select('id')
+    .where('org_id', '=', org.id)
+    .executeTakeFirstOrThrow();
+  for (const [method, path] of [
+    ['GET', `/api/webhook_deliveries/${id}`],
+    ['POST', `/api/webhook_deliveries/${id}/resend`],
+  ] as const)
+    assert.equal((await parley.call(method, path, { key: org.key })).status, 404, 'it is no webhook');
 });
 
 test('what already passed here, or passed eight gateways, goes no further', async (t) => {
