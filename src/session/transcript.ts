@@ -5,20 +5,28 @@ export interface TranscriptMessage {
   text: string;
 }
 
-/** What was said, without tools and reasoning: a turn's texts are one message of the assistant. */
-export async function readTranscript(log: SessionLog, sessionId: string): Promise<TranscriptMessage[]> {
-  const messages: TranscriptMessage[] = [];
+/** Of events, any of which may be a text of hundreds of kilobytes. */
+const pageLength = 100;
+
+/** What was said, without tools and reasoning: a turn's texts are one message of the assistant. In pages, however long it is. */
+export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionId: string): AsyncGenerator<TranscriptMessage[]> {
+  /** From the answer on that may still go on. */
+  let held: TranscriptMessage[] = [];
   let answer: { turnId: string; message: TranscriptMessage } | undefined;
-  for await (const events of log.readAll(sessionId)) {
+  for await (const events of log.readAll(sessionId, 0, pageLength)) {
     for (const event of events) {
-      if (event.type === 'message-received') messages.push({ role: 'user', text: event.data.text });
+      if (event.type === 'message-received') held.push({ role: 'user', text: event.data.text });
+      if ((event.type === 'turn-ended' || event.type === 'turn-failed') && answer?.turnId === event.turnId) answer = undefined;
       if (event.type !== 'message-produced' || event.data.text === '') continue;
       if (answer?.turnId !== event.turnId) {
         answer = { turnId: event.turnId, message: { role: 'assistant', text: '' } };
-        messages.push(answer.message);
+        held.push(answer.message);
       }
       answer.message.text += event.data.text;
     }
+    const complete = answer === undefined ? held.length : held.indexOf(answer.message);
+    yield held.slice(0, complete);
+    held = held.slice(complete);
   }
-  return messages;
+  yield held;
 }

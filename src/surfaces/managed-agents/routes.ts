@@ -18,10 +18,10 @@ import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
+import { sendLongArray } from '../shared/streams/long-array.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
 import { streamLog } from './event-stream.ts';
 import { assertTranscriptOf, listFilter } from './identity.ts';
-import { sendLongArray } from './json-stream.ts';
 import { postEvent } from './post-event.ts';
 import { logEntry } from './project.ts';
 import * as schemas from './schemas.ts';
@@ -201,10 +201,10 @@ function readingRoutes(server: Server, context: Context): void {
       onRequest,
       schema: { tags, summary: 'Read the transcript', querystring: schemas.endUserQuery, response: answered(200, schemas.transcript) },
     },
-    async (request) => {
+    async (request, reply) => {
       const session = sessionOfPath(request);
       assertTranscriptOf(request, session, request.query.end_user);
-      return { session_id: session.id, messages: await readTranscript(context.log, session.id) };
+      return sendLongArray(reply, { session_id: session.id }, 'messages', readTranscript(context.log, session.id));
     },
   );
 }

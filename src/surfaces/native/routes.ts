@@ -15,6 +15,7 @@ import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { limitOf } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
+import { sendLongArray } from '../shared/streams/long-array.ts';
 import { sessionBodyOf } from './answer.ts';
 import { resolveApproval } from './resolve.ts';
 import * as schemas from './schemas.ts';
@@ -158,10 +159,10 @@ function agentOnlyRoutes(server: Server, context: Context): void {
       onRequest: [guard, seesSession, requireScope('sessions:read')],
       schema: { tags, summary: 'Read the transcript', response: answered(200, schemas.transcript) },
     },
-    async (request) => {
-      const session = await visibleSession(context, request, sessionIdOf(request));
+    async (request, reply) => {
+      const { id, status } = await visibleSession(context, request, sessionIdOf(request));
       assertTranscriptsOpen(request);
-      return { session: { id: session.id, status: session.status }, messages: await readTranscript(context.log, session.id) };
+      return sendLongArray(reply, { session: { id, status } }, 'messages', readTranscript(context.log, id));
     },
   );
 
