@@ -45,6 +45,19 @@ test('revoking a key closes its streams and no others', async (t) => {
   staying.leave();
 });
 
+test('streams are looked at once for changes that come together, and once more for one that comes meanwhile', async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const stream = await client.follow(await client.create());
+  const { directory } = app.context;
+  const looks = t.mock.method(directory, 'agentById');
+  for (let count = 0; count < 20; count += 1) directory.invalidate('1');
+  await until(async () => looks.mock.callCount() === 2);
+  stream.leave();
+  await closedStreams(app);
+  assert.equal(looks.mock.callCount(), 2);
+});
+
 test('suspending an organization closes its streams', async (t) => {
   const app = await startApp(t);
   const client = new ManagedClient(app, await mintToken(app, { end_user_id: 'alice' }));

@@ -40,13 +40,19 @@ export class OpenStreams {
   /** Which streams are spoken to in each second of the round. */
   private readonly rounds = Array.from({ length: heartbeatSeconds }, () => new Set<EndableStream>());
   private readonly stopListening: () => void;
+  /** Organizations (their ids, or `*`) that changed since their streams were last looked at. */
+  private readonly changed = new Set<string>();
+  private isChecking = false;
   private timer: NodeJS.Timeout | undefined;
   private second = 0;
   private added = 0;
 
   constructor(context: Context) {
     this.context = context;
-    this.stopListening = context.directory.onChange((change) => void this.recheck(change));
+    this.stopListening = context.directory.onChange((change) => {
+      this.changed.add(change);
+      void this.recheckChanged();
+    });
   }
 
   get stalledMs(): number {
@@ -108,6 +114,21 @@ export class OpenStreams {
     for (const { response } of this.rounds[this.second] ?? []) {
       // A reader that has not taken what came before needs no sign of life.
       if (response.writableLength === 0) response.write(': keep-alive\n\n');
+    }
+  }
+
+  /** Once for changes that come together: to look at thousands of streams for each of them would take all of the process. */
+  private async recheckChanged(): Promise<void> {
+    if (this.isChecking) return;
+    this.isChecking = true;
+    try {
+      // One that comes while its streams are looked at is added behind, and they are looked at again.
+      for (const change of this.changed) {
+        this.changed.delete(change);
+        await this.recheck(change);
+      }
+    } finally {
+      this.isChecking = false;
     }
   }
 
