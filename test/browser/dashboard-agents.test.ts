@@ -14,6 +14,9 @@ await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const dialog = () => page.getByRole('dialog');
 
 test('a release is edited, checked, compared, activated and rolled back', async () => {
+  // One release has nothing to be compared with.
+  await page.goto('/dashboard/agents/assistant?tab=diff');
+  await page.getByRole('row', { name: /Release 1/ }).waitFor();
   await page.goto('/dashboard/agents/assistant?tab=edit');
   const editor = page.getByLabel(/^Release/);
   const text = await editor.inputValue();

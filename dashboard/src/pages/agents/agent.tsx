@@ -30,7 +30,6 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const mayWrite = useMay('releases:write');
   const mayChange = useMay('agents:write');
   const query = useQueryState();
-  const tab = query.read('tab') || 'releases';
   const path = `/api/agents/${agent.slug}/releases`;
   const pages = usePages<Release>(`${path}?limit=50`, 5_000);
   const isActivating = useIsActivating(path);
@@ -46,6 +45,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
     ...(mayWrite ? [{ value: 'edit', label: 'New release' }] : []),
     ...(releases.length > 1 ? [{ value: 'diff', label: 'Compare' }] : []),
   ];
+  const { value: tab } = tabs.find(({ value }) => value === query.read('tab')) ?? { value: 'releases' };
   return (
     <Page
       title={agent.name}
@@ -71,7 +71,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending ? (
         <Waiting />
-      ) : tab === 'edit' && mayWrite ? (
+      ) : tab === 'edit' ? (
         <ConfigEditor key={from} agent={agent} source={source} from={from} onMade={() => query.write({ tab: '', from: '' })} />
       ) : tab === 'diff' ? (
         <ConfigDiff releases={releases} />
