@@ -110,7 +110,8 @@ test('a changed setting is on record under the name that the API has for it', as
   assert.deepEqual(metadataOf('agent.updated'), { slug: 'desk', changes: { default: false } });
 });
 
-test('an export writes its own event first, with its filters', async () => {
+test('an export writes its own event first, with its filters, and tells no process to forget what it holds', async (t) => {
+  const change = t.mock.method(parley.context.directory, 'change');
   const { key } = await createOrganization(parley);
   const query = '?event_action=audit_log.exported&from=2020-01-01&to=not-a-date&user_id=nobody&limit=7';
   assert.deepEqual((await exported(key, query)).data, []);
@@ -122,6 +123,7 @@ test('an export writes its own event first, with its filters', async () => {
     from: '2020-01-01',
     limit: 7,
   });
+  assert.equal(change.mock.callCount(), 0);
 });
 
 test('limit is 100 unless said, 500 at most, and the cursor goes on', async () => {
