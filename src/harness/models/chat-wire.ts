@@ -2,10 +2,10 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { createChatAnswer } from './chat-answer.ts';
 import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { countTokens, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
 import { letGo } from './let-go.ts';
-import { brokenOf, type Caller, failureOf, readFailure } from './model-failure.ts';
+import { brokenOf, type Caller, failureOf, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './settings.ts';
 
 const maxErrorBytes = 64 * 1024;
@@ -54,9 +54,13 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
         if (failure !== undefined) throw failure;
       } else if (reader !== undefined) {
         const splitter = createEventSplitter();
+        let bytes = 0;
         while (!answer.isComplete()) {
           const chunk = await reader.read();
           if (signal.aborted) throw signal.reason;
+          // Comments say nothing and come compressed a thousandfold: without a limit they are read for as long as the turn may take.
+          bytes += chunk.value?.length ?? 0;
+          if (bytes > maxStreamBytes) throw tooLong(caller);
           const { parts, failure } = answer.takeAll(chunk.done ? splitter.end() : splitter.push(chunk.value));
           for (const part of parts) yield part;
           if (failure !== undefined) throw failure;

@@ -7,6 +7,8 @@ export function countTokens(characters: number): number {
 
 /** Of one answer, ten times what any model gives: whoever sends more wants to fill our memory. */
 export const maxAnswerCharacters = 4 * 2 ** 20;
+/** Some packages keep an event until it is whole; and an answer of `maxAnswerCharacters` is far shorter, one event a word. */
+export const maxStreamBytes = 128 * 2 ** 20;
 /** Calls and blocks of reasoning in one answer: each is written down by itself. */
 export const maxAnswerParts = 1_000;
 

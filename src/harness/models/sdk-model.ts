@@ -4,7 +4,7 @@ import { limitBody } from '../../limit-body.ts';
 import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, maxAnswerCharacters, promptTokens } from './estimate-tokens.ts';
+import { countTokens, maxAnswerCharacters, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
 import { isJsonObject, type JsonObject } from './json.ts';
 import { letGo } from './let-go.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
@@ -12,9 +12,6 @@ import { createPartReader } from './sdk-parts.ts';
 import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
 import { readSettings } from './settings.ts';
-
-/** The packages keep an event until it is whole, and an answer of `maxAnswerCharacters` is far shorter, one event a word. */
-const maxStreamBytes = 128 * 2 ** 20;
 
 /** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {

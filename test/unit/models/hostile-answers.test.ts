@@ -54,6 +54,17 @@ test('an event that does not end is cut off, also where a package reads it', asy
   assert.ok(sent < 256);
 });
 
+test('comments without end are cut off', async () => {
+  const wire = providerCases.find(({ provider }) => provider === 'openai-compatible') ?? assert.fail();
+  const comments = `: ${'x'.repeat(2 ** 20)}\n\n`;
+  let sent = 0;
+  function* endless() {
+    for (; sent < 256; sent += 1) yield comments;
+  }
+  await assert.rejects(collect(modelAnswering(wire, endless()).stream(callOf(), neverAborted)), { code: 'model_error' });
+  assert.ok(sent < 200);
+});
+
 test('an answer with more calls than a turn could run is refused', async () => {
   const wire = providerCases.find(({ provider }) => provider === 'openai-compatible') ?? assert.fail();
   function* calls() {
