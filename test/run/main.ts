@@ -121,7 +121,7 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
 /** What these try is on the client's, the model's or a tool's side of the wire, in who is let in or what is allowed, or in how a process ends; or only PostgreSQL has it. */
 function isOfOneEngine(file: string): boolean {
   const ofTheWire =
-    /\/(client-|widget-|docs\.|cli\.|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|drain\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
+    /\/(client-|widget-|docs\.|cli[.-]|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|drain\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
   const ofTheDoor = /\/(every-route|wrong-credentials|foreign-ids|adapter-access|native-errors|harness-approvals)\./;
   const ofPostgres = /\/(fleet|fleet-kills|redis|database|database-restart|held-snapshot|never-compiled|other-defaults)\./;
   return [ofTheWire, ofTheDoor, ofPostgres].some((pattern) => pattern.test(file));
