@@ -118,13 +118,19 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
   }
 }
 
-/** What these try is on the client's, the model's or a tool's side of the wire, in who is let in or what is allowed, or in how a process ends; or only PostgreSQL has it. */
+/**
+ * What these try is on the client's, the model's or a tool's side of the wire, in how the log is shown on one, in who is let in, what is
+ * allowed or refused, or in how a process begins and ends; or only PostgreSQL has it.
+ */
 function isOfOneEngine(file: string): boolean {
   const ofTheWire =
-    /\/(client-|widget-|docs\.|cli[.-]|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|drain\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
-  const ofTheDoor = /\/(every-route|wrong-credentials|foreign-ids|adapter-access|native-errors|harness-approvals)\./;
+    /\/(client-|widget-|docs\.|cli[.-]|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
+  const ofTheShown = /\/(chat-completions|responses|native-stream|event-stream|cut-short)\./;
+  const ofTheDoor =
+    /\/(every-route|wrong-credentials|foreign-ids|adapter-access|native-errors|harness-approvals|overload|signed-in|session-tokens)\./;
+  const ofTheProcess = /\/(settings|drain)\./;
   const ofPostgres = /\/(fleet|fleet-kills|redis|database|database-restart|held-snapshot|never-compiled|other-defaults)\./;
-  return [ofTheWire, ofTheDoor, ofPostgres].some((pattern) => pattern.test(file));
+  return [ofTheWire, ofTheShown, ofTheDoor, ofTheProcess, ofPostgres].some((pattern) => pattern.test(file));
 }
 
 function check(): boolean {

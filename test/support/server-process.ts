@@ -97,6 +97,14 @@ export function spawnServer(settings: Record<string, string>, print: (text: stri
   return child;
 }
 
+/** Runs it where it is to end by itself, and gives what it said. */
+export async function runToEnd(settings: Record<string, string>, args: string[] = []): Promise<{ code: number | null; output: string }> {
+  const printed: string[] = [];
+  const child = spawnServer({ PORT: '0', PARLEY_LOG_LEVEL: 'error', ...settings }, (text) => printed.push(text), args);
+  await once(child, 'close');
+  return { code: child.exitCode, output: printed.join('') };
+}
+
 async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
   const until = Date.now() + 30_000;
   while (Date.now() < until) {

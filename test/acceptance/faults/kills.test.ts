@@ -11,7 +11,7 @@ import { until } from '../../support/until.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 /** A hundred in all: the embedded engine takes twice as long to start. */
-const kills = isLong ? 500 : engine === 'pglite' ? 20 : 80;
+const kills = isLong ? 500 : engine === 'pglite' ? 10 : 90;
 const points = await serveKillPoints();
 after(() => points.close());
 

@@ -44,8 +44,8 @@ test('one that floods beside others is worked on one by one, with a pause after 
     placesBesideOthers: 4,
     floodsFrom: 8,
     pausesAfterMs: 0,
-    waitingPerPauseMs: 7,
-    maxPauseMs: 5,
+    waitingPerPauseMs: 1,
+    maxPauseMs: 30,
   });
   const order: string[] = [];
   const guest = await visit(room, 2, order);
