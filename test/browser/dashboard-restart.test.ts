@@ -27,6 +27,7 @@ test('a reload in the middle of a turn goes on with it', async () => {
     .waitFor();
   await page.reload();
   await log().getByText('one two three four five six seven eight nine ten', { exact: true }).waitFor();
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').waitFor();
   assert.deepEqual(await seqs(), ['1', '2', '3', '4']);
 });
 
