@@ -56,7 +56,7 @@ export class Turns {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     assertSubAgent(setting.world.release, admission.message.agent);
     await this.assertRunnable(setting);
-    this.assertRoom(orgId);
+    this.assertRoom();
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
@@ -96,14 +96,9 @@ export class Turns {
   }
 
   /** Throws while this process takes no more turns: asked before a session is opened for one, which others would hear of. */
-  assertRoom(orgId: number): void {
+  assertRoom(): void {
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-    const { running } = this.parts.runner;
-    const { maxTurns } = this.parts.limits;
-    if (running.size < maxTurns) return;
-    // One org may fill all places for hours: a tenth more are for those that have next to none.
-    const own = [...running.values()].filter((turn) => turn.orgId === orgId).length;
-    if (running.size >= Math.floor(maxTurns * 1.1) || own >= maxTurns / 100)
+    if (this.parts.runner.running.size >= this.parts.limits.maxTurns)
       throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
   }
 

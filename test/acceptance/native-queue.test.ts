@@ -201,18 +201,3 @@ test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) =
   for (const stream of streams) await stream.rest();
   assert.equal((await tenant.say(await tenant.session(), '/say room again')).text, 'room again');
 });
-
-test('an organization that fills PARLEY_MAX_TURNS leaves room for another that has none', async (context) => {
-  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '10' } });
-  const smallUrl = await small.listen();
-  const [flood, other] = [await createTenant(smallUrl), await createTenant(smallUrl)];
-  const busy = await Promise.all(Array.from({ length: 10 }, () => flood.session()));
-  const streams = await Promise.all(busy.map((id) => occupy(flood, id)));
-  assert.equal((await flood.post(`/v1/sessions/${await flood.session()}/messages`, { text: 'hi' })).status, 503);
-  const id = await other.session();
-  streams.push(await occupy(other, id));
-  assert.equal((await other.post(`/v1/sessions/${await other.session()}/messages`, { text: 'hi' })).status, 503, 'and not for more');
-  for (const session of busy) await flood.delete(`${flood.agentPath}/v1/sessions/${session}`);
-  await other.delete(`${other.agentPath}/v1/sessions/${id}`);
-  for (const stream of streams) await stream.rest();
-});
