@@ -268,7 +268,7 @@ test('a tool whose name cannot be stored, or a reason that cannot, fails the rel
   }
 });
 
-test('a tool of such a name that an older version pinned is asked for as any other', async () => {
+test('a tool whose name cannot be stored, pinned by an older version, is asked for as any other', async () => {
   await release('older', { mcp_servers: [crm] });
   const { db } = app.context.database;
   await sql`update releases set pinned_tools = replace(pinned_tools::text, '"rename"', '"re\\u0000name"')::json`.execute(db);
