@@ -5,7 +5,7 @@ export type Item =
   | { kind: 'user'; id: string; text: string; files: string[] }
   | { kind: 'agent'; id: string; text: string }
   | { kind: 'tool'; id: string; tool: string; input: unknown; output: string | undefined; failed: boolean }
-  | { kind: 'approval'; id: string; question: PendingInput; input: unknown; decision: Decision | undefined }
+  | { kind: 'approval'; id: string; question: PendingInput; input: unknown; decision: Decision | 'withdrawn' | undefined }
   | { kind: 'stopped'; id: string }
   | { kind: 'failure'; id: string; text: string };
 
@@ -72,8 +72,11 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
       conversation.draft = undefined;
       items.push({ kind: 'failure', id: `${event.seq}`, text: event.message });
       break;
-    case 'agent.thinking':
     case 'user.interrupt':
+      // Nobody can answer a question whose turn was stopped.
+      for (const item of items) if (item.kind === 'approval') item.decision ??= 'withdrawn';
+      break;
+    case 'agent.thinking':
     case 'session.context_condensed':
       break;
   }

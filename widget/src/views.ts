@@ -86,7 +86,7 @@ function approvalView(item: Extract<Item, { kind: 'approval' }>, { labels, answe
             >${labels[option]}<kbd aria-hidden="true">${index + 1}</kbd></button>`,
           )}
         </div>`
-        : html`<p class="decision">${decision === 'deny' ? labels.denied : labels.approved}</p>`
+        : html`<p class="decision">${decision === 'withdrawn' ? labels.stopped : decision === 'deny' ? labels.denied : labels.approved}</p>`
     }
   </div>`;
 }

@@ -68,6 +68,12 @@ test('a question is open until it is answered, and the agent runs until it rests
   ]);
 });
 
+test('a question whose turn was stopped is no longer open', () => {
+  const stopped = fold([...log.slice(0, 6), ...numbered([{ type: 'user.interrupt' }])]);
+  assert.equal(openQuestion(stopped), undefined);
+  assert.deepEqual(stopped.items.at(-1), { kind: 'approval', id: 'req_1', question, input: { command: 'ls' }, decision: 'withdrawn' });
+});
+
 test('deltas are a draft that the whole message replaces; another message begins another draft', () => {
   const delta = (message_id: string, text: string): ManagedEvent => ({ type: 'agent.message_delta', session_id: 's', message_id, text });
   const live = [...log.slice(0, 3), delta('msg_0', 'Wai'), delta('msg_2', 'One '), delta('msg_2', 'mom')];
