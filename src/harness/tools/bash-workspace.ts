@@ -7,6 +7,8 @@ import { workspaceRoot } from './workspace-path.ts';
 export class LoadedFiles {
   private readonly request: (path: string) => Promise<Uint8Array | undefined>;
   private readonly digests = new Map<string, string>();
+  /** A command may look at a file several times at once, as `sort a a` does: it is asked for once. */
+  private readonly loading = new Map<string, Promise<Uint8Array>>();
   private collecting: string | undefined;
   private untouched = false;
 
@@ -20,6 +22,12 @@ export class LoadedFiles {
       this.untouched = true;
       return new Uint8Array();
     }
+    const content = this.loading.get(path) ?? this.fetch(path).finally(() => this.loading.delete(path));
+    this.loading.set(path, content);
+    return content;
+  }
+
+  private async fetch(path: string): Promise<Uint8Array> {
     const content = (await this.request(path)) ?? new Uint8Array();
     this.digests.set(path, digest(content));
     return content;

@@ -49,6 +49,14 @@ test('files that a command leaves are kept for the next one: new, changed, moved
   assert.deepEqual(second.changes?.map((change) => change.path).sort(), ['moved.txt', 'old.txt', 'out/first.txt', 'there.txt']);
 });
 
+test('a command may look at one file several times at once', async () => {
+  const workspace = new MemoryWorkspace({ 'a.txt': 'b\na\n' });
+  assert.equal((await bash('sort a.txt a.txt', workspace)).output, 'a\na\nb\nb');
+  assert.deepEqual(workspace.reads, ['a.txt']);
+  assert.equal((await bash('echo "a.txt a.txt" | xargs -P 2 -n 1 wc -l; echo c >> a.txt', workspace)).isError, false);
+  assert.equal(workspace.text('a.txt'), 'b\na\nc\n');
+});
+
 test('a command loads only the files it looks at, and changes only what it changed', async () => {
   const workspace = new MemoryWorkspace({ 'a.txt': 'a', 'b.txt': 'b', 'c/d.txt': 'd', 'e.txt': 'e' });
   const outcome = await bash('ls; cat a.txt; echo -n b > b.txt; echo -n E > e.txt', workspace);
