@@ -1,5 +1,6 @@
 // `npm test`: the checks, every test once, and the acceptance tests on both engines. `npm test -- path...` runs only those files or folders.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { endWithUs } from '../support/end-with-us.ts';
@@ -25,7 +26,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const engines = chooseEngines();
   const files = chooseFiles(paths);
   const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
-  const isChecked = paths.length > 0 || check();
+  const checked = paths.length > 0 ? Promise.resolve(true) : check();
   keepFilesInMemory();
   // Once here, rather than by several files at the same time.
   await pgliteTemplate();
@@ -44,6 +45,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   }
   const { passed, failed, skipped } = await runFiles(jobs, stop.signal);
   await server?.stop();
+  const isChecked = await checked;
 
   if (stop.signal.aborted) console.log(`\nInterrupted (${stop.signal.reason.message}).`);
   const failures = failed + (isChecked ? 0 : 1);
@@ -133,10 +135,11 @@ function isOfOneEngine(file: string): boolean {
   return [ofTheWire, ofTheShown, ofTheDoor, ofTheProcess, ofPostgres].some((pattern) => pattern.test(file));
 }
 
-function check(): boolean {
-  console.log('npm run check');
-  const { status, signal } = spawnSync('npm', ['run', '--silent', 'check'], { stdio: ['ignore', 'inherit', 'inherit'] });
+/** Beside the first tests: most of it keeps one processor busy. What it finds is printed as it comes. */
+async function check(): Promise<boolean> {
+  const child = spawn('npm', ['run', '--silent', 'check'], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const [status, signal] = await once(child, 'exit');
   if (signal !== null) stop.abort(new Error(signal));
-  if (status !== 0) console.log('npm run check failed');
+  console.log(status === 0 ? '✓ npm run check' : '✗ npm run check');
   return status === 0;
 }

@@ -1,5 +1,5 @@
 // Runs test files, each in a process of its own, and says little: a line for each file, and everything about a failure.
-import { availableParallelism } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
 import { engineFlags } from '../support/engine.ts';
@@ -12,8 +12,11 @@ export interface Outcome {
 
 const testTimeout = 90_000;
 const maxSecondTries = 6;
-/** A file waits for a fifth of its time, for timers and for others: two at once leave two processors idle that long, three do not. */
+/** A file waits for a third of its time, for timers and for others: two at once leave two processors idle that long. */
 const filesAtOnce = Math.max(3, availableParallelism() - 1);
+/** Three still do for an eighth: one more is begun when there was half a processor to spare for a second. */
+const filesMore = 2;
+const spareProcessors = 0.5;
 /** With tests done and none under way for this long, something that was left open keeps the process alive. */
 const silenceTimeout = 15_000;
 
@@ -28,17 +31,39 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   console.log(`\n${jobs.length} files`);
   const outcomes = new Map<Job, Outcome>();
   const waiting = jobs.filter(({ file }) => !isTimed(file)).sort((left, right) => Number(isLong(right.file)) - Number(isLong(left.file)));
-  const work = async () => {
-    for (let job = waiting.shift(); job !== undefined && !stop.aborted; job = waiting.shift()) {
-      outcomes.set(job, await runFile(job, stop));
-    }
+  let underWay = 0;
+  const runNext = async () => {
+    const job = waiting.shift();
+    if (job === undefined) return;
+    underWay += 1;
+    outcomes.set(job, await runFile(job, stop));
+    underWay -= 1;
   };
-  await Promise.all(Array.from({ length: filesAtOnce }, work));
+  const work = async () => {
+    while (waiting.length > 0 && !stop.aborted) await runNext();
+  };
+  const workers = Array.from({ length: filesAtOnce }, work);
+  const watch = watchSpareProcessors((spare) => {
+    if (spare >= spareProcessors && underWay < filesAtOnce + filesMore && !stop.aborted) workers.push(runNext());
+  });
+  for (const worker of workers) await worker;
+  clearInterval(watch);
   waiting.push(...jobs.filter(({ file }) => isTimed(file)));
   await work();
   await tryAgain(outcomes, stop);
   const sum = (count: keyof Outcome) => [...outcomes.values()].reduce((total, outcome) => total + outcome[count], 0);
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
+}
+
+/** Says each second how many processors had nothing to do. */
+function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
+  const idleTime = () => cpus().reduce((sum, { times }) => sum + times.idle, 0);
+  let before = { at: performance.now(), idle: idleTime() };
+  return setInterval(() => {
+    const now = { at: performance.now(), idle: idleTime() };
+    tell((now.idle - before.idle) / (now.at - before.at));
+    before = now;
+  }, 1_000);
 }
 
 /** Begun first, so that no long one is left to run alone at the end. */
