@@ -127,7 +127,7 @@ export class Gateway {
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceOf(metadata), sameAgent: false };
     if (event.message !== undefined) {
       await checkBudgetOfNew(database.db, directory, agent, wanted);
-      turns.assertRoom();
+      turns.assertRoom(agent.orgId);
     }
     return openSession(this.parts, agent, wanted);
   }

@@ -11,6 +11,7 @@ import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, Reservation } from '../session/operations.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
+import { TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { type WatchableTurn, watchAgain } from './watch.ts';
@@ -42,6 +43,7 @@ export interface Admission {
 /** Everything a surface can do to a conversation. Each is admitted in one short write; the runner does the rest. */
 export class Turns {
   private readonly parts: TurnsParts;
+  private readonly places: TurnPlaces;
   /** Set while the process drains: it finishes what it runs and takes no more. */
   draining = false;
   /** Told of a session that was stopped: what other processes hold open for it is to go as well. */
@@ -49,6 +51,7 @@ export class Turns {
 
   constructor(parts: TurnsParts) {
     this.parts = parts;
+    this.places = new TurnPlaces(parts.limits.maxTurns, parts.runner.running);
   }
 
   /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
@@ -56,7 +59,9 @@ export class Turns {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     assertSubAgent(setting.world.release, admission.message.agent);
     await this.assertRunnable(setting);
-    this.assertRoom();
+    this.assertRoom(orgId);
+    // Behind a turn of its session it takes that one's place, later.
+    const place = this.parts.runner.turnOf(sessionId) === undefined ? this.places.take(orgId) : undefined;
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
@@ -92,14 +97,15 @@ export class Turns {
     } catch (error) {
       subscription.close();
       throw error;
+    } finally {
+      place?.leave();
     }
   }
 
-  /** Throws while this process takes no more turns: asked before a session is opened for one, which others would hear of. */
-  assertRoom(): void {
+  /** Throws while this process takes no more turns of this organization: asked before a session is opened for one, which others would hear of. */
+  assertRoom(orgId: number): void {
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-    if (this.parts.runner.running.size >= this.parts.limits.maxTurns)
-      throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
+    this.places.assertRoom(orgId);
   }
 
   /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */

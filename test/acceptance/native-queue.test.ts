@@ -201,3 +201,18 @@ test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) =
   for (const stream of streams) await stream.rest();
   assert.equal((await tenant.say(await tenant.session(), '/say room again')).text, 'room again');
 });
+
+test('of turns that are asked for at the same moment no more run than PARLEY_MAX_TURNS, and nothing of the others is kept', async (context) => {
+  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '4' } });
+  const tenant = await createTenant(await small.listen());
+  const sessions = await Promise.all(Array.from({ length: 12 }, () => tenant.session()));
+  const text = '/delay 1500\n/say in time';
+  const answers = await Promise.all(sessions.map((id) => tenant.post(`/v1/sessions/${id}/messages`, { text })));
+  const statuses = answers.map(({ status }) => status);
+  assert.deepEqual(statuses.toSorted(), [...Array(4).fill(200), ...Array(8).fill(503)]);
+  const kept = await Promise.all(sessions.map((id) => userTexts(tenant, id)));
+  assert.deepEqual(
+    kept,
+    statuses.map((status) => (status === 200 ? [text] : [])),
+  );
+});

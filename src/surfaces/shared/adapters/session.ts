@@ -109,7 +109,7 @@ async function openNew(context: Context, request: FastifyRequest, wanted: Wanted
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
   await checkBudgetOfNew(database.db, directory, agent, identity);
-  context.turns.assertRoom();
+  context.turns.assertRoom(agent.orgId);
   const { surface, stored, newSessionId: sessionId } = wanted;
   return openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
 }
