@@ -17,8 +17,8 @@ export function requireKey(context: Context, ...scopes: Scope[]): ScopedHook {
 }
 
 /** For routes below /{org}/{agent}: also finds the agent, before the body is looked at. */
-export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', ...scopes: Scope[]): ScopedHook {
-  return withScopes(scopes, async (request) => {
+export function requireAgent(context: Context, accepts: 'key' | 'key-or-token'): onRequestAsyncHookHandler {
+  return async (request) => {
     const principal = await authenticate(context, request);
     if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
     await enter(context, request, principal);
@@ -27,8 +27,7 @@ export function requireAgent(context: Context, accepts: 'key' | 'key-or-token', 
     const agent = isOwn ? await context.directory.agentBySlug(orgId, pathParameter(request, 'agent')) : undefined;
     if (agent === undefined || (principal.type === 'token' && principal.agentId !== agent.id)) throw notFound();
     request.agent = agent;
-    if (principal.type !== 'token') requireScopes(principal, scopes);
-  });
+  };
 }
 
 /** Spec 4.3: a session token of another agent gets 404 here. One of this agent gets 401, as wherever only keys are accepted. */
