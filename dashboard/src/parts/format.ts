@@ -16,10 +16,13 @@ export function money(micros: number): string {
   return `$${dollars.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
+/** Rounded before it is cut into units: what is nearly two minutes is not one minute and 60 seconds. */
 export function duration(milliseconds: number): string {
-  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
-  if (milliseconds < 60_000) return `${(milliseconds / 1_000).toFixed(1)} s`;
-  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1_000)} s`;
+  const tenths = Math.round(milliseconds / 100);
+  const seconds = Math.round(milliseconds / 1_000);
+  if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
+  if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {

@@ -2,7 +2,7 @@ import { useCallback } from 'react';
 import { useSearchParams } from 'wouter';
 
 /** The filters of a list live in its address: a reload, a link and the back button all keep them. */
-export function useQueryState(): { read(name: string): string; write(changes: Record<string, string>): void; text: string } {
+export function useQueryState(): { read(name: string): string; write(changes: Record<string, string>): void } {
   const [params, setParams] = useSearchParams();
   const read = useCallback((name: string) => params.get(name) ?? '', [params]);
   const write = useCallback(
@@ -21,7 +21,7 @@ export function useQueryState(): { read(name: string): string; write(changes: Re
     },
     [setParams],
   );
-  return { read, write, text: params.toString() };
+  return { read, write };
 }
 
 export function withQuery(path: string, values: Record<string, string | number | undefined>): string {
