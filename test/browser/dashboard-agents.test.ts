@@ -118,9 +118,22 @@ test('a release is made once although its answer was lost, and activated when it
   assert.equal(body.data.length, 1);
 });
 
+test('a double click makes one release', async () => {
+  await app.request('POST', '/api/agents', { slug: 'hasty' });
+  await page.goto('/dashboard/agents/hasty?tab=edit');
+  await page.getByRole('button', { name: 'Create release' }).dblclick();
+  await page
+    .getByRole('row', { name: /Release 1/ })
+    .getByText('active', { exact: true })
+    .waitFor();
+  const { body } = await app.request('GET', '/api/agents/hasty/releases');
+  assert.equal(body.data.length, 1);
+});
+
 test('an agent is made, and deleted by name', async () => {
   await page.goto('/dashboard/agents');
   await page.getByRole('button', { name: 'New agent' }).click();
+  assert.equal(await dialog().getByLabel('Slug').getAttribute('title'), 'Only a-z, 0-9, _ and -; a letter or digit first.');
   await dialog().getByLabel('Slug').fill('support');
   await dialog().getByRole('button', { name: 'Create agent' }).click();
   await page.waitForURL('**/agents/support?tab=edit');

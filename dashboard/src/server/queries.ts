@@ -1,9 +1,12 @@
-import { MutationCache, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
+import { MutationCache, notifyManager, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import { chooseOrganization, get, RequestError, request, stayWith } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
 const sessionKey = ['/dashboard/session'];
+
+// By default a page hears of its own request a task later: until then the button still takes the second click of a double one.
+notifyManager.setScheduler(queueMicrotask);
 
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError: noticeSignedOut }),

@@ -114,6 +114,8 @@ function NewAgent({ onClose }: { onClose(): void }) {
               required
               maxLength={63}
               pattern="[a-z0-9][a-z0-9_\-]*"
+              // The browser's own message names no format, and covers the hint.
+              title="Only a-z, 0-9, _ and -; a letter or digit first."
               value={slug}
               onChange={(event) => setSlug(event.target.value)}
             />
