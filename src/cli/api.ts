@@ -18,8 +18,15 @@ export async function call<Answer = Body>(
   const text = await response.text().catch((error: unknown) => {
     throw cutShort(error);
   });
+  const answer = parse(text);
+  // A long turn is answered with 200 before it is done: that it failed is then in the body.
+  if (Object.keys(answer).join() === 'detail') throw new Error(detailText(answer) ?? `HTTP ${response.status}`);
+  return answer as Answer;
+}
+
+function parse(text: string): Body {
   try {
-    return (text === '' ? {} : JSON.parse(text)) as Answer;
+    return text === '' ? {} : JSON.parse(text);
   } catch (error) {
     throw new Error(`the server at ${loadClientSettings().url} is not a Parley server (set PARLEY_URL)`, { cause: error });
   }
@@ -118,9 +125,13 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
     return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
   if (response.status === 404) return `not found: ${path.split('?')[0]}`;
   try {
-    const { detail, message } = JSON.parse(text) as { detail?: string | { message?: string }; message?: string };
-    return (typeof detail === 'string' ? detail : detail?.message) ?? message ?? `HTTP ${response.status}`;
+    return detailText(JSON.parse(text)) ?? `HTTP ${response.status}`;
   } catch {
     return `HTTP ${response.status} ${text.slice(0, 200)}`;
   }
+}
+
+/** What an error says; the mint endpoint has it flat. */
+function detailText({ detail, message }: { detail?: string | { message?: string }; message?: string }): string | undefined {
+  return (typeof detail === 'string' ? detail : detail?.message) ?? message;
 }

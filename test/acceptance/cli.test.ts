@@ -172,11 +172,12 @@ test('the doctor tells a Redis that no start could reach', { skip: engine !== 'p
   assert.match(stdout, /^FAIL {2}database: REDIS_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
 });
 
-test('what stands before the server is named in a line: its error page, where it redirects to, an answer that it cuts short', async (t) => {
+test('what stands before the server is named in a line: its error page, where it redirects to, an answer cut short or failed late', async (t) => {
   const proxy = await serveLocally((request, response) => {
     if (request.url?.startsWith('/moved')) response.writeHead(301, { location: `https://parley.example${request.url}` }).end();
     else if (request.url?.startsWith('/cut'))
       response.writeHead(200, { 'content-length': 1_000 }).write('{"data"', () => response.destroy());
+    else if (request.url?.startsWith('/late')) response.writeHead(200).end('  {"detail":{"error":"x","message":"The turn failed."}}');
     else response.writeHead(502).end('<html>\r\n<h1>\u001b[2JBad Gateway</h1>\r\n</html>');
   });
   t.after(() => proxy.close());
@@ -190,6 +191,8 @@ test('what stands before the server is named in a line: its error page, where it
   const cut = 'parley: the server closed the connection in the middle of its answer\n';
   assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });
   assert.deepEqual(await at('/cut', ['audit', 'export']), { code: 1, stdout: '{"data"', stderr: cut });
+  const late = 'parley: The turn failed.\n';
+  assert.deepEqual(await at('/late', ['chat']), { code: 1, stdout: '', stderr: late }, 'behind the 200 of a long turn');
   const wrapped = await run({ PARLEY_API_KEY: 'svc_live_00000000\n00000000', PARLEY_URL: proxy.origin }, ['agents', 'list']);
   assert.equal(wrapped.stderr, 'parley: PARLEY_API_KEY: a key has only letters, digits, _ and -\n');
 });
