@@ -2,8 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
-/** All of the engine's cache is resident from the start; beyond this, the system's page cache serves. */
-const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=32MB'];
+/** All of the engine's cache is resident from the start; beyond this, the system's page cache serves. Of files of its log it keeps a gigabyte otherwise. */
+const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=32MB', '-c', 'max_wal_size=256MB'];
 const pglite = await PGlite.create({ dataDir: workerData, startParams });
 parentPort?.on('message', async (messages: Uint8Array | 'close') => {
   if (messages === 'close') {

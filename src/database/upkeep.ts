@@ -7,20 +7,34 @@ const everyMs = 60 * 60_000;
 const smallBytes = 256 * 1024 * 1024;
 /** Transactions after which a table is vacuumed however large it is. PostgreSQL stops after two thousand million. */
 const oldAge = 100_000_000;
+const checkpointEveryMs = 60_000;
+/** Of the engine's own log. A start that follows a `kill -9` reads all since the last checkpoint again, 30 MiB a second. */
+const longLogBytes = 128 * 1024 * 1024;
 
 /**
  * PostgreSQL's own upkeep runs in processes that the embedded engine does not have: what updates leave behind would stay for good,
- * in indexes above all, and its planner would know nothing of the tables. `checkSpace` throws while the disk is too full to write.
- * Returns what ends it.
+ * in indexes above all, its planner would know nothing of the tables, and its log would grow until the server is stopped. `checkSpace`
+ * throws while the disk is too full to write. Returns what ends it.
  */
 export function keepUp(db: Db, checkSpace: () => void): () => void {
+  // Also on a full disk: it gives back space.
+  const checkpoints = setInterval(() => void shortenLog(db).catch(() => {}), checkpointEveryMs).unref();
   let timer = setTimeout(next, firstMs).unref();
   function next(): void {
     timer = setTimeout(next, everyMs).unref();
     // What cannot be done now may be possible in an hour.
     vacuum(db, checkSpace).catch(() => {});
   }
-  return () => clearTimeout(timer);
+  return () => {
+    clearInterval(checkpoints);
+    clearTimeout(timer);
+  };
+}
+
+async function shortenLog(db: Db): Promise<void> {
+  const { rows } = await sql<{ isLong: boolean }>`
+    select pg_current_wal_lsn() - redo_lsn > ${longLogBytes} as "isLong" from pg_control_checkpoint()`.execute(db);
+  if (rows[0]?.isLong) await sql`checkpoint`.execute(db);
 }
 
 /** One table after another, so that others get in between. */

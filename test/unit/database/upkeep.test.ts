@@ -3,6 +3,8 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { startPGlite } from '../../../src/database/pglite.ts';
 import { vacuum } from '../../../src/database/upkeep.ts';
+import { openTestDatabase } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
 
 test('upkeep makes room for what updates leave behind, and tells the planner how large tables are', async () => {
   const { db, exclusively, close } = await startPGlite(undefined);
@@ -38,4 +40,24 @@ test('upkeep makes room for what updates leave behind, and tells the planner how
   };
   await assert.rejects(vacuum(db, full), /full/, 'on a full disk nothing is written');
   await close();
+});
+
+test("the engine's own log is cut off when it is long, and not before", async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const { db, close } = await openTestDatabase();
+  t.after(close);
+  const lastCheckpoint = async () =>
+    (await sql<{ at: string }>`select redo_lsn::text as at from pg_control_checkpoint()`.execute(db)).rows[0]?.at;
+  /** Each begins another file of 16 MiB. */
+  const write = async (files: number) => {
+    for (let count = 0; count < files; count += 1) await sql`select pg_logical_emit_message(true, '', ''), pg_switch_wal()`.execute(db);
+  };
+
+  const first = await lastCheckpoint();
+  await write(4);
+  t.mock.timers.tick(60_000);
+  await write(5);
+  assert.equal(await lastCheckpoint(), first, '64 MiB are not long');
+  t.mock.timers.tick(60_000);
+  await until(async () => (await lastCheckpoint()) !== first);
 });
