@@ -130,6 +130,15 @@ test('a double click makes one release', async () => {
   assert.equal(body.data.length, 1);
 });
 
+test('who changes what somebody else deleted meanwhile is told so', async () => {
+  await app.request('POST', '/api/agents', { slug: 'brief' });
+  await page.goto('/dashboard/agents/brief?tab=edit');
+  await page.getByRole('button', { name: 'Create release' }).waitFor();
+  await app.request('DELETE', '/api/agents/brief');
+  await page.getByRole('button', { name: 'Create release' }).click();
+  await page.getByRole('alert').getByText('This no longer exists: somebody may have deleted it meanwhile.').waitFor();
+});
+
 test('an agent is made, and deleted by name', async () => {
   await page.goto('/dashboard/agents');
   await page.getByRole('button', { name: 'New agent' }).click();

@@ -91,6 +91,7 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   await again.getByLabel('Password').fill(owner.password);
   await again.getByRole('button', { name: 'Sign in' }).click();
   await again.waitFor({ state: 'detached' });
+  await dialog().getByText('Your login had ended, so nothing was changed. Try again.').waitFor();
   const loseAnswer = (route: Route) => route.fetch().then(() => route.abort('connectionreset'));
   await page.route('**/api/api_keys', loseAnswer, { times: 1 });
   await dialog().getByRole('button', { name: 'Create key' }).click();

@@ -71,6 +71,12 @@ export function ownHeaders(anyOrganization = false): Record<string, string> {
   };
 }
 
+/** What the API says in one word to every program, for the person who pressed a button. */
+const saidToPeople: Record<string, string> = {
+  Unauthorized: 'Your login had ended, so nothing was changed. Try again.',
+  'Not Found': 'This no longer exists: somebody may have deleted it meanwhile.',
+};
+
 export async function refusal(response: Response): Promise<RequestError> {
   const requestId = response.headers.get('x-request-id') ?? undefined;
   const body: unknown = await response.json().catch(() => undefined);
@@ -103,7 +109,7 @@ async function send(method: string, path: string, options: RequestOptions): Prom
 function explain(body: unknown): { message?: string; code?: string } {
   if (typeof body !== 'object' || body === null) return {};
   const detail = 'detail' in body ? body.detail : body;
-  if (typeof detail === 'string') return { message: detail };
+  if (typeof detail === 'string') return { message: saidToPeople[detail] ?? detail };
   if (typeof detail !== 'object' || detail === null) return {};
   return {
     ...('message' in detail && typeof detail.message === 'string' ? { message: detail.message } : {}),
