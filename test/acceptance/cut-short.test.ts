@@ -116,6 +116,26 @@ test('a stream of a turn ends with the error of its wire, and never looks comple
   assert.match(rest.text, /event: response\.completed\n/);
 });
 
+test('so does a stream whose turn can no longer be followed: its session is gone, or reading it failed', async (t) => {
+  const tenant = await createTenant(url);
+  const session = await tenant.session();
+  const codeOf = async (stream: EventStream) => {
+    await stream.next();
+    app.context.feed.lookAgain(String(stream.response.headers.get('x-svc-session') ?? session));
+    const last = (await stream.rest()).at(-1);
+    await app.context.runner.idle();
+    return (last?.data.data ?? last?.data.error)?.code;
+  };
+  const native = () => tenant.stream(`/v1/sessions/${session}/messages`, { text: slow, stream: true });
+  t.mock.method(app.context.log, 'exists', async () => false);
+  assert.deepEqual([await codeOf(await native()), await codeOf(await chatStream(tenant))], ['session_deleted', 'session_deleted']);
+  t.mock.method(app.context.log, 'read', () => Promise.reject(new TypeError('a bug')));
+  assert.deepEqual(
+    [await codeOf(await native()), await codeOf(await chatStream(tenant))],
+    ['database_unavailable', 'database_unavailable'],
+  );
+});
+
 async function chatStream(tenant: Tenant): Promise<EventStream> {
   return tenant.stream(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: slow }], stream: true });
 }

@@ -45,6 +45,11 @@ export function serviceErrorOf(error: unknown): ServiceError {
   return isDatabaseFailure(error) ? outage(error) : new ServiceError('internal', 'Internal error');
 }
 
+/** Neither a refusal nor an outage, but a bug of ours: worth a line wherever a client can only be told that something failed. */
+export function isUnexpected(error: unknown): boolean {
+  return !(error instanceof ServiceError) && !isDatabaseFailure(error);
+}
+
 export function outage(error: unknown): ServiceError {
   const reason = outages[errorCode(error) ?? ''] ?? 'The database is not reachable at the moment.';
   return new ServiceError('unavailable', reason, { retryAfterSeconds: 1 });

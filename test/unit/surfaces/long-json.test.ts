@@ -10,7 +10,8 @@ import { sendLongJson } from '../../../src/surfaces/shared/streams/long-json.ts'
 /** A route that answers when told to, with the clock in the test's hand. */
 async function serveLate(context: TestContext) {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-  const server = fastify();
+  const logged: string[] = [];
+  const server = fastify({ logger: { level: 'error', stream: { write: (line: string) => void logged.push(line) } } });
   const asked = Promise.withResolvers<void>();
   server.get('/', (_request, reply) => {
     reply.header('x-request-id', 'rid_1');
@@ -26,7 +27,7 @@ async function serveLate(context: TestContext) {
   const sent = request({ port, path: '/', agent: false });
   sent.end();
   await asked.promise;
-  return { sent, resolve, reject, tick: (ms: number) => context.mock.timers.tick(ms) };
+  return { sent, logged, resolve, reject, tick: (ms: number) => context.mock.timers.tick(ms) };
 }
 
 test('an answer within 30 s is plain', async (context) => {
@@ -54,9 +55,19 @@ test('after 30 s comes 200 and a space, one more every 10 s, then the JSON', asy
 });
 
 test('a failure after that is in the body, as its status would have carried it', async (context) => {
-  const { sent, reject, tick } = await serveLate(context);
+  const { sent, logged, reject, tick } = await serveLate(context);
   tick(30_000);
   const [response] = await once(sent, 'response');
   reject(new ServiceError('upstream', 'It broke.', { code: 'broken_stream' }));
   assert.deepEqual(JSON.parse((await response.toArray()).join('')), { detail: { error: 'broken_stream', message: 'It broke.' } });
+  assert.deepEqual(logged, []);
+});
+
+test('one that is a bug of ours says no more than that, and has a line in the log', async (context) => {
+  const { sent, logged, reject, tick } = await serveLate(context);
+  tick(30_000);
+  const [response] = await once(sent, 'response');
+  reject(new TypeError('undefined is not a function'));
+  assert.equal((await response.toArray()).join(''), ' {"detail":"Internal error"}');
+  assert.match(logged.join(''), /undefined is not a function/);
 });

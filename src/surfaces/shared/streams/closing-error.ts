@@ -4,7 +4,7 @@ import type { ClosingReason } from './open-streams.ts';
 const reasons: Record<ClosingReason, { type: string; message: string }> = {
   token_expired: { type: 'authentication_error', message: 'The session token has expired. The turn continues without this stream.' },
   credential_revoked: { type: 'authentication_error', message: 'The credential of this stream is no longer valid.' },
-  session_deleted: { type: 'not_found_error', message: 'The session no longer exists: its agent was deleted.' },
+  session_deleted: { type: 'not_found_error', message: 'The session no longer exists.' },
   server_shutdown: { type: 'server_error', message: 'The server is restarting. The turn continues without this stream.' },
   database_unavailable: {
     type: 'server_error',

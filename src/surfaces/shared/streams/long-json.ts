@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import { isUnexpected } from '../errors.ts';
 
 const patienceMs = 30_000;
 const spaceMs = 10_000;
@@ -25,7 +26,10 @@ export async function sendLongJson<Body>(
   socket.writeHead(200, { 'content-type': 'application/json; charset=utf-8' });
   socket.write(' ');
   const spaces = setInterval(() => socket.write(' '), spaceMs);
-  const text = await answer.then(JSON.stringify, (error: unknown) => JSON.stringify(failureBody(error)));
+  const text = await answer.then(JSON.stringify, (error: unknown) => {
+    if (isUnexpected(error)) reply.log.error({ err: error, request_id: reply.request.id }, 'request failed');
+    return JSON.stringify(failureBody(error));
+  });
   clearInterval(spaces);
   socket.end(text);
   return reply;

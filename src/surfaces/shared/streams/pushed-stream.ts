@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { isDatabaseFailure } from '../../../database/database.ts';
+import { isUnexpected } from '../errors.ts';
 import type { ClosingReason, EndableStream } from './open-streams.ts';
 import { beginEvents, drained } from './sse.ts';
 
@@ -69,7 +69,7 @@ class PushedStream implements EndableStream {
         }
       }
     } catch (error) {
-      if (!isDatabaseFailure(error)) this.server.log.error({ err: error }, 'event stream failed');
+      if (isUnexpected(error)) this.server.log.error({ err: error }, 'event stream failed');
       // Whatever it was, the client comes back with its cursor.
       this.end('database_unavailable');
     } finally {

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
-import { isDatabaseFailure } from '../../../database/database.ts';
+import { ServiceError } from '../../../errors.ts';
+import { isUnexpected } from '../errors.ts';
 import type { ClosingReason, OpenStreams } from './open-streams.ts';
 
 /**
@@ -32,9 +33,9 @@ export async function sendEvents(
       if (text !== '' && !response.write(text)) await drained(response, abort.signal, streams);
     }
   } catch (error) {
-    // The status has been sent, so that a failure can only be told in a frame.
-    if (!isDatabaseFailure(error)) throw error;
-    last = farewell('database_unavailable');
+    // The status has been sent, so that a failure can only be told in a frame. What is refused by now is gone.
+    if (isUnexpected(error)) reply.log.error({ err: error, request_id: reply.request.id }, 'event stream failed');
+    last = farewell(error instanceof ServiceError ? 'session_deleted' : 'database_unavailable');
   } finally {
     leave();
     response.off('close', closed);
