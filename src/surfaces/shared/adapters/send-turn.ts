@@ -40,22 +40,23 @@ async function* projectedTurn(
   drop: DropSession,
   opening: string,
 ): AsyncGenerator<string> {
-  let isDropped = drop === undefined;
+  let dropping: Promise<void> | undefined;
+  const dropOnce = () => {
+    // One that cannot be dropped now is dropped later: that is no reason to keep the end of its turn from the client.
+    dropping ??= drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'could not delete an unstored session yet'));
+    return dropping;
+  };
   try {
     yield opening;
     for await (const updates of watchTurn(context.log, turn, signal)) {
       let text = '';
       for (const update of updates) text += projector.project(update);
-      if (projector.ended && !isDropped) {
-        await drop?.();
-        isDropped = true;
-      }
+      if (projector.ended) await dropOnce();
       yield text;
     }
   } finally {
     // The client left; the turn goes on, and what was not to be kept goes with its end.
-    if (!isDropped)
-      void drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'could not delete an unstored session yet'));
+    void dropOnce();
     turn.subscription.close();
   }
 }
