@@ -291,7 +291,7 @@ test('the agent is listed as the only model', async () => {
   const tenant = await createTenant(url);
   const list = await tenant.get(`${tenant.agentPath}/v1/models`);
   assert.equal(
-    list.text.replace(/"created":\d+/, '"created":0'),
+    list.text.replace(/"created":\d{10},/, '"created":0,'),
     `{"object":"list","data":[{"id":"helper","object":"model","created":0,"owned_by":"${tenant.slug}"}]}`,
   );
   assert.deepEqual((await tenant.get(`${tenant.agentPath}/v1/models/helper`)).body, list.body.data[0]);

@@ -133,6 +133,12 @@ test('conversation names a session of ours, as a string or an object', async () 
   const third = await tenant.post(pathOf(tenant), { input: 'three', conversation: { id: session } });
   assert.equal(third.body.output_text, 'You said: "three". This is turn 3 of our conversation.');
   assert.equal(third.headers.get('x-svc-session'), session);
+  const metadata = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, index]));
+  const tooMany = await tenant.post(pathOf(tenant), { input: 'x', conversation: session, metadata });
+  assert.deepEqual([tooMany.status, tooMany.body.detail], [422, 'metadata: at most 50 keys']);
+  await tenant.post(pathOf(tenant), { input: 'four', conversation: session, metadata: { end_user_id: 'ada' } });
+  const [usage] = (await tenant.get('/api/usage?group_by=end_user&end_user_id=ada')).body.data;
+  assert.equal(usage?.turns, 1, 'each turn is its acting user’s');
 });
 
 test('an echoed item of ours goes on with its session, and what the session has is not given to it again', async () => {
