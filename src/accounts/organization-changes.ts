@@ -43,7 +43,8 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
 
 /**
  * Call this before changing several things of an org. The first audit event locks the org's chain until the commit, and another
- * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock.
+ * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock. Only so far that
+ * rows may still be written that refer to the org: whoever holds its budget and writes that twice asks for the org's row as well.
  */
 export async function lockOrganization(transaction: Db, orgId: number): Promise<void> {
   await transaction
@@ -51,7 +52,7 @@ export async function lockOrganization(transaction: Db, orgId: number): Promise<
     .innerJoin('budgets', 'budgets.org_id', 'organizations.id')
     .select('organizations.id')
     .where('organizations.id', '=', orgId)
-    .forUpdate()
+    .forNoKeyUpdate()
     .execute();
 }
 
@@ -75,7 +76,7 @@ export async function changeSubscription(transaction: Db, actor: Actor, subscrip
     .selectFrom('organizations')
     .select(['subscription_plan', 'subscription_status'])
     .where('id', '=', actor.orgId)
-    .forUpdate()
+    .forNoKeyUpdate()
     .executeTakeFirstOrThrow();
   await transaction
     .updateTable('organizations')
