@@ -1,17 +1,26 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Feed } from './feed.ts';
-import { dropSession } from './sessions.ts';
+import { dropSessionIn } from './sessions.ts';
 
-/** Makes a response not found from now on. True when it was the last one of its session, so that the session can be deleted too. */
+/**
+ * Makes a response not found from now on. True when it was the last one of its session, and that was dropped with it. Of two who
+ * delete the last two at once, the second waits for the first: otherwise each would see the other's.
+ */
 export async function deleteResponse(db: Db, orgId: number, sessionId: string, turnId: string, responseId: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
+    await lockSession(transaction, sessionId);
     await sql`insert into deleted_responses (id, org_id, session_id, turn_id, while_running)
-      select ${responseId}, ${orgId}, ${sessionId}, ${turnId},
-        exists (select 1 from sessions where id = ${sessionId} and active_turn_id is not null)
+      select ${responseId}, ${orgId}, ${sessionId}, ${turnId}, active_turn_id is not null
+      from sessions where id = ${sessionId} and org_id = ${orgId}
       on conflict do nothing`.execute(transaction);
-    return isEmptied(transaction, sessionId);
+    return (await isEmptied(transaction, sessionId)) && dropSessionIn(transaction, orgId, sessionId);
   });
+}
+
+/** Until commit no turn begins in it. */
+async function lockSession(transaction: Db, sessionId: string): Promise<void> {
+  await sql`select 1 from sessions where id = ${sessionId} for update`.execute(transaction);
 }
 
 /** Drops sessions whose last response was deleted while their turn still ran. */
@@ -20,9 +29,13 @@ export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
     select id, org_id from sessions
     where id in (select session_id from deleted_responses where while_running) and active_turn_id is null`.execute(db);
   for (const { id, org_id: orgId } of rows) {
-    if (await isEmptied(db, id)) {
-      if (await dropSession(db, orgId, id)) feed.drop(id);
-    } else await db.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
+    const isDropped = await db.transaction().execute(async (transaction) => {
+      await lockSession(transaction, id);
+      if (await isEmptied(transaction, id)) return dropSessionIn(transaction, orgId, id);
+      await transaction.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
+      return false;
+    });
+    if (isDropped) feed.drop(id);
   }
 }
 

@@ -105,33 +105,36 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
  * may still be read. Its turns and approvals are found by its log: their tables have no index of sessions.
  */
 export async function dropSession(db: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
-  return db.transaction().execute(async (transaction) => {
-    const { rows } = await sql<{ agent_id: number; participants: Participant[] }>`
-      delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null
-        and not exists (select 1 from events e join turns t on t.id = e.turn_id
-          where e.session_id = ${sessionId} and e.type = 'turn-started'
-            and t.position > (select position from turns where id = ${lastTurn ?? null}))
-      returning agent_id, participants`.execute(transaction);
-    const gone = rows[0];
-    if (gone === undefined) return false;
-    await sql`delete from turns where id in
-      (select turn_id from events where session_id = ${sessionId} and type = 'turn-started')`.execute(transaction);
-    await sql`delete from approvals where request_id in
-      (select data ->> 'requestId' from events where session_id = ${sessionId} and type = 'approval-requested')`.execute(transaction);
-    await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
-    await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
-    if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
-    // The files and the spending of an instance that nobody else can reach.
-    const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${`session:${sessionId}`}`;
-    await sql`delete from workspace_files where ${own}`.execute(transaction);
-    await sql`delete from instance_spend where ${own}`.execute(transaction);
-    await transaction
-      .updateTable('agents')
-      .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))
-      .where('id', '=', gone.agent_id)
-      .execute();
-    return true;
-  });
+  return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastTurn));
+}
+
+/** The same as part of a transaction. */
+export async function dropSessionIn(transaction: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
+  const { rows } = await sql<{ agent_id: number; participants: Participant[] }>`
+    delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null
+      and not exists (select 1 from events e join turns t on t.id = e.turn_id
+        where e.session_id = ${sessionId} and e.type = 'turn-started'
+          and t.position > (select position from turns where id = ${lastTurn ?? null}))
+    returning agent_id, participants`.execute(transaction);
+  const gone = rows[0];
+  if (gone === undefined) return false;
+  await sql`delete from turns where id in
+    (select turn_id from events where session_id = ${sessionId} and type = 'turn-started')`.execute(transaction);
+  await sql`delete from approvals where request_id in
+    (select data ->> 'requestId' from events where session_id = ${sessionId} and type = 'approval-requested')`.execute(transaction);
+  await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
+  await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
+  if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
+  // The files and the spending of an instance that nobody else can reach.
+  const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${`session:${sessionId}`}`;
+  await sql`delete from workspace_files where ${own}`.execute(transaction);
+  await sql`delete from instance_spend where ${own}`.execute(transaction);
+  await transaction
+    .updateTable('agents')
+    .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))
+    .where('id', '=', gone.agent_id)
+    .execute();
+  return true;
 }
 
 /** Deletes sessions that were not to be stored and run nothing: their process died, or could not delete them at the time. */

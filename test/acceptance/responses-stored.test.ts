@@ -97,6 +97,20 @@ test('a deleted response is not there any more; the conversation goes on, until 
   assert.equal(await sessionCount(tenant), 0, 'nothing of it is kept');
 });
 
+test('responses that are deleted at the same moment leave nothing behind', async () => {
+  const tenant = await createTenant(url);
+  for (let round = 0; round < 10; round += 1) {
+    const first = await tenant.post(pathOf(tenant), { input: '/say one' });
+    const second = await tenant.post(pathOf(tenant), { input: '/say two', previous_response_id: first.body.id });
+    const answers = await Promise.all([first, second].map(({ body }) => tenant.delete(`${pathOf(tenant)}/${body.id}`)));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200],
+    );
+  }
+  assert.equal(await sessionCount(tenant), 0);
+});
+
 test('a response that is deleted while its turn runs leaves nothing behind once that has ended', async () => {
   const tenant = await createTenant(url);
   const begin = async () => {

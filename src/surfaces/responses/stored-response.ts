@@ -3,7 +3,6 @@ import type { Context } from '../../context.ts';
 import { deleteResponse } from '../../session/deleted-responses.ts';
 import { readTurn, type WatchableTurn } from '../../turn/watch.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
-import { forget } from '../shared/adapters/session.ts';
 import { agentOf } from '../shared/path.ts';
 import { ResponseAnswer } from './answer.ts';
 import { type FoundResponse, findResponse } from './named-session.ts';
@@ -36,7 +35,7 @@ export async function fetchResponse(
 export async function removeResponse(context: Context, request: FastifyRequest, reply: FastifyReply, responseId: string) {
   const { place, session } = await findResponse(context, request, responseId);
   reply.header('x-svc-session', session.id);
-  const isLast = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
-  if (isLast) await forget(context, session);
+  const isDropped = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
+  if (isDropped) context.feed.drop(session.id);
   return { id: responseId, object: 'response' as const, deleted: true as const };
 }
