@@ -5,16 +5,21 @@ type Piece = TemplateResult | string;
 /** The part of Markdown that agents write in a chat, as templates: nothing of the text ever becomes HTML by itself. */
 export function markdown(text: string): Piece[] {
   return text
-    .split(/^(```[^\n]*\n[\s\S]*?(?:^```[^\S\n]*$|$(?![\s\S])))/m)
-    .flatMap((block) => (block.startsWith('```') ? [codeBlock(block)] : paragraphs(block)));
+    .split(/^([^\S\n]*```[^\n]*\n[\s\S]*?(?:^[^\S\n]*```[^\S\n]*$|$(?![\s\S])))/m)
+    .flatMap((block) => (/^\s*```/.test(block) ? [codeBlock(block)] : paragraphs(block)));
 }
 
 function codeBlock(block: string): Piece {
-  const code = block.replace(/^```[^\n]*\n/, '').replace(/\n?```\s*$/, '');
+  // In a list it stands as far in as its item.
+  const indent = new RegExp(`^[^\\S\\n]{0,${block.indexOf('`')}}`, 'gm');
+  const code = block
+    .replace(indent, '')
+    .replace(/^```[^\n]*\n/, '')
+    .replace(/\n?```\s*$/, '');
   return html`<pre tabindex="0"><code>${code}</code></pre>`;
 }
 
-type Kind = 'blank' | 'heading' | 'bullets' | 'numbers' | 'table' | 'text';
+type Kind = 'blank' | 'rule' | 'quote' | 'heading' | 'bullets' | 'numbers' | 'table' | 'text';
 
 /** Lines of one kind that follow each other belong together. */
 function paragraphs(text: string): Piece[] {
@@ -30,6 +35,8 @@ function paragraphs(text: string): Piece[] {
 
 const marks: [Kind, RegExp][] = [
   ['blank', /^\s*$/],
+  ['rule', /^\s*(?:-{3,}|\*{3,}|_{3,})\s*$/],
+  ['quote', /^\s*>/],
   ['heading', /^#{1,6} /],
   ['bullets', /^\s*[-*] /],
   ['numbers', /^\s*\d+[.)] /],
@@ -45,6 +52,8 @@ function block(kind: Kind, lines: string[]): Piece {
   const items = () => lines.map((line) => html`<li>${inline(line.replace(/^\s*(?:[-*]|\d+[.)]) /, ''))}</li>`);
   if (kind === 'bullets') return html`<ul dir="auto">${items()}</ul>`;
   if (kind === 'numbers') return html`<ol dir="auto" start=${Number.parseInt(first, 10)}>${items()}</ol>`;
+  if (kind === 'rule') return html`<hr />`;
+  if (kind === 'quote') return html`<blockquote>${paragraphs(lines.map((line) => line.replace(/^[\s>]+/, '')).join('\n'))}</blockquote>`;
   if (kind === 'heading') return html`<p><strong>${inline(first.replace(/^#+ /, ''))}</strong></p>`;
   if (kind === 'table' && /^[\s|:-]+$/.test(second)) return table(first, lines.slice(2));
   return html`<p>${inline(lines.join('\n'))}</p>`;
@@ -61,21 +70,30 @@ function table(head: string, rows: string[]): Piece {
     <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
 }
 
+const marked = /`([^`\n]+)`|\*\*([^*\s](?:[^*\n]|\*(?!\*))*)\*\*|\*([^*\s][^*\n]*)\*/g;
+const linked =
+  /\[([^\]\n]+)\]\((https?:\/\/(?:[^\s()]|\([^\s()]*\))+)\)|(https?:\/\/(?:[^\s<>"'()]|\([^\s<>"'()]*\))*(?:[^\s<>"'().,;:!?]|\([^\s<>"'()]*\)))/g;
+const spans = new RegExp(`${marked.source}|${linked.source}`, 'g');
+
 /** `code`, **bold**, *emphasis*, [links](https://...) and bare addresses; only http and https are ever linked. */
-function inline(text: string): Piece[] {
-  const spans =
-    /`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]+)\]\((https?:\/\/[^\s)]+)\)|(https?:\/\/[^\s<>"')]*[^\s<>"').,;:!?])/g;
+function inline(text: string, known = spans): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;
-  for (const match of text.matchAll(spans)) {
+  for (const match of text.matchAll(known)) {
     const [all, code, bold, emphasis, label, target, address] = match;
     pieces.push(text.slice(from, match.index));
     from = match.index + all.length;
     if (code !== undefined) pieces.push(html`<code>${code}</code>`);
-    else if (bold !== undefined) pieces.push(html`<strong>${bold}</strong>`);
-    else if (emphasis !== undefined) pieces.push(html`<em>${emphasis}</em>`);
-    else pieces.push(html`<a href=${target ?? address ?? ''} target="_blank" rel="noopener noreferrer">${label ?? address}</a>`);
+    else if (bold !== undefined) pieces.push(html`<strong>${inline(bold, known)}</strong>`);
+    else if (emphasis !== undefined) pieces.push(html`<em>${inline(emphasis, known)}</em>`);
+    // A link is in no other: what it is called is often its own address.
+    else if (label !== undefined) pieces.push(link(target, inline(label, marked)));
+    else pieces.push(link(address, [address ?? '']));
   }
   pieces.push(text.slice(from));
   return pieces;
+}
+
+function link(address: string | undefined, name: Piece[]): Piece {
+  return html`<a href=${address ?? ''} target="_blank" rel="noopener noreferrer">${name}</a>`;
 }

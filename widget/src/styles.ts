@@ -46,6 +46,8 @@ export const styles = css`
   .bubble > :first-child { margin-top: 0; }
   .bubble > :last-child { margin-bottom: 0; }
   p { margin: 0 0 0.5em; white-space: pre-wrap; }
+  blockquote { margin: 0 0 0.5em; padding-inline-start: 0.7em; border-inline-start: 3px solid var(--border); color: var(--muted); }
+  hr { margin: 0.6em 0; border: 0; border-top: 1px solid var(--border); }
   ul, ol { margin: 0 0 0.5em; padding-inline-start: 1.4em; }
   table { display: block; overflow-x: auto; overflow-wrap: normal; border-collapse: collapse; margin: 0 0 0.5em; }
   th, td { padding: 0.2em 0.5em; border: 1px solid var(--border); text-align: start; }
