@@ -104,6 +104,14 @@ test('a digit typed into the message answers nothing', async () => {
   await page.getByLabel('Message').fill('');
 });
 
+test('the Enter that ends a composition sends nothing, also where only its code says so', async () => {
+  await fresh();
+  await page.getByLabel('Message').fill('かな');
+  await page.getByLabel('Message').dispatchEvent('keydown', { key: 'Enter', keyCode: 229 });
+  assert.equal(await page.getByLabel('Message').inputValue(), 'かな');
+  await page.getByLabel('Message').fill('');
+});
+
 test('thinking is shown or hidden, and the choice is in the address', async () => {
   await fresh();
   await say('/think A secret plan.\n/say Done.');

@@ -108,6 +108,25 @@ test('a reload goes on with the conversation, also in the middle of a turn and w
   assert.equal(await page.locator('parley-chat .user').count(), 0);
 });
 
+test('a tab that was open before goes on with the conversation that another one began', async () => {
+  const first = await visit();
+  const second = await visit(await first.context().newPage());
+  await say(first, '/say from the first');
+  await answers(first).getByText('from the first').waitFor();
+  await say(second, '/say from the second');
+  for (const tab of [first, second]) {
+    await answers(tab).getByText('from the second').waitFor();
+    await answers(tab).getByText('from the first').waitFor();
+  }
+});
+
+test('the Enter that ends a composition sends nothing, also where only its code says so', async () => {
+  const page = await visit();
+  await page.getByLabel('Write a message').fill('かな');
+  await page.getByLabel('Write a message').dispatchEvent('keydown', { key: 'Enter', keyCode: 229 });
+  assert.equal(await page.getByLabel('Write a message').inputValue(), 'かな');
+});
+
 test('another visitor of the same shop sees nothing of it', async () => {
   const page = await visit();
   await say(page, '/say a secret');

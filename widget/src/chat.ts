@@ -40,13 +40,7 @@ export class Chat {
 
   /** Goes on with the conversation that this browser had, if it had one. */
   resume(): void {
-    const sessionId = this.#remembered.read();
-    if (sessionId === undefined) return;
-    this.#sessionId = sessionId;
-    this.state = 'loading';
-    const loaded = this.#catchUp(sessionId);
-    this.#before = loaded.catch(() => {});
-    void this.#follow(sessionId, loaded);
+    this.#before = this.#load();
   }
 
   /** Throws when it could not be sent; the text is then still the caller's. */
@@ -109,6 +103,8 @@ export class Chat {
   async #deliver(entry: Outgoing, files: File[]): Promise<void> {
     // The person has left the conversation that it was meant for.
     if (!this.outgoing.includes(entry)) return;
+    // Another tab may have begun one meanwhile. A second one would take its place, and a reload would no longer find the first.
+    if (this.#sessionId === undefined) await this.#load();
     const tried = this.#sessionId;
     try {
       await this.#post(tried ?? (await this.#begin()), entry.text, files);
@@ -159,6 +155,16 @@ export class Chat {
       this.failure = reasonOf(error);
       this.#changed();
     }
+  }
+
+  async #load(): Promise<void> {
+    const sessionId = this.#remembered.read();
+    if (sessionId === undefined) return;
+    this.#sessionId = sessionId;
+    this.state = 'loading';
+    const loaded = this.#catchUp(sessionId);
+    void this.#follow(sessionId, loaded);
+    await loaded.catch(() => {});
   }
 
   /** A resumed conversation is shown at once and whole, not told again piece by piece. */

@@ -27,7 +27,8 @@ export function composerView(composer: Composer): TemplateResult {
     composer.onSend();
   };
   const onKey = (event: KeyboardEvent) => {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event);
+    // Safari says of the Enter that ends a composition only that the input method took it: 229.
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && event.keyCode !== 229) submit(event);
   };
   const onInput = ({ target }: Event) => {
     if (target instanceof HTMLTextAreaElement) composer.onText(target.value);

@@ -49,7 +49,9 @@ export function Composer({ text, onText, files, onFiles, busy, disabled, running
             className="input max-h-60 min-h-[2.6rem] flex-1 resize-none py-2 [field-sizing:content]"
             onChange={(event) => onText(event.target.value)}
             onKeyDown={(event) => {
-              if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) submit(event);
+              // Safari says of the Enter that ends a composition only that the input method took it: 229.
+              const composes = event.nativeEvent.isComposing || event.keyCode === 229;
+              if (event.key === 'Enter' && !event.shiftKey && !composes) submit(event);
               if (event.key === 'Escape') event.currentTarget.blur();
             }}
           />
