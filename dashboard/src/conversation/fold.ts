@@ -49,15 +49,18 @@ export function foldConversation(events: readonly LogEvent[]): Conversation {
   let running = false;
   let pending: PendingApproval | undefined;
   let startedAt = '';
+  let turnId = '';
   for (const event of events) {
     const { seq, created_at: at } = event;
     switch (event.type) {
       case 'user.message':
         items.push({ kind: 'user', seq, at, text: event.text, files: event.files ?? [], name: event.participant_name ?? '' });
-        startedAt = at;
         break;
       case 'session.status_running':
         running = true;
+        // Again after an approval; and what another participant says meanwhile begins no turn.
+        if (event.turn_id !== turnId) startedAt = at;
+        turnId = event.turn_id;
         break;
       case 'agent.message':
         if (event.text !== '') items.push({ kind: 'agent', seq, at, text: event.text });
