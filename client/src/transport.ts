@@ -41,8 +41,7 @@ export class Transport {
     const body = isEmpty ? undefined : parseJson(text);
     if (body === undefined && !isEmpty)
       throw new ParleyError(`The answer is not that of a Parley server: is the baseUrl ${this.#root} right?`);
-    // A long turn sends 200 before it is done; its failure is then in the body.
-    if (typeof body === 'object' && body !== null && Object.keys(body).join() === 'detail') throw apiError(200, body, headers);
+    if (isLateFailure(body)) throw apiError(200, body, headers);
     return body as Body;
   }
 
@@ -130,6 +129,11 @@ function queryText(query: Call['query'] = {}): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) given.set(name, String(value));
   return given.size === 0 ? '' : `?${given}`;
+}
+
+/** A long turn sends 200 before it is done; its failure is then in the body. The OpenAI surfaces say it a second time, as `error`. */
+function isLateFailure(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && ['detail', 'detail,error'].includes(Object.keys(body).join());
 }
 
 function parseJson(text: string): unknown {

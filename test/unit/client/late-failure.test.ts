@@ -1,0 +1,19 @@
+// A turn that fails after the server has sent 200, to keep the connection open: each surface's words for it are an error.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ApiError, ParleyClient } from '../../../client/src/index.ts';
+import { adapterFailureBody } from '../../../src/surfaces/shared/adapters/errors.ts';
+import { errorBody } from '../../../src/surfaces/shared/errors.ts';
+
+const failure = new Error('the database went away');
+
+for (const body of [errorBody(failure), adapterFailureBody(failure)])
+  test(`a 200 whose body is ${Object.keys(body).join(' and ')} is an error`, async () => {
+    const fetch = async () => new Response(`   ${JSON.stringify(body)}`);
+    const client = new ParleyClient({ baseUrl: 'http://127.0.0.1', apiKey: 'a', fetch });
+    const asked = client.request('POST /{org}/{agent}/v1/chat/completions', {
+      path: { org: 'demo', agent: 'assistant' },
+      body: { messages: [{ role: 'user', content: 'hello' }] },
+    });
+    await assert.rejects(asked, (error) => error instanceof ApiError && error.status === 200 && error.detail !== undefined);
+  });
