@@ -102,6 +102,7 @@ export async function withdrawInvitation(transaction: Db, actor: Actor, id: numb
     .where('id', '=', id)
     .where('accepted_at', 'is', null)
     .where('revoked_at', 'is', null)
+    .where('expires_at', '>', actor.at)
     .returning(['email', 'role'])
     .executeTakeFirst();
   if (row === undefined) return false;

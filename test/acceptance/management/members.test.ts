@@ -200,6 +200,19 @@ test('an invitation can be withdrawn, names nobody twice, and is nobody else’s
   assert.equal(twice.status, 409);
 });
 
+test('an invitation that has expired is gone: it is neither fetched nor changed nor withdrawn', async () => {
+  const invited = await parley.call('POST', '/api/invitations', { key: acme.key, body: { email: 'slow@example.com' } });
+  const { id } = invited.body.invitation;
+  await parley.context.database.db
+    .updateTable('invitations')
+    .set({ expires_at: new Date(0) })
+    .where('id', '=', id)
+    .execute();
+  const asked: [method: 'GET' | 'PATCH' | 'DELETE', body?: object][] = [['GET'], ['PATCH', { role: 'admin' }], ['DELETE']];
+  for (const [method, body] of asked)
+    assert.equal((await parley.call(method, `/api/invitations/${id}`, { key: acme.key, body })).status, 404, method);
+});
+
 test('nobody joins with an address that they could not sign in with', async () => {
   const refusal = [422, { detail: 'email: must be an email address such as ada@example.com' }];
   for (const email of ['nonsense', 'admin@localhost', 'a@b', 'ünal@example.com', 'a@exämple.com', 'a..b@example.com', '"a"@example.com']) {
