@@ -12,10 +12,11 @@ const aliveLastsMs = 3_500;
 
 /**
  * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `stopped <session>` and `changed <org id>` (forget what you hold of it), `deliveries` (something may be due to go
- * out), `alive` (there is another process), `join <session>` (someone here begins to watch it live), `watch <session> …` (and
- * goes on to) and `live <json>` (text for whoever watches). One lost while a connection was down costs nothing but the look
- * after it. What this process has to tell them it hears from its own parts, whose callbacks it sets.
+ * again), `stopped <session>`, `dropped <session> …` and `changed <org id>` (forget what you hold of it), `deliveries`
+ * (something may be due to go out), `alive` (there is another process), `join <session>` (someone here begins to watch it
+ * live), `watch <session> …` (and goes on to) and `live <json>` (text for whoever watches). The bus says
+ * `reconnected` itself, where some may have been lost: then this process looks again at everything. What it has to tell the
+ * others it hears from its own parts, whose callbacks it sets.
  */
 export async function joinPeers(
   bus: Bus,
