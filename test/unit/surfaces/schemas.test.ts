@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type as TypeBox } from 'typebox';
+import { validateLate } from '../../../src/surfaces/shared/schemas/compile-late.ts';
 import { convertQuery } from '../../../src/surfaces/shared/schemas/convert-query.ts';
 import { Type } from '../../../src/surfaces/shared/schemas/type.ts';
 
@@ -41,4 +42,21 @@ test('a query becomes numbers and truth values where its schema has them, an emp
     [{ page: '', active: '', q: '' }, { q: '' }],
   ];
   for (const [given, expected] of cases) assert.deepEqual(convertQuery(schema, given), expected);
+});
+
+test('what is wrong is looked for among the first ten thousand entries of lists: where more are, saying it takes a second', () => {
+  const schema: object = {
+    type: 'object',
+    properties: { lists: { type: 'array', items: { type: 'array', minItems: 1, items: { type: 'integer' } } } },
+  };
+  const validate = validateLate({ schema, method: 'POST', url: '/', httpPart: 'body' });
+  const whereWrong = (list: number, at: number) => {
+    const lists: unknown[][] = Array.from({ length: 10 }, () => Array(2_000).fill(1));
+    lists[list]?.splice(at, 1, 'one');
+    const { error } = validate({ lists }) as { error: { instancePath: string; message: string }[] };
+    return error.map(({ instancePath, message }) => `${instancePath} ${message}`);
+  };
+  assert.deepEqual(whereWrong(0, 50), ['/lists/0/50 must be integer']);
+  assert.deepEqual(whereWrong(4, 1_900), ['/lists/4/1900 must be integer']);
+  assert.deepEqual(whereWrong(5, 1_900), [' an entry of a very long list is not valid']);
 });

@@ -2,23 +2,53 @@
 // long as opening the database.
 import { createRequire } from 'node:module';
 import type { SerializerSelector } from '@fastify/fast-json-stringify-compiler';
-import type { FastifySchema, FastifySchemaCompiler } from 'fastify';
+import type { FastifySchema, FastifySchemaCompiler, FastifySchemaValidationError } from 'fastify';
 import { convertQuery } from './convert-query.ts';
 
 const load = createRequire(import.meta.url);
 
+type Validator = ReturnType<typeof import('typebox/schema').Compile>;
+
 export const validateLate: FastifySchemaCompiler<FastifySchema> = ({ schema, httpPart }) => {
-  let compiled: ReturnType<typeof import('typebox/schema').Compile> | undefined;
+  let compiled: Validator | undefined;
   return (value) => {
     compiled ??= compile(schema);
     const given = httpPart === 'querystring' ? convertQuery(schema, value) : value;
     if (compiled.Check(given)) return { value: given };
-    const [, error] = compiled.Errors(given);
-    return { error };
+    return { error: errorsOf(compiled, given) };
   };
 };
 
-function compile(schema: FastifySchema) {
+/**
+ * To say whether a value is wrong takes a few milliseconds, but what is wrong with it a few microseconds for each entry of each list,
+ * also behind the first wrong one: a body of half a million took a second, in which nobody else was served.
+ */
+function errorsOf(compiled: Validator, given: unknown): FastifySchemaValidationError[] {
+  for (const entries of [100, 10_000]) {
+    const beginning = beginningOf(given, entries);
+    if (!compiled.Check(beginning)) return compiled.Errors(beginning)[1];
+  }
+  return [{ keyword: 'items', schemaPath: '', instancePath: '', params: {}, message: 'an entry of a very long list is not valid' }];
+}
+
+/** The value with so many entries of lists in all, and one at least in each: an empty one might be wrong for that. */
+function beginningOf(value: unknown, entries: number): unknown {
+  let left = entries;
+  const copy = (part: unknown): unknown => {
+    if (typeof part !== 'object' || part === null) return part;
+    if (!Array.isArray(part)) return Object.fromEntries(Object.entries(part).map(([name, field]) => [name, copy(field)]));
+    const copied: unknown[] = [];
+    for (const entry of part) {
+      if (left <= 0 && copied.length > 0) break;
+      left -= 1;
+      copied.push(copy(entry));
+    }
+    return copied;
+  };
+  return copy(value);
+}
+
+function compile(schema: FastifySchema): Validator {
   const typebox: typeof import('typebox/schema') = load('typebox/schema');
   return typebox.Compile(schema);
 }

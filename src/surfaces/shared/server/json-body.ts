@@ -33,24 +33,37 @@ export function acceptJsonOnly(server: FastifyInstance): void {
   });
 }
 
-/** Walks without recursion, so that depth cannot end the process. */
-function assertPlain(value: unknown, kind: 'invalid' | 'bad-request'): void {
-  const open: { value: unknown; depth: number; path: string }[] = [{ value, depth: 0, path: '' }];
+/** Walks without recursion, so that depth cannot end the process. What is neither text nor holds some is passed over: there may be half a million. */
+function assertPlain(body: unknown, kind: 'invalid' | 'bad-request'): void {
+  const open: { value: object; depth: number; path: string }[] = [];
+  const look = (value: unknown, depth: number, parent: string, key: string | number) => {
+    if (typeof value === 'string') assertStorable(value, parent, key, kind);
+    else if (typeof value === 'object' && value !== null) open.push({ value, depth, path: below(parent, key) });
+  };
+  look(body, 0, '', '');
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (typeof next.value === 'string') assertStorable(next.value, next.path, kind);
-    if (typeof next.value !== 'object' || next.value === null) continue;
-    if (next.depth >= maxDepth) throw new ServiceError(kind, `The body is nested more than ${maxDepth} levels deep.`);
-    for (const [key, child] of Object.entries(next.value)) {
+    const { value, depth, path } = next;
+    if (depth >= maxDepth) throw new ServiceError(kind, `The body is nested more than ${maxDepth} levels deep.`);
+    if (Array.isArray(value)) {
+      for (let index = 0; index < value.length; index += 1) look(value[index], depth + 1, path, index);
+      continue;
+    }
+    for (const [key, child] of Object.entries(value)) {
       if (key === '__proto__') throw new ServiceError(kind, 'The key __proto__ is not allowed.');
-      assertStorable(key, next.path, kind);
-      open.push({ value: child, depth: next.depth + 1, path: next.path === '' ? key : `${next.path}.${key}` });
+      assertStorable(key, path, '', kind);
+      look(child, depth + 1, path, key);
     }
   }
 }
 
-function assertStorable(text: string, path: string, kind: 'invalid' | 'bad-request'): void {
-  if (text.includes('\0')) throw new ServiceError(kind, `${shown(path)}: must not contain a NUL character`);
-  if (!text.isWellFormed()) throw new ServiceError(kind, `${shown(path)}: must be well-formed Unicode`);
+function assertStorable(text: string, parent: string, key: string | number, kind: 'invalid' | 'bad-request'): void {
+  if (text.includes('\0')) throw new ServiceError(kind, `${shown(below(parent, key))}: must not contain a NUL character`);
+  if (!text.isWellFormed()) throw new ServiceError(kind, `${shown(below(parent, key))}: must be well-formed Unicode`);
+}
+
+function below(parent: string, key: string | number): string {
+  if (key === '') return parent;
+  return parent === '' ? String(key) : `${parent}.${key}`;
 }
 
 /** Only for a refusal: cutting copies the whole path, which for each value below a key of half a megabyte takes minutes. */
