@@ -28,7 +28,7 @@ const emitted = new Set(
     .flatMap(({ text }) => [
       ...text.matchAll(/\bcode: '([a-z_]+)'/g),
       ...text.matchAll(/\bModelError\('([a-z_]+)'/g),
-      ...text.matchAll(/\bcode = [^;\n]*'([a-z_]+)'[^;\n]*'([a-z_]+)';/g),
+      ...text.matchAll(/\bcode(?: =|:) [^;\n]*\? '([a-z_]+)' : '([a-z_]+)'/g),
       ...text.matchAll(/\breason === '(instance_[a-z_]+)'/g),
       ...(/type ModelErrorCode =[^;]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
       ...(/type ClosingReason =[^;]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
