@@ -573,7 +573,7 @@ begin
     from message m;
 end $function$;
 
--- From 0003-turns.sql.
+-- From 0032-participants-of-a-session.sql.
 -- Takes a message: gives it its turn where the session is free, else its place in line. In this order: the session, the
 -- idempotency key, the budget, the session's state; so that a repetition is answered as the first was, whatever has changed
 -- since. A refusal gives the key back: nothing was done under it.
@@ -587,6 +587,7 @@ declare
   refusal text;
   limited boolean;
   message json;
+  sender text := operation.input ->> 'participantName';
 begin
   select * into s from sessions where id = operation.session and org_id = operation.org;
   if not found then return json_build_object('status', 'not-found'); end if;
@@ -607,6 +608,10 @@ begin
   if refusal is null and s.status = 'stopped' then refusal := 'stopped'; end if;
   if refusal is null and s.pending_input is not null and not operation."waitsForApproval" then refusal := 'input-pending'; end if;
   if refusal is null and s.queued_turns >= 16 then refusal := 'queue-full'; end if;
+  if refusal is null and sender is not null and json_array_length(s.participants) >= 100
+    and not exists (select 1 from json_array_elements(s.participants) p where p ->> 'name' = sender) then
+    refusal := 'participants-full';
+  end if;
   if refusal is not null then
     if operation."idempotencyKey" is not null then
       delete from idempotency_keys where org_id = s.org_id and key = operation."idempotencyKey" and turn_id = operation.turn;

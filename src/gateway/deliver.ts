@@ -7,10 +7,11 @@ import type { Destination } from '../destination/destinations.ts';
 import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { idOf } from '../ids.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
+import { assertRoomFor } from '../session/participants.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
-import { assertRoomFor, checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
+import { checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
 import { finishEvent, recordEvent } from './seen.ts';
 

@@ -7,15 +7,7 @@ import { orNotFound, ServiceError } from '../errors.ts';
 import { findSession, type Session } from '../session/sessions.ts';
 import { type GatewayEvent, senderGateway } from './event.ts';
 
-/** Enough for any conversation, and a bound on what a session's row can grow to. */
-const maxParticipants = 100;
 const maxUrlLength = 2_048;
-
-/** Asked before anything is written for a sender. */
-export function assertRoomFor(known: readonly Participant[], senderId: string): void {
-  const isNew = known.every(({ name }) => name !== senderId);
-  if (isNew && known.length >= maxParticipants) throw new ServiceError('conflict', `A session has at most ${maxParticipants} participants`);
-}
 
 /** The sender of an event, as a session knows it. `theirSession`: where it is answered at its own gateway. */
 export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {

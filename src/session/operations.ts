@@ -129,6 +129,7 @@ type OperationStatus =
   | 'stopped'
   | 'input-pending'
   | 'queue-full'
+  | 'participants-full'
   // A commit point or a note: written, or the turn is another process's by now.
   | 'done'
   | 'lost'

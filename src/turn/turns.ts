@@ -9,6 +9,7 @@ import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '.
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
 import type { OperationResult, Reservation } from '../session/operations.ts';
+import { participantsFull } from '../session/participants.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
 import { TurnPlaces } from './places.ts';
@@ -244,6 +245,8 @@ function admissionError(result: OperationResult): ServiceError {
       });
     case 'queue-full':
       return new ServiceError('rate-limited', 'Too many messages are waiting in this session.', { retryAfterSeconds: 1 });
+    case 'participants-full':
+      return participantsFull();
     default:
       return budgetError(result.status);
   }

@@ -111,6 +111,22 @@ test('messages are attributed to the participants who sent them, each listed onc
   ]);
 });
 
+test('a session has at most a hundred participants, and those go on', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const participants = JSON.stringify(Array.from({ length: 99 }, (_, index) => ({ name: `p${index}`, type: 'human' })));
+  await app.context.database.db.updateTable('sessions').set({ participants }).where('id', '=', id).execute();
+  await tenant.say(id, '/say hi', { participant_name: 'the hundredth' });
+  for (const headers of [{}, { 'idempotency-key': 'crowd' }]) {
+    const refused = await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi', participant_name: 'one more' }, headers);
+    assert.deepEqual([refused.status, refused.text], [409, '{"detail":"A session has at most 100 participants"}']);
+  }
+  await tenant.say(id, '/say hi', { participant_name: 'p0' });
+  await tenant.say(id, '/say hi');
+  const { body } = await tenant.get(`/v1/sessions/${id}`);
+  assert.deepEqual([body.participants.length, body.participants.at(-1).name], [100, 'the hundredth']);
+});
+
 test('a conversation goes on where it left off', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
