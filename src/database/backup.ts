@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { gunzip } from 'node:zlib';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
 import { sql } from 'kysely';
 import { type Config, environmentWith } from '../config.ts';
 import { errorMessage } from '../errors.ts';
@@ -11,6 +12,7 @@ import { parseSecretKey } from '../setting-parsers.ts';
 import { makeDirectory, makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
+import { pack, unpack } from './tar.ts';
 
 /**
  * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
@@ -50,13 +52,13 @@ async function dumpPostgres(databaseUrl: string, file: string): Promise<void> {
 }
 
 async function dumpEmbedded(dataDirectory: string, file: string): Promise<void> {
-  const { PGlite } = await import('@electric-sql/pglite');
+  const { startPGlite } = await import('./pglite.ts');
   const release = await lockDirectory(dataDirectory);
   try {
-    const pglite = await PGlite.create({ dataDir: join(dataDirectory, 'db') });
-    const dump = await pglite.dumpDataDir('gzip');
-    await replaceFile(file, async (draft) => writeFile(draft, Buffer.from(await dump.arrayBuffer())));
-    await pglite.close();
+    const folder = join(dataDirectory, 'db');
+    // What does not open is no backup; and closed, nothing changes any more.
+    await (await startPGlite(folder)).close();
+    await replaceFile(file, (draft) => pipeline(pack(folder), createGzip(), createWriteStream(draft)));
   } finally {
     await release();
   }
@@ -123,16 +125,17 @@ async function restorePostgres(databaseUrl: string, file: string): Promise<void>
 }
 
 async function restoreEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {
-  const { PGlite } = await import('@electric-sql/pglite');
+  const { startPGlite } = await import('./pglite.ts');
   await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
   try {
-    const tar = await promisify(gunzip)(await readFile(file)).catch((error: unknown) => {
-      throw new Error(`${file} is damaged (${errorMessage(error)})`, { cause: error });
-    });
     await makeFilledDirectory(embedded, async (draft) => {
-      const pglite = await PGlite.create({ dataDir: draft, loadDataDir: new Blob([tar]) });
-      await pglite.close();
+      await pipeline(createReadStream(file), createGunzip(), (pieces) => unpack(pieces, draft)).catch((error: unknown) => {
+        // What the disk does not take is not the backup's fault.
+        if (error instanceof Error && 'syscall' in error) throw error;
+        throw new Error(`${file} is damaged (${errorMessage(error)})`, { cause: error });
+      });
+      await (await startPGlite(draft)).close();
     });
   } finally {
     await release();

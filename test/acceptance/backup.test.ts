@@ -1,10 +1,11 @@
 // `parley backup` and `parley restore`: what was there is there again, to the last log entry, and goes on from there.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { PGlite } from '@electric-sql/pglite';
 import pg from 'pg';
 import { startApp, type TestApp } from '../support/app.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
@@ -127,6 +128,43 @@ test('a restore does not replace the secret key of another database', async (t) 
   assert.equal(readFileSync(join(directory, 'secret.key'), 'utf8'), key);
   // Its files may be open to all, where the directory around them was made by someone else.
   if (engine === 'pglite') assert.equal(statSync(join(directory, 'db')).mode & 0o777, 0o700);
+});
+
+const embedded = engine === 'pglite' ? false : 'PostgreSQL has programs of its own for this';
+
+test('a backup and a restore of a large database take no more memory than those of a small one', { skip: embedded }, async (t) => {
+  const { database, folder, target } = await places(t);
+  const mostMiB = async (settings: Record<string, string>, args: string[]) => {
+    const told = `data:text/javascript,process.on('exit',()=>console.error(process.resourceUsage().maxRSS))`;
+    const { code, stderr } = await run({ ...settings, NODE_OPTIONS: `--import=${told}` }, args);
+    assert.equal(code, 0, stderr);
+    // The engine's thread says so too.
+    return Math.max(...stderr.trim().split('\n').map(Number)) / 1024;
+  };
+  const file = join(database.settings.PARLEY_DATA_DIR, 'db/base/large');
+  writeFileSync(file, '');
+  truncateSync(file, 2 ** 28);
+  const most = [await mostMiB(database.settings, ['backup', folder]), await mostMiB(target.settings, ['restore', folder])];
+  for (const mebibytes of most) assert.ok(mebibytes < 500, `${most} MiB; without the 256 of the file it is 210`);
+  assert.equal(statSync(join(target.settings.PARLEY_DATA_DIR, 'db/base/large')).size, 2 ** 28);
+});
+
+test('a backup that an earlier version made is restored', { skip: embedded }, async (t) => {
+  const { database, folder, target } = await places(t);
+  const app = await startApp(t, { database });
+  await app.request('POST', '/v1/sessions', { session_id: 'mine' });
+  await app.close();
+  const pglite = await PGlite.create({ dataDir: join(database.settings.PARLEY_DATA_DIR, 'db') });
+  const dump = await pglite.dumpDataDir('gzip');
+  await pglite.close();
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'database.tar.gz'), Buffer.from(await dump.arrayBuffer()));
+  writeFileSync(join(folder, 'secret.key'), readFileSync(join(database.settings.PARLEY_DATA_DIR, 'secret.key')));
+  const back = await run(target.settings, ['restore', folder]);
+  assert.equal(back.code, 0, back.stderr);
+  const restored = await startApp(t, { database: target });
+  assert.equal((await restored.request('GET', '/v1/sessions/mine')).status, 200);
+  await restored.close();
 });
 
 /** What a person would compare: as the API shows it. */
