@@ -63,10 +63,7 @@ export class Draft {
     block.text += piece;
     const before = this.shown.get(key)?.text.length ?? 0;
     if (block.text.length <= before) return undefined;
-    const text = block.text.length - piece.length >= before ? piece : block.text.slice(before);
-    this.shown.set(key, { messageId: block.messageId, text: block.text });
-    const offset = block.text.length - text.length;
-    return { type, turnId: this.turn.id, messageId: block.messageId, step: this.step, agent: this.agent.name, offset, text };
+    return this.show(type, key, block, block.text.length - piece.length >= before ? piece : block.text.slice(before));
   }
 
   /** Ends a block of reasoning; one that says nothing may still carry what the provider wants back. */
@@ -84,13 +81,19 @@ export class Draft {
     return block.text.length < shown.length && !piece.startsWith(shown.slice(block.text.length, block.text.length + piece.length));
   }
 
-  /** Closes what was shown as a message of its own; this attempt becomes another. */
-  abandonShown(): NewEvent[] {
-    const shown = this.shown.get('text');
+  /** A second attempt that says less than the first one showed; asked at its end. */
+  fallsShort(): boolean {
+    const blocks = [this.text, ...this.reasoning];
+    return [...this.shown.values()].some(
+      ({ messageId, text }) => text.length > (blocks.find((block) => block.messageId === messageId)?.text.length ?? 0),
+    );
+  }
+
+  /** What was shown is void: this attempt is another message, and is shown from its first word on. */
+  beginAnew(): LiveFragment[] {
     this.shown = new Map();
-    this.text.messageId = this.world.newId('msg_');
-    for (const block of this.reasoning) block.messageId = this.world.newId('msg_');
-    return shown === undefined ? [] : [this.messageEvent(shown, true)];
+    const fragments = this.reasoning.map((block, index) => this.showAgain('reasoning-delta', `reasoning ${index}`, block));
+    return [...fragments, this.showAgain('text-delta', 'text', this.text)].filter(({ text }) => text !== '');
   }
 
   finished(usage: Usage): Answer {
@@ -131,6 +134,17 @@ export class Draft {
     const block = shown !== undefined && shown.text.length > this.text.text.length ? shown : this.text;
     if (block.text !== '' || (!partial && this.calls.length === 0)) events.push(this.messageEvent(block, partial));
     return events;
+  }
+
+  private showAgain(type: DeltaType, key: string, block: Block): LiveFragment {
+    block.messageId = this.world.newId('msg_');
+    return this.show(type, key, block, block.text);
+  }
+
+  /** `text` is the end of what the block has come to. */
+  private show(type: DeltaType, key: string, { messageId, text: whole }: Block, text: string): LiveFragment {
+    this.shown.set(key, { messageId, text: whole });
+    return { type, turnId: this.turn.id, messageId, step: this.step, agent: this.agent.name, offset: whole.length - text.length, text };
   }
 
   private messageEvent(block: Block, partial: boolean): NewEvent {

@@ -29,12 +29,12 @@ export async function* streamAnswer(
     thinking: turn.message?.thinking ?? false,
     settings: (agent.model ?? world.release.model).settings,
   };
-  const shown = new Draft(turn, agent, turn.step + 1, world);
+  let draft = new Draft(turn, agent, turn.step + 1, world);
   /** By attempts that broke off: what they said was paid for. */
   let spent = noUsage;
   let delay = 0;
   for (let attempt = 1; ; attempt += 1) {
-    const draft = attempt === 1 ? shown : shown.again();
+    if (attempt > 1) draft = draft.again();
     try {
       // A second attempt is streamed: the first may have failed because an answer in one piece is silent until it is there.
       call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
@@ -43,7 +43,8 @@ export async function* streamAnswer(
         switch (part.type) {
           case 'text-delta':
           case 'reasoning-delta': {
-            if (attempt > 1 && draft.diverges(part.type, part.text)) yield { type: 'commit', events: draft.abandonShown() };
+            if (attempt > 1 && draft.diverges(part.type, part.text))
+              for (const fragment of draft.beginAnew()) yield { type: 'live', fragment };
             const fragment = draft.add(part.type, part.text);
             if (fragment !== undefined) yield { type: 'live', fragment };
             break;
@@ -60,6 +61,7 @@ export async function* streamAnswer(
             });
             break;
           case 'finish':
+            if (attempt > 1 && draft.fallsShort()) for (const fragment of draft.beginAnew()) yield { type: 'live', fragment };
             return draft.finished(addUsage(spent, part.usage));
         }
         if (draft.parts > maxAnswerParts) throw tooLong({ provider: model.provider, apiKey: undefined });

@@ -7,8 +7,9 @@ export class Drafts {
 
   note(sessionId: string, update: SessionUpdate): void {
     if (!isStored(update)) this.append(sessionId, update);
-    else if (update.type === 'message-produced' || update.type === 'reasoning-produced')
-      this.sessions.get(sessionId)?.delete(update.data.messageId);
+    else if (update.type === 'reasoning-produced') this.sessions.get(sessionId)?.delete(update.data.messageId);
+    // With these the step has said all: what is not stored by now broke off.
+    else if (update.type === 'message-produced' || update.type === 'tool-called') this.drop(sessionId);
   }
 
   /** The turn has left this process: what it had not stored is written anew elsewhere, or never. */

@@ -104,3 +104,43 @@ test('what a provider says that cannot be stored is stored without it: its turn 
   assert.deepEqual([failed.status, failed.body.detail.error], [502, 'invalid_model_request']);
   assert.ok((await tenant.get('/api/budget')).body.budget.tokens_used > 0);
 });
+
+test('of an answer that broke off and was asked for again only the last attempt counts, and whoever watches is told', async (context) => {
+  /** What each attempt says; all but the last break off. */
+  const scripts: Record<string, string[]> = {
+    same: ['The sea ', 'The sea is blue.'],
+    other: ['The sea ', 'The hill.'],
+    shorter: ['The sea is ', 'The sea'],
+    twice: ['The sea ', 'A hill ', 'A hill is green.'],
+  };
+  const shown: Record<string, string[]> = {
+    same: ['<1>', 'The sea ', 'is blue.'],
+    other: ['<1>', 'The sea ', '<1>', 'The hill.'],
+    shorter: ['<1>', 'The sea is ', '<1>', 'The sea'],
+    twice: ['<1>', 'The sea ', '<1>', 'A hill ', 'is green.'],
+  };
+  const asked = new Map<string, number>();
+  const provider = await serveLocally(async (incoming, outgoing) => {
+    const name: string = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8')).messages.at(-1).content;
+    const attempt = asked.get(name) ?? 0;
+    asked.set(name, attempt + 1);
+    const chunk = (delta: object, finish: string | null) => `data: ${JSON.stringify({ choices: [{ delta, finish_reason: finish }] })}\n\n`;
+    const isLast = attempt === (scripts[name]?.length ?? 0) - 1;
+    outgoing.setHeader('content-type', 'text/event-stream');
+    outgoing.end(chunk({ content: scripts[name]?.[attempt] }, null) + (isLast ? chunk({}, 'stop') : ''));
+  });
+  context.after(() => provider.close());
+  const tenant = await createTenant(url, { model: { provider: 'openai-compatible', name: 'm', base_url: provider.origin } });
+  await Promise.all(
+    Object.entries(scripts).map(async ([name, said]) => {
+      const id = await tenant.session();
+      const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: name, stream: true })).rest();
+      const words = frames.map(({ event, data }) => (event === 'step_start' ? `<${data.data.step}>` : (data.data.part?.text ?? event)));
+      assert.deepEqual(words, [...(shown[name] ?? []), 'step_finish', 'done']);
+      const { messages } = (await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`)).body;
+      assert.deepEqual(messages.at(-1), { role: 'assistant', text: said.at(-1) });
+      const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+      assert.equal(events.length, 4, 'what broke off is not in the log');
+    }),
+  );
+});
