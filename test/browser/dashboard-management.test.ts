@@ -175,6 +175,7 @@ test('the audit log is filtered, verified and exported; looking at it writes not
   await page.getByRole('button', { name: /Chain verified, \d+ events/ }).waitFor();
   await page.getByLabel('Action').selectOption('api_key.revoked');
   await page.waitForURL(/action=api_key.revoked/);
+  await page.getByRole('cell', { name: /^api_key \d+, Backend$/ }).waitFor();
   await page.getByRole('button', { name: 'api_key.revoked' }).click();
   await page.getByText('"actor_email"').waitFor();
   assert.equal(await page.getByRole('button', { name: 'agent.created' }).count(), 0);

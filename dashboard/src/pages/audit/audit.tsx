@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { Download, ShieldCheck, ShieldX } from 'lucide-react';
+import { ChevronRight, Download, ShieldCheck, ShieldX } from 'lucide-react';
 import { Fragment } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { CopyButton } from '../../parts/copy.tsx';
@@ -96,7 +96,7 @@ function AuditLog() {
               <tr>
                 <th>Action</th>
                 <th className="max-sm:hidden">By</th>
-                <th className="max-md:hidden">Subject</th>
+                <th className="max-lg:hidden">Subject</th>
                 <th className="number">When</th>
               </tr>
             </thead>
@@ -108,15 +108,20 @@ function AuditLog() {
                       <button
                         type="button"
                         aria-expanded={open === event.id}
-                        className="text-left font-mono text-[0.92em] [overflow-wrap:anywhere] hover:text-accent"
+                        className="flex items-center gap-1.5 text-left font-mono text-[0.92em] hover:text-accent max-lg:[overflow-wrap:anywhere] lg:whitespace-nowrap"
                         onClick={() => query.write({ event: open === event.id ? '' : String(event.id) })}
                       >
+                        <ChevronRight
+                          size={13}
+                          className={`shrink-0 transition-transform ${open === event.id ? 'rotate-90' : ''}`}
+                          aria-hidden
+                        />
                         {event.action}
                       </button>
                     </td>
                     <td className="max-w-56 truncate text-dim max-sm:hidden">{actorOf(event)}</td>
-                    <td className="text-dim [overflow-wrap:anywhere] max-md:hidden">
-                      {event.subject_type} {event.subject_id}
+                    <td className="w-full max-w-0 truncate text-dim max-lg:hidden" title={subjectOf(event)}>
+                      {subjectOf(event)}
                     </td>
                     <td className="number text-dim">
                       <Time at={event.created_at} />
@@ -165,6 +170,12 @@ function ChainState() {
       )}
     </Button>
   );
+}
+
+/** With the name that it had: what was deleted is found nowhere else. */
+function subjectOf({ subject_type, subject_id, metadata }: AuditEvent): string {
+  const name = metadata.slug ?? metadata.name ?? metadata.email;
+  return `${subject_type} ${subject_id}${typeof name === 'string' ? `, ${name}` : ''}`;
 }
 
 function actorOf(event: AuditEvent): string {
