@@ -5,6 +5,7 @@ import { type ErrorKind, ServiceError } from '../../../src/errors.ts';
 import { newId, timeOfId } from '../../../src/ids.ts';
 import { ChatProjector, completionOf } from '../../../src/surfaces/chat-completions/project.ts';
 import { readMessages } from '../../../src/surfaces/chat-completions/read-messages.ts';
+import { readInput } from '../../../src/surfaces/responses/read-input.ts';
 import { adapterError } from '../../../src/surfaces/shared/adapters/errors.ts';
 import { toWireError } from '../../../src/surfaces/shared/errors.ts';
 
@@ -53,6 +54,16 @@ test('a session that goes on is told what was said since its last answer, and no
     () => readMessages([assistant('x'), user('x'.repeat(200_001))], true),
     /^ServiceError: messages\.1\.content: at most 200000/,
   );
+});
+
+test('of an input the last user message is run, and what the system says stands before it wherever it was said', () => {
+  const input = readInput(
+    [{ role: 'developer', content: 'One.' }, user('hi'), { role: 'system', content: 'Two.' }, { type: 'reasoning' }],
+    true,
+    true,
+  );
+  const told = ['One.', 'Two.'].map((text) => ({ role: 'system', text }));
+  assert.deepEqual(input, { type: 'message', text: 'hi', context: told, system: { all: ['One.', 'Two.'], before: [] } });
 });
 
 test('a completion is dated by its turn, and says what of the prompt came from a cache, unless nothing did', () => {
