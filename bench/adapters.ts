@@ -1,5 +1,5 @@
 // The two adapters beside the native surface, on the same server, in sessions that go on: what the other wire costs.
-import { compare, measure, table } from './measure.ts';
+import { measure, table } from './measure.ts';
 import { call, createSessions, headers, type Parley } from './parley.ts';
 
 const text = '/words 64';
@@ -16,7 +16,7 @@ export async function adapterTables(parley: Parley, pids: number[], clients: num
       pids,
     }));
     const title = `${stream ? 'Streamed' : 'Unary'} turn on each wire, offline model, ${clients} clients`;
-    tables.push(table(title, compare(await measure(contenders))));
+    tables.push(table(title, await measure(contenders)));
   }
   return tables;
 }

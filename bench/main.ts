@@ -8,14 +8,14 @@ import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
 import { measureFanOut } from './fan-out.ts';
-import { type Contender, compare, measure, rounds, table } from './measure.ts';
+import { type Contender, measure, rounds, table } from './measure.ts';
 import { measureOverload } from './overload.ts';
 import { activateUpstream, call, createSessions, type Engine, headers, startParley } from './parley.ts';
 import { startPortkey } from './peers.ts';
 import { rssMiB, startProgram } from './processes.ts';
 import { measureStored } from './stored.ts';
 import { measureStreams } from './streams.ts';
-import { measureWebhooks, webhookTable } from './webhooks.ts';
+import { measureWebhooks } from './webhooks.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '3');
 const clients = 32;
@@ -71,7 +71,7 @@ say(await measureOverload(engines));
 for (const { parley } of engines) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
 for (const peer of [...peers, handRolledPostgres]) await peer.stop();
-say(webhookTable([{ name: 'Parley on PGlite', report: await measureWebhooks(undefined) }]));
+say(await measureWebhooks('Parley on PGlite', undefined));
 say(await measureStored(postgres, 1_000_000));
 await postgres.stop();
 writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
@@ -81,7 +81,7 @@ async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<vo
   const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
   const contenders: Contender[] = [{ name: 'bare node:http', plan: plan(bare.url, clients, ['/'], body), pids: [bare.pid] }];
   for (const engine of engines) contenders.push(await talkTo(engine, body, clients));
-  say(table(title, compare(await measure(contenders))));
+  say(table(title, await measure(contenders)));
   await bare.stop();
 }
 
@@ -128,7 +128,7 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));
     contenders.push({ name: peer.name, plan: { ...asked, headers: peer.headers(upstream.url) }, pids: [peer.pid] });
   }
-  say(table(title, compare(await measure(contenders))));
+  say(table(title, await measure(contenders)));
   for (const program of [handRolled, bare, upstream]) await program.stop();
 }
 

@@ -4,12 +4,10 @@ import { promisify } from 'node:util';
 import type { LoadPlan, LoadReport } from './load.ts';
 import { cpuMs } from './processes.ts';
 
-export interface Row extends LoadReport {
+interface Row extends LoadReport {
   name: string;
   /** Of the program and its database, not of the client. */
   cpuPerTurn: number;
-  /** To the row that is the floor of its group. */
-  ratio?: number;
 }
 
 /** Something to load, and the processes whose CPU time counts as its own. */
@@ -44,15 +42,13 @@ async function load(plan: LoadPlan): Promise<LoadReport> {
   return JSON.parse(stdout) as LoadReport;
 }
 
-export function compare(rows: Row[]): Row[] {
-  const floor = rows[0]?.cpuPerTurn ?? 1;
-  return rows.map((row) => ({ ...row, ratio: Math.round((row.cpuPerTurn / floor) * 100) / 100 }));
-}
-
+/** The ratio is to the first row, which is the floor of its group. */
 export function table(title: string, rows: Row[]): string {
-  const lines = rows.map(
-    (row) => `| ${row.name} | ${row.perSecond} | ${row.p50} | ${row.p99} | ${row.firstByteP50} | ${row.cpuPerTurn} | ${row.ratio ?? ''} |`,
-  );
+  const floor = rows[0]?.cpuPerTurn ?? 1;
+  const lines = rows.map(({ name, perSecond, p50, p99, firstByteP50, cpuPerTurn }) => {
+    const ratio = Math.round((cpuPerTurn / floor) * 100) / 100;
+    return `| ${name} | ${perSecond} | ${p50} | ${p99} | ${firstByteP50} | ${cpuPerTurn} | ${ratio} |`;
+  });
   return [
     `## ${title}`,
     '',

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** A program under test, in a process of its own, with what it has used so far. */
+/** A program under test, in a process of its own. */
 export interface Program {
   url: string;
   pid: number;
@@ -14,9 +14,9 @@ export interface Program {
 const clockTickMs = 10;
 
 /** Starts a script of this folder that prints `ready <port>` once it listens. */
-export async function startProgram(script: string, args: string[] = [], settings: Record<string, string> = {}): Promise<Program> {
+export async function startProgram(script: string, args: string[]): Promise<Program> {
   const child = spawn(process.execPath, [join(import.meta.dirname, script), ...args], {
-    env: { PATH: process.env.PATH, ...settings },
+    env: { PATH: process.env.PATH },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const port = await readyPort(child);
