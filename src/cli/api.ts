@@ -92,7 +92,12 @@ async function request(method: string, path: string, body: unknown, caller: Call
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
   if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
   checkKey(caller, secret);
-  const headers = { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
+  // By the name that the audit log keeps.
+  const headers = {
+    authorization: `Bearer ${secret}`,
+    'user-agent': 'parley-cli',
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+  };
   const init = { method, headers, redirect: 'manual' as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
     const why = error instanceof Error ? errorCode(error.cause) : undefined;

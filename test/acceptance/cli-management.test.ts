@@ -42,7 +42,7 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);
   const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
   assert.equal(exported.code, 0);
-  assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*\r\n$/);
+  assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*,parley-cli,[^\r]*\r\n$/);
   await sql`insert into audit_events (org_id, created_at, action, subject_type, subject_id, metadata, previous_hash, hash)
     select 1, now(), 'agent.updated', 'agent', n, '{}', '', '' from generate_series(1, 501) n`.execute(app.context.database.db);
   const { data, next_cursor } = JSON.parse((await cli(['audit', 'export', '--json', '--action', 'agent.updated'])).stdout);
