@@ -27,6 +27,7 @@ export function createRunner(
     isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
     onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
     onTurnLeft: tracing.turnEnded,
+    onTurnPaused: metrics.turnPaused,
     onTurnEnded({ orgId, sessionId }, state, milliseconds) {
       metrics.turnEnded(state, milliseconds);
       const { id, ended, failure } = state.turn ?? {};

@@ -8,6 +8,7 @@ export interface Metrics {
   contentType: string;
   /** With `--workers` of every process, told apart by the label `worker`. */
   read(): Promise<string>;
+  turnPaused(milliseconds: number): void;
   turnEnded(state: SessionState, milliseconds: number): void;
   requestEnded(route: string, method: string, status: number, milliseconds: number): void;
   /** Reads a value at each scrape. */
@@ -62,6 +63,7 @@ export function createMetrics(): Metrics {
   return {
     contentType: registry.contentType,
     read: cluster.worker === undefined ? readOwn : shareMetrics(readOwn),
+    turnPaused: (milliseconds) => turnSeconds.observe(milliseconds / 1000),
     turnEnded(state, milliseconds) {
       turns.inc({ outcome: state.turn?.ended ?? 'unknown' });
       const { failure } = state.turn ?? {};

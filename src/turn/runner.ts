@@ -35,6 +35,7 @@ export interface RunnerParts {
   onTurnTaken(setting: TurnSetting, turnId: string): void;
   /** It ended, paused, or is no longer ours. */
   onTurnLeft(turnId: string, state: SessionState): void;
+  onTurnPaused(milliseconds: number): void;
   onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
 }
 
@@ -215,8 +216,9 @@ export class Runner {
           if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
         } else {
           this.states.keepStill(turn.session, state);
-          if (point.type === 'pause') return undefined;
-          this.parts.onTurnEnded(setting, state, performance.now() - begun);
+          const milliseconds = performance.now() - begun;
+          if (point.type === 'pause') return void this.parts.onTurnPaused(milliseconds);
+          this.parts.onTurnEnded(setting, state, milliseconds);
           // Let go of as it ended: what waited behind it is as much another's to go on with.
           return isReleased(controller.signal.reason) ? undefined : this.following(turn, applied);
         }

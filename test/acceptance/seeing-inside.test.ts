@@ -64,6 +64,18 @@ test('a turn that failed says why, in its line and in a number', async () => {
   assert.match(text, /^parley_turn_failures_total\{code="byok_key_rejected",provider="offline"\} 1$/m);
 });
 
+test('how long a turn takes is measured to its pause, and from there to its end', async () => {
+  const measured = async () => Number(/^parley_turn_seconds_count (\d+)$/m.exec((await wire.get('/metrics')).text)?.[1]);
+  const ended = async () => Number(/^parley_turns_total\{outcome="end_turn"\} (\d+)$/m.exec((await wire.get('/metrics')).text)?.[1]);
+  const session = await wire.post('/v1/sessions', {});
+  const before = [await measured(), await ended()] as const;
+  const paused = await wire.post(`/v1/sessions/${session.body.id}/messages`, { text: '/tool bash {"command":"echo hello"}' });
+  assert.deepEqual([await measured(), await ended()], [before[0] + 1, before[1]]);
+  const requestId = paused.body.pending_input.request_id;
+  await wire.put(`/v1/sessions/${session.body.id}/inputs/${requestId}`, { decision: 'approve_once' });
+  assert.deepEqual([await measured(), await ended()], [before[0] + 2, before[1] + 1]);
+});
+
 test('the other wires too, a refusal, and a client that left', async () => {
   const chat = await wire.post('/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: '/say a-private-sentence' }] });
   const line = await lineWhere((candidate) => candidate.request_id === chat.headers.get('x-request-id'));

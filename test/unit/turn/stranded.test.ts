@@ -41,6 +41,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     isHeld: async () => true,
     onTurnTaken: nothing,
     onTurnLeft: nothing,
+    onTurnPaused: nothing,
     onTurnEnded: nothing,
   });
   const onStranded = (reason: unknown) => feed.strandAll(reason, (sessionId) => sessionId === 'running');
