@@ -20,6 +20,8 @@ import { RequestError, request } from '../../server/request.ts';
 import type { SessionHead } from '../../server/types.ts';
 import { Facts } from './facts.tsx';
 
+type Followed = ReturnType<typeof useConversation>;
+
 export default function SessionPage() {
   const { id = '' } = useParams<{ id: string }>();
   const { data, error } = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(id)}`, {
@@ -34,28 +36,17 @@ export default function SessionPage() {
 function Session({ session }: { session: SessionHead }) {
   const { organization } = useSignedIn();
   const query = useQueryState();
-  const view = query.read('view') || 'transcript';
   const base = managedPath(organization.slug, session.agent, session.id);
-  const { conversation, events, preview, phase, refusal } = useConversation(base, session.event_count);
+  const followed = useConversation(base, session.event_count);
+  const { phase } = followed;
   const head = `/dashboard/api/sessions/${encodeURIComponent(session.id)}`;
-  const seen = events.length;
+  const seen = followed.events.length;
   // The head follows the log: what the stream brings may have changed the session's state.
   useEffect(() => {
     if (phase !== 'live' || seen <= session.event_count) return;
     const timer = setTimeout(() => void forget(head), 300);
     return () => clearTimeout(timer);
   }, [phase, seen, session.event_count, head]);
-  const state =
-    refusal !== undefined || phase === 'reading'
-      ? session.state
-      : session.status === 'stopped'
-        ? 'stopped'
-        : conversation.pending !== undefined
-          ? 'waiting'
-          : conversation.running
-            ? 'running'
-            : 'idle';
-  const seq = Number(query.read('seq'));
   const shortId = `…${session.id.slice(-8)}`;
   return (
     <Page
@@ -64,7 +55,7 @@ function Session({ session }: { session: SessionHead }) {
       tab={`${shortId}, session`}
       aside={
         <span className="flex min-w-0 flex-wrap items-center gap-x-3">
-          <CopyId value={session.id} /> <State name={state} />
+          <CopyId value={session.id} /> <State name={stateOf(session, followed)} />
         </span>
       }
       actions={
@@ -81,54 +72,74 @@ function Session({ session }: { session: SessionHead }) {
         </>
       }
     >
-      <div className="flex min-h-0 flex-1 flex-col lg:flex-row">
-        <div className="flex min-h-0 min-w-0 flex-1 flex-col">
-          <div className="border-b border-line px-4 py-1.5 sm:px-6">
-            <Tabs
-              label="View"
-              value={view}
-              onChange={(next) => query.write({ view: next === 'transcript' ? '' : next, seq: '' })}
-              tabs={[
-                { value: 'transcript', label: 'Transcript' },
-                { value: 'timeline', label: 'Timeline' },
-                { value: 'log', label: 'Raw log', note: String(seen) },
-                { value: 'facts', label: 'Details' },
-              ]}
-            />
-          </div>
-          {refusal !== undefined && view !== 'facts' ? (
-            <div className="px-4 sm:px-6">
-              <Refusal error={refusal} />
-            </div>
-          ) : view === 'log' ? (
-            <EventRail
-              events={events}
-              follow={Number.isNaN(seq) || seq === 0}
-              {...(seq > 0 ? { opened: seq } : {})}
-              onOpen={(opened) => query.write({ seq: String(opened) })}
-            />
-          ) : view === 'timeline' ? (
-            <Timeline events={events} onOpen={(opened) => query.write({ view: 'log', seq: String(opened) })} />
-          ) : view === 'facts' ? (
-            <Facts session={session} />
-          ) : seen === 0 && phase === 'live' ? (
-            <div className="px-4 sm:px-6">
-              <Empty
-                title="No messages in this session yet."
-                text="Messages appear here as they are sent. To send one from a terminal:"
-                command={`curl -s -X POST ${window.location.origin}${managedPath(organization.slug, session.agent, session.id)}/events -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"type":"user.message","text":"Hello!"}'`}
-              />
-            </div>
-          ) : (
-            <Transcript conversation={conversation} preview={preview} thinking>
-              {conversation.pending !== undefined && (
-                <ApprovalCard key={conversation.pending.requestId} base={base} request={conversation.pending} keys />
-              )}
-            </Transcript>
-          )}
+      <div className="flex min-h-0 flex-1 flex-col">
+        <div className="border-b border-line px-4 py-1.5 sm:px-6">
+          <Tabs
+            label="View"
+            value={query.read('view') || 'transcript'}
+            onChange={(next) => query.write({ view: next === 'transcript' ? '' : next, seq: '' })}
+            tabs={[
+              { value: 'transcript', label: 'Transcript' },
+              { value: 'timeline', label: 'Timeline' },
+              { value: 'log', label: 'Raw log', note: String(seen) },
+              { value: 'facts', label: 'Details' },
+            ]}
+          />
         </div>
+        <View session={session} base={base} followed={followed} />
       </div>
     </Page>
+  );
+}
+
+/** The log is ahead of what was read of the session, once it is there. */
+function stateOf(session: SessionHead, { conversation, phase, refusal }: Followed): string {
+  if (refusal !== undefined || phase === 'reading') return session.state;
+  if (session.status === 'stopped') return 'stopped';
+  if (conversation.pending !== undefined) return 'waiting';
+  return conversation.running ? 'running' : 'idle';
+}
+
+/** The session as the address asks to see it. */
+function View({ session, base, followed }: { session: SessionHead; base: string; followed: Followed }) {
+  const { conversation, events, preview, phase, refusal } = followed;
+  const query = useQueryState();
+  const view = query.read('view');
+  if (view === 'facts') return <Facts session={session} />;
+  if (refusal !== undefined)
+    return (
+      <div className="px-4 sm:px-6">
+        <Refusal error={refusal} />
+      </div>
+    );
+  if (view === 'log') {
+    const seq = Number(query.read('seq'));
+    return (
+      <EventRail
+        events={events}
+        follow={Number.isNaN(seq) || seq === 0}
+        {...(seq > 0 ? { opened: seq } : {})}
+        onOpen={(opened) => query.write({ seq: String(opened) })}
+      />
+    );
+  }
+  if (view === 'timeline') return <Timeline events={events} onOpen={(opened) => query.write({ view: 'log', seq: String(opened) })} />;
+  if (events.length === 0 && phase === 'live')
+    return (
+      <div className="px-4 sm:px-6">
+        <Empty
+          title="No messages in this session yet."
+          text="Messages appear here as they are sent. To send one from a terminal:"
+          command={`curl -s -X POST ${window.location.origin}${base}/events -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"type":"user.message","text":"Hello!"}'`}
+        />
+      </div>
+    );
+  return (
+    <Transcript conversation={conversation} preview={preview} thinking>
+      {conversation.pending !== undefined && (
+        <ApprovalCard key={conversation.pending.requestId} base={base} request={conversation.pending} keys />
+      )}
+    </Transcript>
   );
 }
 
