@@ -1,10 +1,12 @@
-import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
+import type { SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
-import { type Model, ModelError } from './model.ts';
+import { storable } from '../storable.ts';
+import { type Model, type ModelCall, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isHeard } from './prompt.ts';
-import type { TurnYield } from './turn-world.ts';
+import { maxAttempts, retryDelay } from './retry.ts';
+import type { TurnWorld, TurnYield } from './turn-world.ts';
 
 /** Room left for the answer: the prompt may fill this part of the model's context. */
 const fullShare = 0.8;
@@ -19,16 +21,17 @@ export async function* condense(
   state: SessionState,
   agent: SubAgentConfig,
   model: Model,
-  settings: ReleaseConfig['context'],
+  world: TurnWorld,
   signal: AbortSignal,
   isTooLong = false,
 ): AsyncGenerator<TurnYield, boolean, void> {
+  const settings = world.release.context;
   const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
   const limit = isTooLong ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
   if (countTokens(characters) <= limit * fullShare) return false;
   const throughSeq = findCut(state.entries, characters, limit * keptShare);
   if (throughSeq === undefined) return false;
-  const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, signal) : { summary: null };
+  const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, world, signal) : { summary: null };
   yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, ...made } }] };
   return true;
 }
@@ -54,23 +57,32 @@ async function summarize(
   throughSeq: number,
   agent: SubAgentConfig,
   model: Model,
+  world: TurnWorld,
   signal: AbortSignal,
 ): Promise<{ summary: string | null; usage?: Usage }> {
   const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
   const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };
   const messages = buildPrompt({ ...state, entries: [...state.entries.filter((entry) => entry.seq <= throughSeq), request] });
+  const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await ask(model, call, signal);
+    } catch (error) {
+      if (!(error instanceof ModelError)) throw error;
+      // A single turn may be more than the model takes. It is left out: every later turn would fail here.
+      if (error.code === 'context_length_exceeded') return { summary: state.summary ?? null };
+      if (!error.retryable || attempt === maxAttempts) throw error;
+      await world.sleep(retryDelay(attempt, error.retryAfterSeconds), signal);
+    }
+  }
+}
+
+async function ask(model: Model, call: ModelCall, signal: AbortSignal): Promise<{ summary: string; usage: Usage }> {
   let summary = '';
   let usage = noUsage;
-  const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
-  try {
-    for await (const part of model.stream(call, signal)) {
-      if (part.type === 'text-delta') summary += part.text;
-      if (part.type === 'finish') usage = part.usage;
-    }
-    return { summary, usage };
-  } catch (error) {
-    if (!(error instanceof ModelError && error.code === 'context_length_exceeded')) throw error;
-    // A single turn may be more than the model takes. It is left out: every later turn would fail here.
-    return { summary: state.summary ?? null };
+  for await (const part of model.stream(call, signal)) {
+    if (part.type === 'text-delta') summary += part.text;
+    if (part.type === 'finish') usage = part.usage;
   }
+  return { summary: storable(summary), usage };
 }

@@ -45,7 +45,7 @@ export async function* runTurn(
       const agent = subAgentOf(world.release, turn.agent);
       const model = await world.modelFor(agent);
       const tools = await world.toolsFor(agent);
-      yield* condense(state, agent, model, world.release.context, signal);
+      yield* condense(state, agent, model, world, signal);
       const answer = yield* answerOrCut(state, turn, agent, model, tools, world, signal);
       if (answer === undefined) continue;
       const last = answer.interrupted ? 'interrupted' : answer.calls.length === 0 ? 'end_turn' : undefined;
@@ -88,7 +88,7 @@ async function* answerOrCut(
     return yield* streamAnswer(state, turn, agent, model, tools, world, signal);
   } catch (error) {
     const isTooLong = error instanceof ModelError && error.code === 'context_length_exceeded';
-    if (!isTooLong || !(yield* condense(state, agent, model, world.release.context, signal, true))) throw error;
+    if (!isTooLong || !(yield* condense(state, agent, model, world, signal, true))) throw error;
     return undefined;
   }
 }

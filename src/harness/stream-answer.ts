@@ -7,10 +7,9 @@ import { type Model, type ModelCall, ModelError } from './model.ts';
 import { maxAnswerParts } from './models/estimate-tokens.ts';
 import { tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
+import { maxAttempts, retryDelay } from './retry.ts';
 import type { Tool } from './tool.ts';
 import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
-
-const maxAttempts = 3;
 
 /** Calls the model and shows its text as it comes. A failure that may pass is tried again from here, the last commit point. */
 export async function* streamAnswer(
@@ -92,9 +91,4 @@ function* keep(draft: Draft, turn: TurnState, spent: Usage): Generator<TurnYield
   const events = draft.failed(spent);
   if (events.length > 0) yield { type: 'commit', events };
   else turn.usage = addUsage(turn.usage, spent);
-}
-
-function retryDelay(attempt: number, retryAfterSeconds: number | undefined): number {
-  const backoff = 200 * 2 ** (attempt - 1) * (1 + Math.random() / 4);
-  return Math.min(20_000, Math.max(backoff, (retryAfterSeconds ?? 0) * 1000));
 }

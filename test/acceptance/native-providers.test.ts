@@ -144,3 +144,23 @@ test('of an answer that broke off and was asked for again only the last attempt 
     }),
   );
 });
+
+test('a summary is asked for again where that may help, and stored without what cannot be', async (context) => {
+  const asked: string[] = [];
+  const provider = await serveLocally(async (incoming, outgoing) => {
+    const { messages, stream } = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8'));
+    const isSummary: boolean = messages.at(-1).content.startsWith('Summarise');
+    if (isSummary && asked.push(messages.at(-1).content) === 1) return outgoing.writeHead(503).end();
+    const message = { content: isSummary ? 'In\0 short.' : 'fine' };
+    outgoing.setHeader('content-type', 'application/json');
+    outgoing.end(JSON.stringify({ choices: [{ [stream ? 'delta' : 'message']: message, message, finish_reason: 'stop' }] }));
+  });
+  context.after(() => provider.close());
+  const model = { provider: 'openai-compatible', name: 'm', base_url: provider.origin };
+  const tenant = await createTenant(url, { model, context: { limit_tokens: 500, overflow: 'summarize' } });
+  const id = await tenant.session();
+  for (let turn = 0; turn < 2; turn += 1) assert.equal((await tenant.say(id, 'word '.repeat(160))).text, 'fine');
+  const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+  const [condensed] = events.filter(({ type }: { type: string }) => type === 'session.context_condensed');
+  assert.deepEqual([condensed?.summary, asked.length], ['In\uFFFD short.', 2]);
+});
