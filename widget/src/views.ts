@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from 'lit';
+import { guard } from 'lit/directives/guard.js';
 import type { Decision } from '../../client/src/index.ts';
 import type { Item } from './conversation.ts';
 import type { Labels } from './labels.ts';
@@ -36,9 +37,10 @@ export function userView(text: string, files: string[], labels: Labels, waiting:
   </div>`;
 }
 
+/** Read once: each word of the next answer would else read all the answers before it again. */
 export function agentView(text: string, labels: Labels): TemplateResult {
   return html`<div class="row agent" part="agent-row">
-    <div class="bubble" part="agent-message"><span class="hidden">${labels.agent}: </span>${markdown(text)}</div>
+    <div class="bubble" part="agent-message"><span class="hidden">${labels.agent}: </span>${guard([text], () => markdown(text))}</div>
   </div>`;
 }
 
