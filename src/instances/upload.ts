@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
-import { ServiceError } from '../errors.ts';
+import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './workspace.ts';
 
@@ -10,6 +10,9 @@ const { fileBytes, totalBytes, files } = workspaceLimits;
 /**
  * Writes an upload into the workspace of the session and lists it for the next turn, both or neither. Returns its path,
  * or undefined when the org has no such session. The same name again replaces the file.
+ *
+ * The rows that turns write too, of the session and of the file, come last: what waits for them holds up everybody's turns, and
+ * writing the content takes its time, as does waiting for another upload.
  */
 export async function stageUpload(
   db: Db,
@@ -21,49 +24,68 @@ export async function stageUpload(
   if (content.length > fileBytes) throw new ServiceError('too-large', `A file may have ${fileBytes} bytes`);
   return db.transaction().execute(async (transaction) => {
     const session = await transaction
-      .updateTable('sessions')
-      .set({
-        staged_files: sql`case when staged_files::jsonb @> ${JSON.stringify([path])}::jsonb then staged_files
-          else (staged_files::jsonb || ${JSON.stringify([path])}::jsonb)::json end`,
-      })
+      .selectFrom('sessions')
+      .select(['agent_id', 'instance_key'])
       .where('org_id', '=', orgId)
       .where('id', '=', sessionId)
-      .returning(['agent_id', 'instance_key'])
       .executeTakeFirst();
     if (session === undefined) return undefined;
-    await writeFile(transaction, { orgId, agentId: session.agent_id, instanceKey: session.instance_key }, path, content);
+    const instance = { orgId, agentId: session.agent_id, instanceKey: session.instance_key };
+    await lockUploads(transaction, instance);
+    await assertRoomBeside(transaction, instance, path, content.length);
+    await writeApart(transaction, instance, content);
+    await stage(transaction, sessionId, path);
+    await putInPlace(transaction, instance, path);
     return path;
   });
 }
 
-async function writeFile(db: Db, { orgId, agentId, instanceKey }: Instance, path: string, content: Uint8Array): Promise<void> {
-  // Until commit: the sessions of an instance share its workspace, and each would count without the other's upload.
-  await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(db);
-  const others = await db
-    .selectFrom('workspace_files')
-    .select(({ fn }) => [fn.countAll<string>().as('count'), fn.coalesce(fn.sum<string>('size'), sql<string>`0`).as('bytes')])
-    .where('org_id', '=', orgId)
-    .where('agent_id', '=', agentId)
-    .where('instance_key', '=', instanceKey)
-    .where('path', '!=', path)
-    .executeTakeFirstOrThrow();
-  if (Number(others.count) >= files) throw new ServiceError('too-large', `A workspace may have ${files} files`);
-  if (Number(others.bytes) + content.length > totalBytes) {
-    throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
-  }
+/** Until commit: the sessions of an instance share its workspace, and each would count without the other's upload. */
+async function lockUploads(transaction: Db, { orgId, agentId, instanceKey }: Instance): Promise<void> {
+  await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(transaction);
+}
+
+async function assertRoomBeside(transaction: Db, instance: Instance, path: string, bytes: number): Promise<void> {
+  const { rows } = await sql<{ count: number; bytes: number }>`
+    select count(*)::float8 as count, coalesce(sum(size), 0)::float8 as bytes
+    from workspace_files where ${ofInstance(instance)} and path <> ${path}`.execute(transaction);
+  const others = rows[0] ?? { count: 0, bytes: 0 };
+  if (others.count >= files) throw new ServiceError('too-large', `A workspace may have ${files} files`);
+  if (others.bytes + bytes > totalBytes) throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
+}
+
+/** Under a name that no file has: nobody else sees it, or waits for it. */
+async function writeApart(transaction: Db, { orgId, agentId, instanceKey }: Instance, content: Uint8Array): Promise<void> {
   // As base64, because the embedded engine takes 8 times as long for bytes.
-  const bytes = sql<Uint8Array>`decode(${Buffer.from(content).toString('base64')}, 'base64')`;
-  await db
-    .insertInto('workspace_files')
-    .values({ org_id: orgId, agent_id: agentId, instance_key: instanceKey, path, content: bytes, size: content.length })
-    .onConflict((conflict) =>
-      conflict.columns(['org_id', 'agent_id', 'instance_key', 'path']).doUpdateSet((row) => ({
-        content: row.ref('excluded.content'),
-        size: row.ref('excluded.size'),
-        updated_at: sql<Date>`now()`,
-      })),
-    )
-    .execute();
+  const base64 = Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString('base64');
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    values (${orgId}, ${agentId}, ${instanceKey}, '', decode(${base64}, 'base64'), ${content.length})`.execute(transaction);
+}
+
+async function stage(transaction: Db, sessionId: string, path: string): Promise<void> {
+  const staged = await transaction
+    .updateTable('sessions')
+    .set({
+      staged_files: sql`case when staged_files::jsonb @> ${JSON.stringify([path])}::jsonb then staged_files
+        else (staged_files::jsonb || ${JSON.stringify([path])}::jsonb)::json end`,
+    })
+    .where('id', '=', sessionId)
+    .executeTakeFirst();
+  if (staged.numUpdatedRows === 0n) throw notFound();
+}
+
+/** In place of the file that had the path; one is made where there was none, so that no turn makes it meanwhile. */
+async function putInPlace(transaction: Db, instance: Instance, path: string): Promise<void> {
+  const { orgId, agentId, instanceKey } = instance;
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    values (${orgId}, ${agentId}, ${instanceKey}, ${path}, '', 0)
+    on conflict (org_id, agent_id, instance_key, path) do update set updated_at = now()`.execute(transaction);
+  await sql`delete from workspace_files where ${ofInstance(instance)} and path = ${path}`.execute(transaction);
+  await sql`update workspace_files set path = ${path} where ${ofInstance(instance)} and path = ''`.execute(transaction);
+}
+
+function ofInstance({ orgId, agentId, instanceKey }: Instance) {
+  return sql<boolean>`org_id = ${orgId} and agent_id = ${agentId} and instance_key = ${instanceKey}`;
 }
 
 /** Where an upload of this name is kept. Throws `bad-request` for a name without a usable basename. */

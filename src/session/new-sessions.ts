@@ -5,7 +5,8 @@ import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 
 /**
  * Writes sessions, counts them for their agents, and reports `session.started`. The count is a row that all sessions of an
- * agent share, so it is locked for one statement only, and in an order in which two processes cannot wait for each other.
+ * agent share, so it is locked for one statement only. Both are in an order in which two processes cannot wait for each other:
+ * whoever wants an id that another is just taking waits for it.
  * The result names its columns: `*` would include those that a newer version adds, and a prepared statement whose result changes fails.
  */
 const insertSessions: PreparedStatement = {
@@ -19,7 +20,7 @@ const insertSessions: PreparedStatement = {
       insert into sessions (id, org_id, agent_id, release_version, surface, metadata, end_user_id, is_visitor, instance_key, permission_mode,
         current_agent, stored)
       select id, org_id, agent_id, release_version, surface, metadata, end_user_id, is_visitor, instance_key, permission_mode, current_agent, stored
-      from given
+      from given order by id
       on conflict (id) do nothing
       returning *
     ), locked as materialized (
