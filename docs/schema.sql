@@ -637,8 +637,9 @@ begin
   return json_build_object('status', 'started', 'turn', operation.turn, 'started', begin_turn(s, operation.turn, message, false));
 end $function$;
 
--- From 0029-turns-by-id.sql.
--- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin.
+-- From 0033-files-in-one-order.sql.
+-- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin. Files are
+-- written behind it, with those of the whole batch.
 -- Webhook events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
 -- A `pause` that comes after an interrupt writes nothing and answers 'interrupted': the turn is to end instead. So it does where
 -- the agent was deleted, and the session is stopped: nobody can answer, and what waits behind would wait as well.
@@ -675,7 +676,6 @@ begin
     pending_input = operation."pendingInput",
     active_turn_id = case when is_end then null else active_turn_id end
   where id = s.id;
-  if operation.files is not null then perform write_files(s, operation.files); end if;
   perform emit_webhook(s.org_id, value ->> 'type', value -> 'data') from json_array_elements(operation.webhooks) value;
   if operation.kind = 'append' then return json_build_object('status', 'done', 'seq', s.last_seq + 1, 'interrupted', t.interrupted); end if;
   perform settle_turn(s, t, operation.used);
@@ -722,7 +722,7 @@ begin
   return s.last_seq + 1;
 end $function$;
 
--- From 0014-alike-turns.sql.
+-- From 0033-files-in-one-order.sql.
 -- Carries out a batch: each session's operations in their order, and the alike ones of others together, ahead of the rest.
 -- Plans are kept for the life of a connection, and must stay right when tables that were empty have grown: hence only plans
 -- that go by an index.
@@ -743,6 +743,7 @@ declare
   unlimited integer[] := '{}';
   has_admits boolean := false;
   has_ends boolean := false;
+  has_files boolean := false;
   budget record;
   alike record;
   results json[] := '{}';
@@ -759,6 +760,7 @@ begin
     end if;
     has_admits := has_admits or operation.kind = 'admit';
     has_ends := has_ends or operation.kind = 'end';
+    has_files := has_files or operation.files is not null;
     if operation.kind in ('admit', 'pause', 'end', 'resolve') and operation.org <> all (orgs) then orgs := orgs || operation.org; end if;
   end loop;
   -- Always in this order, so that two processes cannot wait for each other.
@@ -792,6 +794,7 @@ begin
       else advance_turn(operation, process, lease_ms)
     end;
   end loop;
+  if has_files then perform write_files(batch, results); end if;
   if notify then
     -- Forty ids fit in a notice: PostgreSQL takes less than 8,000 bytes, and an id has at most 128.
     for page in 0 .. (cardinality(sessions_all) - 1) / 40 loop
@@ -1186,22 +1189,30 @@ AS $function$
   select case when json_array_length(staged) = 0 then message else (message::jsonb || jsonb_build_object('files', staged))::json end
 $function$;
 
--- From 0030-files-by-path.sql.
--- What a tool did to the workspace, written with its result. A change without content is a deletion. The changes are read once and
--- not once for every file, which took half a minute for 2,000; and in the order of their paths, so that two who write the same
--- files do not wait for each other.
-CREATE OR REPLACE FUNCTION public.write_files(s sessions, changes json)
+-- From 0033-files-in-one-order.sql.
+-- What tools did to their workspaces, written with their results. A change without content is a deletion. The changes are read once and
+-- not once for every file, which took half a minute for 2,000.
+CREATE OR REPLACE FUNCTION public.write_files(batch turn_operation[], results json[])
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
-  deleted text[] := array(select path from json_to_recordset(changes) as change (path text, content text) where content is null);
+  change record;
 begin
-  if cardinality(deleted) > 0 then
-    delete from workspace_files where org_id = s.org_id and agent_id = s.agent_id and instance_key = s.instance_key and path = any (deleted);
-  end if;
-  insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
-  select s.org_id, s.agent_id, s.instance_key, change.path, decode(change.content, 'base64'), change.size
-  from json_to_recordset(changes) as change (path text, content text, size integer) where change.content is not null order by change.path
-  on conflict (org_id, agent_id, instance_key, path) do update set content = excluded.content, size = excluded.size, updated_at = now();
+  for change in
+    select s.org_id, s.agent_id, s.instance_key, c.path, c.content, c.size
+    from unnest(batch) with ordinality o join sessions s on s.id = o.session
+      cross join lateral json_to_recordset(o.files) as c (path text, content text, size integer)
+    where o.files is not null and results[o.ordinality] ->> 'status' = 'done'
+    order by s.org_id, s.agent_id, s.instance_key, c.path, o.ordinality
+  loop
+    if change.content is null then
+      delete from workspace_files where org_id = change.org_id and agent_id = change.agent_id
+        and instance_key = change.instance_key and path = change.path;
+    else
+      insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+      values (change.org_id, change.agent_id, change.instance_key, change.path, decode(change.content, 'base64'), change.size)
+      on conflict (org_id, agent_id, instance_key, path) do update set content = excluded.content, size = excluded.size, updated_at = now();
+    end if;
+  end loop;
 end $function$;

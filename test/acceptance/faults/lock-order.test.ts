@@ -1,0 +1,98 @@
+// What a process holds while it waits for another. On the embedded database nobody waits for anybody.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import type { Db } from '../../../src/database/database.ts';
+import { locks } from '../../../src/database/locks.ts';
+import { NewSessions } from '../../../src/session/new-sessions.ts';
+import { findSession } from '../../../src/session/sessions.ts';
+import { startApp } from '../../support/app.ts';
+import { engine } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
+
+const options = { skip: engine === 'pglite' };
+const app = await startApp({ after });
+const { database, log, runner } = app.context;
+const { db } = database;
+const shared = { instance: { scope: 'shared' }, activate: true };
+assert.equal((await app.request('POST', '/api/agents/assistant/releases', shared)).status, 201);
+
+const isWaitedFor = async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length > 0;
+
+/** Another process: what it does is done at once, or fails. */
+function elsewhere<Result>(work: (transaction: Db) => Promise<Result>): Promise<Result> {
+  return db.transaction().execute(async (transaction) => {
+    await sql`set local lock_timeout = '500ms'`.execute(transaction);
+    return work(transaction);
+  });
+}
+
+async function open(id: string) {
+  await app.request('POST', '/v1/sessions', { session_id: id });
+  const session = await findSession(db, 1, id);
+  if (session === undefined) throw new Error(`there is no session ${id}`);
+  return session;
+}
+
+test('turns whose files another process is writing in another order hold none of them', options, async () => {
+  for (const id of ['first', 'second']) {
+    await open(id);
+    const event = { type: 'user.message', text: '/delay 60000\n/words 2' };
+    await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, event);
+  }
+  const write = async (session: string, path: string) => {
+    const turn = runner.turnOf(session) ?? '';
+    const files = [{ path, content: 'eA==', size: 1 }];
+    const { result } = await log.apply({ kind: 'append', org: 1, session, turn, events: [], messages: undefined, files });
+    return result.status;
+  };
+  const both = () => Promise.all([write('first', 'b'), write('second', 'a')]);
+  assert.deepEqual(await both(), ['done', 'done']);
+  const touch = (transaction: Db, path: string) =>
+    transaction.updateTable('workspace_files').set({ updated_at: new Date() }).where('path', '=', path).execute();
+  const { writing } = await elsewhere(async (transaction) => {
+    await touch(transaction, 'a');
+    const begun = both();
+    await until(isWaitedFor);
+    await touch(transaction, 'b');
+    return { writing: begun };
+  });
+  assert.deepEqual(await writing, ['done', 'done']);
+  for (const id of ['first', 'second']) await app.request('DELETE', `/demo/assistant/v1/sessions/${id}`);
+});
+
+test('sessions whose ids another process is taking in another order hold none of them', options, async () => {
+  const { id: _id, ...like } = await open('like');
+  const newSessions = new NewSessions(database);
+  const take = (transaction: Db, id: string) =>
+    sql`insert into sessions (id, org_id, agent_id, release_version, surface, instance_key, current_agent)
+      select ${id}, org_id, agent_id, release_version, surface, instance_key, current_agent from sessions where id = 'like'
+      on conflict do nothing`.execute(transaction);
+  const { opening } = await elsewhere(async (transaction) => {
+    await take(transaction, 'taken-1');
+    const begun = Promise.all(['taken-2', 'taken-1'].map((id) => newSessions.insert({ ...like, id })));
+    await until(isWaitedFor);
+    await take(transaction, 'taken-2');
+    return { opening: begun };
+  });
+  assert.deepEqual(await opening, [undefined, undefined]);
+});
+
+test('an upload that waits for another holds nothing that a turn needs', options, async () => {
+  const { id, orgId, agentId, instanceKey } = await open('uploads');
+  const path = `/demo/assistant/v1/managed-agents/sessions/${id}/files`;
+  const upload = (content: string) => app.request('POST', path, { name: 'a', content_base64: Buffer.from(content).toString('base64') });
+  await upload('one');
+  const { uploading } = await elsewhere(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(transaction);
+    const begun = upload('another');
+    await until(isWaitedFor);
+    await sql`select 1 from sessions where id = ${id} for update nowait`.execute(transaction);
+    await sql`select 1 from workspace_files where path = 'uploads/a' for update nowait`.execute(transaction);
+    return { uploading: begun };
+  });
+  assert.equal((await uploading).status, 200);
+  const { rows } = await sql<{ path: string; size: number }>`
+    select path, size from workspace_files where path not in ('a', 'b')`.execute(db);
+  assert.deepEqual(rows, [{ path: 'uploads/a', size: 7 }]);
+});
