@@ -1,5 +1,15 @@
+import type { JSONObject } from '@ai-sdk/provider';
+
+/** An object as JSON has it: what providers' options and metadata are made of. */
+export type JsonObject = JSONObject;
+
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** For values that came out of JSON, where an object holds nothing but JSON. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return isRecord(value);
 }
 
 /** Undefined when the text is no JSON. */

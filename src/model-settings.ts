@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from './harness/models/json.ts';
+import { isJsonObject, type JsonObject } from './json.ts';
 
 /** A release's `model.settings`, read. What is absent is left to the provider. */
 export interface ModelSettings {

@@ -1,9 +1,9 @@
-import { isRecord } from '../../json.ts';
+import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { isTokenCount, maxAnswerCharacters, maxAnswerParts, valueLength } from './estimate-tokens.ts';
-import { isJsonObject, isTooDeep, type JsonObject, parseToolInput } from './json.ts';
 import { type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { isTooDeep, parseToolInput } from './tool-input.ts';
 
 interface OpenCall {
   index: unknown;

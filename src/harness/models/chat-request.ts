@@ -1,6 +1,7 @@
+import { isJsonObject } from '../../json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
-import { isJsonObject, toolInputObject } from './json.ts';
 import { readSettings } from './settings.ts';
+import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
 /** Under this name the metadata of a part says what this wire needs back. */

@@ -1,5 +1,5 @@
 import { parseJson } from '../../json.ts';
-import { isTooDeep, maxInputDepth } from './json.ts';
+import { isTooDeep, maxInputDepth } from './tool-input.ts';
 
 /** What the lines of a message that begin with `/think`, `/tool` and so on ask of the offline model. */
 export interface Directives {

@@ -1,11 +1,10 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
-import { isRecord } from '../../json.ts';
+import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
 import { limitBody } from '../../limit-body.ts';
 import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, maxAnswerCharacters, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
-import { isJsonObject, type JsonObject } from './json.ts';
 import { letGo } from './let-go.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
 import { createPartReader } from './sdk-parts.ts';

@@ -2,8 +2,8 @@ import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderM
 import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { isTokenCount } from './estimate-tokens.ts';
-import { parseToolInput } from './json.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+import { parseToolInput } from './tool-input.ts';
 
 /** Takes a provider's stream part by part. Throws `ModelError` on a failure inside the stream. */
 export function createPartReader(caller: Caller, estimate: () => { input: number; output: number }) {

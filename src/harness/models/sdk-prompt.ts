@@ -8,8 +8,9 @@ import type {
   LanguageModelV4ToolResultPart,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
+import { isJsonObject } from '../../json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage, ToolResultPart } from '../model.ts';
-import { isJsonObject, toolInputObject } from './json.ts';
+import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
 /** `key` names the provider in metadata: only what that provider said about a part goes back to it. */

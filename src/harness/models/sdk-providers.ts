@@ -1,5 +1,5 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from '@ai-sdk/provider';
-import type { JsonObject } from './json.ts';
+import type { JsonObject } from '../../json.ts';
 
 /** What sets one provider of the AI SDK apart from the others. */
 export interface SdkProvider {

@@ -1,13 +1,4 @@
-import type { JSONObject } from '@ai-sdk/provider';
-import { isRecord, parseJson } from '../../json.ts';
-
-/** An object as JSON has it: what providers' options and metadata are made of. */
-export type JsonObject = JSONObject;
-
-/** For values that came out of JSON, where an object holds nothing but JSON. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return isRecord(value);
-}
+import { isJsonObject, type JsonObject, parseJson } from '../../json.ts';
 
 /** A tool's input as the model wrote it; what is no JSON, or nests too deep, stays text, for the tool to refuse. */
 export function parseToolInput(text: string): unknown {
