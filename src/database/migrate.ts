@@ -13,6 +13,7 @@ const patienceMs = 2_000;
 const advices: Record<string, string> = {
   '42501': 'Its role must own the database',
   '25006': 'Name a server that takes writes, not a standby',
+  '3F000': 'The search_path of its role must name a schema that is there',
 };
 
 /**
@@ -35,13 +36,25 @@ export async function migrate(database: Database, logger?: Logger): Promise<stri
       for (const file of missing) await apply(file, runScript);
     })
     .finally(() => clearTimeout(waiting))
-    .catch((error: unknown) => {
-      const advice = causesOf(error)
-        .map((cause) => advices[errorCode(cause) ?? ''])
-        .find((text) => text !== undefined);
-      throw advice === undefined ? error : new ConfigError(`DATABASE_URL: ${errorMessage(error)}. ${advice}`, { cause: error });
-    });
+    .catch(explain);
   return foreign;
+}
+
+/** Fails, in the words of a start, on a database that no start could use. */
+export async function checkWritable(database: Database): Promise<void> {
+  const transaction = await database.db.startTransaction().execute();
+  try {
+    await sql`create table never_made ()`.execute(transaction).catch(explain);
+  } finally {
+    await transaction.rollback().execute();
+  }
+}
+
+function explain(error: unknown): never {
+  const advice = causesOf(error)
+    .map((cause) => advices[errorCode(cause) ?? ''])
+    .find((text) => text !== undefined);
+  throw advice === undefined ? error : new ConfigError(`DATABASE_URL: ${errorMessage(error)}. ${advice}`, { cause: error });
 }
 
 function withoutNumber(file: string): string {

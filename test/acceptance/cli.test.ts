@@ -164,6 +164,23 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
 });
 
+test('the doctor tells a PostgreSQL that no start could use', { skip: engine !== 'postgres' && 'it is about PostgreSQL' }, async (t) => {
+  const { settings, remove } = await createDatabase();
+  t.after(remove);
+  const said = async (option: string) => {
+    const DATABASE_URL = `${settings.DATABASE_URL}?options=-c%20${option}`;
+    return (await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', DATABASE_URL }, ['doctor'])).stdout;
+  };
+  assert.match(
+    await said('default_transaction_read_only%3Don'),
+    /^FAIL {2}database: DATABASE_URL: .*\. Name a server that takes writes, /m,
+  );
+  assert.match(
+    await said('search_path%3Dnowhere'),
+    /^FAIL {2}database: DATABASE_URL: .*\. The search_path of its role must name a schema /m,
+  );
+});
+
 test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {
   const { settings, remove } = await createDatabase();
   t.after(remove);

@@ -74,9 +74,11 @@ async function database(): Promise<string> {
   if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
   const { openDatabase } = await import('../../database/open.ts');
   const { openBus } = await import('../../database/bus.ts');
+  const { checkWritable } = await import('../../database/migrate.ts');
   await using opened = new AsyncDisposableStack();
   const postgres = await openDatabase(config);
   opened.defer(() => postgres.close());
+  await checkWritable(postgres);
   // Where it is set, no start goes without it.
   const bus = await openBus(postgres, config.REDIS_URL, createLogger('silent'));
   opened.defer(() => bus.close());
