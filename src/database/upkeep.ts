@@ -17,8 +17,7 @@ const longLogBytes = 128 * 1024 * 1024;
  * throws while the disk is too full to write. Returns what ends it.
  */
 export function keepUp(db: Db, checkSpace: () => void): () => void {
-  // Also on a full disk: it gives back space.
-  const checkpoints = setInterval(() => void shortenLog(db).catch(() => {}), checkpointEveryMs).unref();
+  const checkpoints = setInterval(() => void shortenLog(db, checkSpace).catch(() => {}), checkpointEveryMs).unref();
   let timer = setTimeout(next, firstMs).unref();
   function next(): void {
     timer = setTimeout(next, everyMs).unref();
@@ -31,7 +30,8 @@ export function keepUp(db: Db, checkSpace: () => void): () => void {
   };
 }
 
-async function shortenLog(db: Db): Promise<void> {
+async function shortenLog(db: Db, checkSpace: () => void): Promise<void> {
+  checkSpace();
   const { rows } = await sql<{ isLong: boolean }>`
     select pg_current_wal_lsn() - redo_lsn > ${longLogBytes} as "isLong" from pg_control_checkpoint()`.execute(db);
   if (rows[0]?.isLong) await sql`checkpoint`.execute(db);
