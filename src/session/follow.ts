@@ -3,7 +3,6 @@ import { isStored, type LiveFragment, type SessionUpdate, type StoredEvent } fro
 import type { Subscription } from './feed.ts';
 import type { SessionLog } from './log.ts';
 
-const pageLength = 500;
 const dropped = 'The session of this turn no longer exists. Send the request again.';
 
 /**
@@ -76,9 +75,9 @@ export class Follower {
   }
 
   private async readLog(): Promise<SessionUpdate[]> {
-    const events = await this.log.read(this.sessionId, this.cursor, pageLength);
+    const { events, hasMore } = await this.log.readPage(this.sessionId, this.cursor);
     this.cursor = events.at(-1)?.seq ?? this.cursor;
-    if (events.length < pageLength) {
+    if (!hasMore) {
       this.isBehind = false;
       this.subscription.caughtUp(this.cursor, this.notices, events.length > 0);
     }

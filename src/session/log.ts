@@ -18,6 +18,18 @@ const readEvents = {
   text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
 };
 
+/** Few of them where they are long: a text that is stored compressed may be twenty times as long as that, or a hundred. */
+const readPage = {
+  name: 'read-page',
+  text: `select seq, turn_id, type, data, created_at, size from (
+      select *, sum(length) over (order by seq) as size from (
+        select *, pg_column_size(data) * case when pg_column_compression(data) is null then 1 else 20 end as length
+        from events where session_id = $1 and seq > $2 order by seq limit $3) as events) as events
+    where size - length < $4 order by seq`,
+};
+const pageLength = 500;
+const pageBytes = 1024 * 1024;
+
 const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $1' };
 
 /** More than this in one statement makes everyone wait for everyone. */
@@ -131,12 +143,20 @@ export class SessionLog {
     return rows.map(toStoredEvent);
   }
 
+  /** What comes after `after`, as much of it as should be in memory at once. */
+  async readPage(sessionId: string, after: number): Promise<{ events: StoredEvent[]; hasMore: boolean }> {
+    const values = [sessionId, after, pageLength, pageBytes];
+    const rows = await this.database.prepared<EventRow & { size: string }>(readPage, values);
+    const hasMore = rows.length === pageLength || Number(rows.at(-1)?.size) >= pageBytes;
+    return { events: rows.map(toStoredEvent), hasMore };
+  }
+
   /** Everything after `after`, in pages, so that a long log is never in memory at once. */
-  async *readAll(sessionId: string, after = 0, page = 500): AsyncGenerator<StoredEvent[]> {
+  async *readAll(sessionId: string, after = 0): AsyncGenerator<StoredEvent[]> {
     for (let cursor = after; ; ) {
-      const events = await this.read(sessionId, cursor, page);
+      const { events, hasMore } = await this.readPage(sessionId, cursor);
       if (events.length > 0) yield events;
-      if (events.length < page) return;
+      if (!hasMore) return;
       cursor = events.at(-1)?.seq ?? cursor;
     }
   }

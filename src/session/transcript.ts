@@ -5,15 +5,12 @@ export interface TranscriptMessage {
   text: string;
 }
 
-/** Of events, any of which may be a text of hundreds of kilobytes. */
-const pageLength = 100;
-
 /** What was said, without tools and reasoning: a turn's texts are one message of the assistant. In pages, however long it is. */
 export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionId: string): AsyncGenerator<TranscriptMessage[]> {
   /** From the answer on that may still go on. */
   let held: TranscriptMessage[] = [];
   let answer: { turnId: string; message: TranscriptMessage } | undefined;
-  for await (const events of log.readAll(sessionId, 0, pageLength)) {
+  for await (const events of log.readAll(sessionId)) {
     for (const event of events) {
       if (event.type === 'message-received') held.push({ role: 'user', text: event.data.text });
       if ((event.type === 'turn-ended' || event.type === 'turn-failed') && answer?.turnId === event.turnId) answer = undefined;

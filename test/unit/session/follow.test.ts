@@ -92,15 +92,15 @@ test('a follower that is told to look again while it looks does so, though it is
   const subscription = new Feed().subscribe(session, false);
   await write(log, elsewhere, session, [said('first')]);
   subscription.lookAgain(Number.MAX_SAFE_INTEGER);
-  const { read } = log;
+  const { readPage } = log;
   t.mock.method(
     log,
-    'read',
-    async (...page: Parameters<typeof read>) => {
-      const events = await read.apply(log, page);
+    'readPage',
+    async (...place: Parameters<typeof readPage>) => {
+      const page = await readPage.apply(log, place);
       await write(log, elsewhere, session, [said('second')]);
       subscription.lookAgain(Number.MAX_SAFE_INTEGER);
-      return events;
+      return page;
     },
     { times: 1 },
   );

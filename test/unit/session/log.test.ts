@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { sql } from 'kysely';
@@ -21,7 +22,7 @@ async function newSession(): Promise<string> {
 
 async function readAll(log: SessionLog, session: string): Promise<StoredEvent[]> {
   const events: StoredEvent[] = [];
-  for await (const page of log.readAll(session, 0, 100)) events.push(...page);
+  for await (const page of log.readAll(session)) events.push(...page);
   return events;
 }
 
@@ -43,6 +44,25 @@ test('two hundred writers at once leave no gap and no duplicate, and each is tol
       assert.deepEqual([stored?.turnId, stored?.data], [event.turnId, event.data]);
       assert.equal(stored?.createdAt.getTime(), event.createdAt.getTime());
     }
+});
+
+test('a page has few events where they are long, also if they are short as they are stored', async () => {
+  const log = openLog();
+  const session = await newSession();
+  const short = upTo(700).map((number) => said(`${number}`));
+  const random = randomBytes(75_000).toString('hex');
+  const long = [...upTo(30).map(() => said(random)), ...upTo(30).map(() => said('x'.repeat(150_000)))];
+  const written = await write(log, new Feed(), session, [...short, ...long]);
+  const pages: StoredEvent[][] = [];
+  for await (const page of log.readAll(session)) pages.push(page);
+  const [first, ...rest] = pages.map((page) => page.length);
+  assert.equal(first, 500);
+  for (const page of pages) assert.ok(JSON.stringify(page).length < 10 * 2 ** 20, `${page.length} events`);
+  assert.ok(rest.length > 5, `${rest.length} more pages`);
+  assert.deepEqual(
+    pages.flat().map(({ seq, data }) => [seq, data]),
+    written.map(({ seq, data }) => [seq, data]),
+  );
 });
 
 test('writers of two logs, as of two processes, share one sequence', async () => {

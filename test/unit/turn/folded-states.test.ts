@@ -10,7 +10,7 @@ test('a turn reads of its session what others wrote since the last one here, and
   await app.request('POST', '/v1/sessions', { session_id: 'noted' });
   const say = async (text: string) => (await app.request('POST', '/v1/sessions/noted/messages', { text })).body.text;
   for (let turn = 1; turn <= 3; turn += 1) await say('hello');
-  const read = t.mock.method(log, 'read');
+  const read = t.mock.method(log, 'readPage');
   const readFrom = () => read.mock.calls.splice(0).map((call) => call.arguments[1]);
   assert.match(await say('hello'), /turn 4 /);
   assert.deepEqual(readFrom(), []);
