@@ -117,8 +117,10 @@ function closeOpenCalls(messages: PromptMessage[]): void {
     if (calls.length === 0) continue;
     const following = messages[index + 1];
     const results = following?.role === 'tool' ? following.results : [];
+    // A step may have a thousand of each.
+    const answered = new Set(results.map((result) => result.callId));
     for (const call of calls) {
-      if (results.some((result) => result.callId === call.callId)) continue;
+      if (answered.has(call.callId)) continue;
       results.push({ callId: call.callId, tool: call.tool, output: 'The call did not finish.', isError: true });
     }
     if (following?.role !== 'tool') messages.splice(index + 1, 0, { role: 'tool', results });

@@ -28,10 +28,16 @@ export interface TurnOutcome {
   failed: TurnFailed | undefined;
 }
 
-export type OutcomePart =
-  | { type: 'text'; text: string }
-  | { type: 'reasoning'; text: string }
-  | { type: 'tool_use'; id: string; tool: string; input: unknown; state: ToolState; output?: string };
+export type OutcomePart = { type: 'text'; text: string } | { type: 'reasoning'; text: string } | ToolPart;
+
+interface ToolPart {
+  type: 'tool_use';
+  id: string;
+  tool: string;
+  input: unknown;
+  state: ToolState;
+  output?: string;
+}
 
 export type ToolState = 'running' | 'completed' | 'error' | 'denied' | 'interrupted';
 
@@ -49,11 +55,13 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
     ended: undefined,
     failed: undefined,
   };
+  /** By their ids: a turn may make many thousands. */
+  const calls = new Map<string, ToolPart>();
   let last: StoredEvent | undefined;
   for await (const batch of updates) {
     for (const update of batch) {
       if (!isStored(update)) continue;
-      addEvent(outcome, update);
+      addEvent(outcome, calls, update);
       last = update;
     }
   }
@@ -72,7 +80,7 @@ export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>
   return event.isError ? 'error' : 'completed';
 }
 
-function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
+function addEvent(outcome: TurnOutcome, calls: Map<string, ToolPart>, event: StoredEvent): void {
   outcome.turnId = event.turnId;
   const usage = usageIn(event);
   if (usage !== undefined) outcome.usage = addUsage(outcome.usage, usage);
@@ -93,12 +101,16 @@ function addEvent(outcome: TurnOutcome, event: StoredEvent): void {
       outcome.text += event.data.text;
       if (event.data.text !== '') outcome.parts.push({ type: 'text', text: event.data.text });
       return;
-    case 'tool-called':
-      outcome.parts.push({ type: 'tool_use', id: event.data.callId, tool: event.data.tool, input: event.data.input, state: 'running' });
+    case 'tool-called': {
+      const { callId: id, tool, input } = event.data;
+      const part: ToolPart = { type: 'tool_use', id, tool, input, state: 'running' };
+      outcome.parts.push(part);
+      calls.set(id, part);
       return;
+    }
     case 'tool-finished': {
-      const part = outcome.parts.find((candidate) => candidate.type === 'tool_use' && candidate.id === event.data.callId);
-      if (part?.type !== 'tool_use') return;
+      const part = calls.get(event.data.callId);
+      if (part === undefined) return;
       part.state = toolState(event.data);
       part.output = event.data.output;
       return;

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { buildPrompt } from '../../../src/harness/prompt.ts';
+import { newId } from '../../../src/ids.ts';
 import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { numberEvents } from '../../../src/session/log.ts';
+import { emptyState, type SessionState } from '../../../src/session/state.ts';
 import { collectTurn } from '../../../src/turn/collect.ts';
 
 async function* once(events: StoredEvent[]) {
@@ -41,3 +44,40 @@ test('the answer has the id of its first message and no part that says nothing',
     ['One ', 'two'],
   );
 });
+
+test('four times as many calls take about four times as long, to collect and to show to the model', async () => {
+  const usage = { input: 1, output: 1, cachedInput: 0 };
+  const ended: NewEvent = { type: 'turn-ended', data: { stopReason: 'end_turn', usage, step: 1, stepUsage: usage } };
+  const callsOf = (count: number) => Array.from({ length: count }, () => ({ callId: newId('call_'), tool: 'files', input: {} }));
+  const result = { tool: 'files', output: 'ok', isError: false };
+  const eventsOf = (calls: ReturnType<typeof callsOf>): StoredEvent[] => {
+    const called = calls.map((call): NewEvent => ({ type: 'tool-called', data: { ...call, step: 1 } }));
+    const finished = calls.map(({ callId }): NewEvent => ({ type: 'tool-finished', data: { ...result, callId } }));
+    return numberEvents([...called, ...finished, ended], 'turn_1', 1, new Date(0));
+  };
+  const stateOf = (calls: ReturnType<typeof callsOf>): SessionState => {
+    const called = calls.map((call) => ({ ...call, seq: 1, type: 'call' as const, providerMetadata: undefined }));
+    const finished = calls.map(({ callId }) => ({ ...result, callId, seq: 1, type: 'result' as const }));
+    return { ...emptyState(), entries: [...called, ...finished] };
+  };
+  const outcome = await collectTurn(once(eventsOf(callsOf(2_000))));
+  assert.ok(outcome.parts.length === 2_000 && outcome.parts.every((part) => part.type === 'tool_use' && part.state === 'completed'));
+  const [few, many] = [callsOf(4_000), callsOf(16_000)];
+  for (const prepare of [
+    (calls: typeof few) => () => collectTurn(once(eventsOf(calls))),
+    (calls: typeof few) => () => buildPrompt(stateOf(calls)),
+  ]) {
+    const [first, second] = [await fastest(prepare(few)), await fastest(prepare(many))];
+    assert.ok(second < 8 * first + 10, `${first} ms, and ${second} ms`);
+  }
+});
+
+async function fastest(work: () => unknown): Promise<number> {
+  let best = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    const begun = performance.now();
+    await work();
+    best = Math.min(best, performance.now() - begun);
+  }
+  return best;
+}
