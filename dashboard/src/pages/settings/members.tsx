@@ -2,7 +2,6 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
-import { Select } from '../../parts/field.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
@@ -10,7 +9,7 @@ import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Invitation, List, Member } from '../../server/types.ts';
 import { InviteMember } from './invite-member.tsx';
-import { roleChoices } from './roles.ts';
+import { MemberTable } from './member-table.tsx';
 
 interface Change {
   method: string;
@@ -43,8 +42,6 @@ export function Members() {
     },
     onError: notifyError,
   });
-  const open = invitations.data?.data ?? [];
-  const owners = members.data?.data.filter(({ role }) => role === 'owner').length ?? 0;
   const changeRole = (member: Member, role: string) => {
     const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, done: `${member.name} is ${role} now.` };
     if (member.id === user.id) {
@@ -55,6 +52,20 @@ export function Members() {
       setAsking({ title: `Make ${member.name} an owner?`, text, action: 'Make owner', change: next });
     } else change.mutate(next);
   };
+  const remove = ({ id, name }: Member) =>
+    setAsking({
+      title: `Remove ${name}?`,
+      text: 'They lose access immediately. Their actions stay in the audit log.',
+      action: 'Remove member',
+      change: { method: 'DELETE', path: `/api/members/${id}`, done: `${name} was removed.` },
+    });
+  const withdraw = (invitation: Invitation) =>
+    setAsking({
+      title: `Withdraw the invitation of ${inviteeOf(invitation)}?`,
+      text: 'Its link no longer works. You can invite them again.',
+      action: 'Withdraw',
+      change: { method: 'DELETE', path: `/api/invitations/${invitation.id}`, done: 'The invitation was withdrawn.' },
+    });
   return (
     <>
       <Section
@@ -69,110 +80,11 @@ export function Members() {
       >
         {members.error !== null && <Failure error={members.error} />}
         {members.isPending && <Waiting />}
-        {members.data !== undefined && (
-          <div className="panel overflow-hidden">
-            <table className="grid-table">
-              <thead>
-                <tr>
-                  <th>Name</th>
-                  <th className="max-sm:hidden">E-mail</th>
-                  <th>Role</th>
-                  <th className="number max-md:hidden">Joined</th>
-                  <th>
-                    <span className="sr-only">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {members.data.data.map((member) => (
-                  <tr key={member.id}>
-                    <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
-                      {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
-                      <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
-                        {member.email}
-                      </span>
-                    </td>
-                    <td className="max-w-60 truncate text-dim max-sm:hidden" title={member.email}>
-                      {member.email}
-                    </td>
-                    <td>
-                      {may ? (
-                        <Select
-                          label={`Role of ${member.email}`}
-                          value={member.role}
-                          onChange={(role) => changeRole(member, role)}
-                          options={roleChoices}
-                        />
-                      ) : (
-                        member.role
-                      )}
-                    </td>
-                    <td className="number text-dim max-md:hidden">
-                      <Time at={member.created_at} />
-                    </td>
-                    <td className="number">
-                      {may && (
-                        <Button
-                          kind="danger"
-                          disabled={member.role === 'owner' && owners === 1}
-                          title={member.role === 'owner' && owners === 1 ? 'The last owner cannot be removed' : undefined}
-                          onClick={() =>
-                            setAsking({
-                              title: `Remove ${member.name}?`,
-                              text: 'They lose access immediately. Their actions stay in the audit log.',
-                              action: 'Remove member',
-                              change: { method: 'DELETE', path: `/api/members/${member.id}`, done: `${member.name} was removed.` },
-                            })
-                          }
-                        >
-                          Remove
-                        </Button>
-                      )}
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        {members.data !== undefined && <MemberTable members={members.data.data} onRole={changeRole} onRemove={remove} />}
       </Section>
       <Section title="Open invitations">
         {invitations.error !== null && <Failure error={invitations.error} />}
-        {invitations.data === undefined ? null : open.length === 0 ? (
-          <Empty
-            title="No open invitations."
-            text="An invitation is a link that works once, for seven days; no mail is sent. From a terminal:"
-            command={`curl -s -X POST ${window.location.origin}/api/invitations -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"email":"grace@example.com","role":"member"}'`}
-          />
-        ) : (
-          <ul className="panel divide-y divide-line">
-            {open.map((invitation) => (
-              <li key={invitation.id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
-                <span className="min-w-0 font-medium [overflow-wrap:anywhere]">{invitation.email ?? 'whoever has the link'}</span>
-                <span className="text-dim">{invitation.role}</span>
-                <span className="text-dim">
-                  expires <Time at={invitation.expires_at} />
-                </span>
-                {may && (
-                  <Button
-                    kind="danger"
-                    className="ml-auto"
-                    onClick={() =>
-                      setAsking({
-                        title: `Withdraw the invitation of ${invitation.email ?? 'whoever has the link'}?`,
-                        text: 'Its link no longer works. You can invite them again.',
-                        action: 'Withdraw',
-                        change: { method: 'DELETE', path: `/api/invitations/${invitation.id}`, done: 'The invitation was withdrawn.' },
-                      })
-                    }
-                  >
-                    Withdraw
-                  </Button>
-                )}
-              </li>
-            ))}
-          </ul>
-        )}
+        {invitations.data !== undefined && <OpenInvitations invitations={invitations.data.data} onWithdraw={withdraw} />}
       </Section>
       {inviting && <InviteMember onClose={() => setInviting(false)} />}
       {asking !== undefined && (
@@ -187,4 +99,43 @@ export function Members() {
       )}
     </>
   );
+}
+
+interface OpenInvitationsProps {
+  invitations: readonly Invitation[];
+  onWithdraw(invitation: Invitation): void;
+}
+
+function OpenInvitations({ invitations, onWithdraw }: OpenInvitationsProps) {
+  const may = useMay('members:write');
+  if (invitations.length === 0)
+    return (
+      <Empty
+        title="No open invitations."
+        text="An invitation is a link that works once, for seven days; no mail is sent. From a terminal:"
+        command={`curl -s -X POST ${window.location.origin}/api/invitations -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"email":"grace@example.com","role":"member"}'`}
+      />
+    );
+  return (
+    <ul className="panel divide-y divide-line">
+      {invitations.map((invitation) => (
+        <li key={invitation.id} className="flex flex-wrap items-center gap-x-3 px-3 py-2">
+          <span className="min-w-0 font-medium [overflow-wrap:anywhere]">{inviteeOf(invitation)}</span>
+          <span className="text-dim">{invitation.role}</span>
+          <span className="text-dim">
+            expires <Time at={invitation.expires_at} />
+          </span>
+          {may && (
+            <Button kind="danger" className="ml-auto" onClick={() => onWithdraw(invitation)}>
+              Withdraw
+            </Button>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function inviteeOf({ email }: Invitation): string {
+  return email ?? 'whoever has the link';
 }

@@ -1,0 +1,80 @@
+import { Button } from '../../parts/button.tsx';
+import { Select } from '../../parts/field.tsx';
+import { Time } from '../../parts/time.tsx';
+import { useMay, useSignedIn } from '../../server/queries.ts';
+import type { Member } from '../../server/types.ts';
+import { roleChoices } from './roles.ts';
+
+interface MemberTableProps {
+  members: readonly Member[];
+  onRole(member: Member, role: string): void;
+  onRemove(member: Member): void;
+}
+
+export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
+  const may = useMay('members:write');
+  const { user } = useSignedIn();
+  const owners = members.filter(({ role }) => role === 'owner').length;
+  return (
+    <div className="panel overflow-hidden">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th className="max-sm:hidden">E-mail</th>
+            <th>Role</th>
+            <th className="number max-md:hidden">Joined</th>
+            <th>
+              <span className="sr-only">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {members.map((member) => {
+            const isLastOwner = member.role === 'owner' && owners === 1;
+            return (
+              <tr key={member.id}>
+                <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
+                  {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
+                  <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
+                    {member.email}
+                  </span>
+                </td>
+                <td className="max-w-60 truncate text-dim max-sm:hidden" title={member.email}>
+                  {member.email}
+                </td>
+                <td>
+                  {may ? (
+                    <Select
+                      label={`Role of ${member.email}`}
+                      value={member.role}
+                      onChange={(role) => onRole(member, role)}
+                      options={roleChoices}
+                    />
+                  ) : (
+                    member.role
+                  )}
+                </td>
+                <td className="number text-dim max-md:hidden">
+                  <Time at={member.created_at} />
+                </td>
+                <td className="number">
+                  {may && (
+                    <Button
+                      kind="danger"
+                      disabled={isLastOwner}
+                      title={isLastOwner ? 'The last owner cannot be removed' : undefined}
+                      onClick={() => onRemove(member)}
+                    >
+                      Remove
+                    </Button>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
