@@ -78,7 +78,8 @@ export async function checkSecretKey(database: Database, box: SecretBox, origin 
 export async function compareSecretKey(database: Database, box: SecretBox, origin: string): Promise<void> {
   const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
   const id = rows[0]?.id;
-  if (id === box.keyId) return;
+  // None yet: a first start that did not come this far.
+  if (id === undefined || id === box.keyId) return;
   throw new ConfigError(
     `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but ${origin} is ${box.keyId}. Set the one it was started with`,
   );

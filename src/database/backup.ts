@@ -10,6 +10,7 @@ import { type Config, environmentWith } from '../config.ts';
 import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
 import { makeDirectory, makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
+import type { Database } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
 import { pack, unpack } from './tar.ts';
@@ -18,13 +19,18 @@ import { pack, unpack } from './tar.ts';
  * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
  * embedded database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
  */
-export async function backup(config: Config, folder: string, isUsed = isInstalled): Promise<{ hasKey: boolean }> {
+export async function backup(
+  config: Config,
+  folder: string,
+  { isUsed = isInstalled, check }: { isUsed?: typeof isInstalled; check?: Check } = {},
+): Promise<{ hasKey: boolean }> {
   await requireDatabase(config, isUsed);
+  if (config.DATABASE_URL !== undefined && check !== undefined) await checkAndClose(await openDatabase(config), check);
   const isNew = !(await isThere(folder));
   await makeDirectory(folder);
   try {
     if (config.DATABASE_URL !== undefined) await dumpPostgres(config.DATABASE_URL, join(folder, 'database.dump'));
-    else await dumpEmbedded(config.PARLEY_DATA_DIR, join(folder, 'database.tar.gz'));
+    else await dumpEmbedded(config.PARLEY_DATA_DIR, join(folder, 'database.tar.gz'), check);
     const key = await keyInUse(config);
     if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
     else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
@@ -33,6 +39,17 @@ export async function backup(config: Config, folder: string, isUsed = isInstalle
     // An empty folder would look like a backup.
     if (isNew) await rm(folder, { recursive: true, force: true });
     throw error;
+  }
+}
+
+/** Throws where the database is not one to be backed up with these settings. */
+type Check = (database: Database) => Promise<void>;
+
+async function checkAndClose(database: Database, check?: Check): Promise<void> {
+  try {
+    await check?.(database);
+  } finally {
+    await database.close();
   }
 }
 
@@ -51,13 +68,13 @@ async function dumpPostgres(databaseUrl: string, file: string): Promise<void> {
   await replaceFile(file, (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
 }
 
-async function dumpEmbedded(dataDirectory: string, file: string): Promise<void> {
+async function dumpEmbedded(dataDirectory: string, file: string, check?: Check): Promise<void> {
   const { startPGlite } = await import('./pglite.ts');
   const release = await lockDirectory(dataDirectory);
   try {
     const folder = join(dataDirectory, 'db');
     // What does not open is no backup; and closed, nothing changes any more.
-    await (await startPGlite(folder)).close();
+    await checkAndClose(await startPGlite(folder), check);
     await replaceFile(file, (draft) => pipeline(pack(folder), createGzip(), createWriteStream(draft)));
   } finally {
     await release();

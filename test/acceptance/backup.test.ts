@@ -108,10 +108,13 @@ test('a damaged backup is one line and changes nothing: the intact one can be re
   assert.equal(back.code, 0, back.stderr);
 });
 
-test('a restore does not replace the secret key of another database', async (t) => {
+test('a backup is not made with another secret key than that of the database, nor does a restore replace one', async (t) => {
   const { database, folder, target } = await places(t);
   const { PARLEY_DATA_DIR: directory = '' } = target.settings;
-  await (await startApp(t, { database })).close();
+  await (await startApp(t, { database, settings: { PARLEY_SECRET_KEY: 'a'.repeat(64) } })).close();
+  const wrong = await run({ ...database.settings, PARLEY_SECRET_KEY: 'b'.repeat(64) }, ['backup', folder]);
+  assert.match(wrong.stderr, /^parley: PARLEY_SECRET_KEY: this database was encrypted with the key \w+, but the key given is \w+\./);
+  assert.deepEqual([wrong.code, existsSync(folder)], [1, false]);
   const made = await run({ ...database.settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }, ['backup', folder]);
   assert.equal(made.code, 0, made.stderr);
   mkdirSync(directory);

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import { rotateSecretKey } from '../../accounts/rotate-secret-key.ts';
-import { createSecretBox, loadSecretKey } from '../../accounts/secret-box.ts';
-import { loadConfig } from '../../config.ts';
+import { compareSecretKey, createSecretBox, loadSecretKey } from '../../accounts/secret-box.ts';
+import { type Config, loadConfig } from '../../config.ts';
 import { backup, keyInUse, requireDatabase, restore } from '../../database/backup.ts';
+import type { Database } from '../../database/database.ts';
 import { openDatabase } from '../../database/open.ts';
 import { parseSecretKey } from '../../setting-parsers.ts';
 import { secretFromInput } from '../given.ts';
@@ -14,7 +15,8 @@ export function dataCommands(program: Command): void {
     .command('backup <folder>')
     .description('write the database and its secret key to a folder; with the embedded database, stop the server first')
     .action(async (folder: string, _options, command: Command) => {
-      const { hasKey } = await backup(loadConfig(), folder);
+      const config = loadConfig();
+      const { hasKey } = await backup(config, folder, { check: (database) => checkKeyInUse(config, database) });
       const secretKey = hasKey
         ? 'It contains the secret key: protect it as you protect the server.'
         : 'It does not contain the secret key, which is not set here: keep that too, or stored credentials are lost.';
@@ -44,4 +46,11 @@ export function dataCommands(program: Command): void {
         await database.close();
       }
     });
+}
+
+/** With another key than that of the database nobody could start on what is restored, and would learn of it only then. */
+async function checkKeyInUse(config: Config, database: Database): Promise<void> {
+  if ((await keyInUse(config)) === undefined) return;
+  const { box, origin } = await loadSecretKey(config);
+  await compareSecretKey(database, box, origin);
 }

@@ -23,7 +23,7 @@ process.env.PATH = `${folder}${delimiter}${PATH}`;
 delete process.env.PGPASSWORD;
 
 // There is no PostgreSQL to ask.
-const used = async () => true;
+const used = { isUsed: async () => true };
 const empty = async () => false;
 
 const urls: [name: string, given: string, shown: string, password: string][] = [
