@@ -62,7 +62,8 @@ async function summarize(
 ): Promise<{ summary: string | null; usage?: Usage }> {
   const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
   const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };
-  const messages = buildPrompt({ ...state, entries: [...state.entries.filter((entry) => entry.seq <= throughSeq), request] });
+  const past = state.entries.filter((entry) => entry.seq <= throughSeq).flatMap(asWords);
+  const messages = buildPrompt({ ...state, entries: [...past, request] });
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -74,6 +75,21 @@ async function summarize(
       if (!error.retryable || attempt === maxAttempts) throw error;
       await world.sleep(retryDelay(attempt, error.retryAfterSeconds), signal);
     }
+  }
+}
+
+/** Some providers refuse calls and their results where no tools are given, and reasoning without the call that it led to. */
+function asWords(entry: Entry): Entry[] {
+  const { seq } = entry;
+  switch (entry.type) {
+    case 'call':
+      return [{ seq, type: 'text', text: `[called ${entry.tool} with ${JSON.stringify(entry.input ?? {})}]\n` }];
+    case 'result':
+      return [{ seq, type: 'text', text: `[${entry.tool} ${entry.isError ? 'failed' : 'answered'}: ${entry.output}]\n` }];
+    case 'reasoning':
+      return [];
+    default:
+      return [entry];
   }
 }
 

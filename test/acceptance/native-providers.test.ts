@@ -145,15 +145,16 @@ test('of an answer that broke off and was asked for again only the last attempt 
   );
 });
 
-test('a summary is asked for again where that may help, and stored without what cannot be', async (context) => {
-  const asked: string[] = [];
+test('a summary is asked for in words, again where that may help, and stored without what cannot be', async (context) => {
+  const asked: { role: string; content: string; tool_calls?: unknown }[][] = [];
   const provider = await serveLocally(async (incoming, outgoing) => {
-    const { messages, stream } = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8'));
+    const { messages } = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8'));
     const isSummary: boolean = messages.at(-1).content.startsWith('Summarise');
-    if (isSummary && asked.push(messages.at(-1).content) === 1) return outgoing.writeHead(503).end();
-    const message = { content: isSummary ? 'In\0 short.' : 'fine' };
+    if (isSummary && asked.push(messages) === 1) return outgoing.writeHead(503).end();
+    const calls = { tool_calls: [{ id: 'x', function: { name: 'files', arguments: '{"operation":"list"}' } }] };
+    const message = messages.length === 1 ? calls : { content: isSummary ? 'In\0 short.' : 'fine' };
     outgoing.setHeader('content-type', 'application/json');
-    outgoing.end(JSON.stringify({ choices: [{ [stream ? 'delta' : 'message']: message, message, finish_reason: 'stop' }] }));
+    outgoing.end(JSON.stringify({ choices: [{ message, finish_reason: 'stop' }] }));
   });
   context.after(() => provider.close());
   const model = { provider: 'openai-compatible', name: 'm', base_url: provider.origin };
@@ -163,4 +164,9 @@ test('a summary is asked for again where that may help, and stored without what 
   const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
   const [condensed] = events.filter(({ type }: { type: string }) => type === 'session.context_condensed');
   assert.deepEqual([condensed?.summary, asked.length], ['In\uFFFD short.', 2]);
+  assert.deepEqual(
+    asked[1]?.slice(1, -1).map(({ role, content, tool_calls }) => [role, content, tool_calls]),
+    [['assistant', '[called files with {"operation":"list"}]\n[files answered: The workspace is empty.]\nfine', undefined]],
+    'no tools are given, and some providers then refuse calls',
+  );
 });
