@@ -49,6 +49,7 @@ test('a model is asked for its answer in one piece by a caller who waits for all
   assert.deepEqual(asked, [false, false, false]);
   const [used] = (await tenant.get('/api/usage')).body.data;
   assert.deepEqual([used.turns, used.input_tokens, used.cached_tokens], [3, 15, 9]);
+  assert.equal((await tenant.get('/api/budget')).body.budget.tokens_used, 18, 'counted also where nothing is capped');
 });
 
 test('it is asked for a stream by one who shows it as it comes, who may follow later, who waits in line, or where another watches', async (t) => {
