@@ -122,10 +122,14 @@ export function describeRedirect(response: Response, url: string): string | unde
 }
 
 async function describeRefusal(response: Response, caller: Caller, path: string): Promise<string> {
-  const redirect = describeRedirect(response, loadClientSettings().url);
+  const { url } = loadClientSettings();
+  const redirect = describeRedirect(response, url);
   if (redirect !== undefined) return redirect;
   const text = await response.text();
   if (response.status === 401) return `the server does not accept this ${caller}`;
+  // The base URL of a client library ends with a path; this one seldom does.
+  if (response.status === 404 && new URL(url).pathname !== '/')
+    return `not found: ${url}${path.split('?')[0]} (does ${new URL(url).pathname} belong in PARLEY_URL?)`;
   if (response.status === 404 && path === '/v1/sessions')
     return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
   if (response.status === 404) return `not found: ${path.split('?')[0]}`;

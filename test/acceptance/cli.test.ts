@@ -141,6 +141,8 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(nowhere.stderr, /no Parley server at /);
   const own = { HOST: '::1', PORT: '9', PARLEY_API_KEY: 'svc_live_0123456789abcdef' };
   assert.match((await run(own, ['agents', 'list'])).stderr, /no Parley server at http:\/\/\[::1\]:9/, 'where the settings put it');
+  const below = await run({ PARLEY_URL: `${await app.listen()}/v1/`, PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.match(below.stderr, /^parley: not found: http:\S+\/v1\/api\/agents \(does \/v1 belong in PARLEY_URL\?\)\n$/);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must be a URL such as/);
   const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
