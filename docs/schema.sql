@@ -1065,7 +1065,7 @@ begin
   on conflict (org_id, agent_id, instance_key) do update set reserved_micros = instance_spend.reserved_micros + excluded.reserved_micros;
 end $function$;
 
--- From 0023-answers-read-again.sql.
+-- From 0034-who-asked.sql.
 -- What the answer to an approval repeats of its request (`input`: its `echo`) is kept with it, for when that answer is read again.
 CREATE OR REPLACE FUNCTION public.resolve_approval(operation turn_operation, process text, lease_ms integer)
  RETURNS json
@@ -1087,7 +1087,7 @@ begin
   if a.state is distinct from 'pending' or s.pending_input ->> 'request_id' is distinct from operation."requestId" then
     return json_build_object('status', 'mismatch');
   end if;
-  agent := agent_of_turn(s, a.turn_id);
+  agent := coalesce(a.request ->> 'agent', agent_of_turn(s, a.turn_id));
   first := append_events(s, a.turn_id, json_build_array(
     json_build_object('type', 'approval-resolved', 'data', case when operation.input is null
       then json_build_object('requestId', a.request_id, 'callId', a.call_id, 'decision', operation.decision)

@@ -128,7 +128,7 @@ async function* settleCall(
     }
     if (permission.action === 'ask') {
       const requestId = call.approval?.requestId ?? world.newId('req_');
-      yield ask(requestId, call, tool, permission.pattern, turn.usage);
+      yield ask(requestId, call, tool, permission.pattern, turn);
       return 'paused';
     }
   }
@@ -145,7 +145,7 @@ async function* settleCall(
   return 'settled';
 }
 
-function ask(requestId: string, call: CallState, tool: Tool, pattern: string, usage: Usage): TurnYield {
+function ask(requestId: string, call: CallState, tool: Tool, pattern: string, { usage, agent }: TurnState): TurnYield {
   const request: ApprovalRequested = {
     requestId,
     callId: call.callId,
@@ -156,6 +156,7 @@ function ask(requestId: string, call: CallState, tool: Tool, pattern: string, us
     options: ['approve_once', 'approve_session', 'deny'],
     pattern,
     usage,
+    agent,
   };
   return { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
 }

@@ -121,6 +121,8 @@ export interface ApprovalRequested {
   pattern: string;
   /** Of the turn up to here. */
   usage?: Usage;
+  /** Whom the turn is with, and goes on with. */
+  agent?: string;
 }
 
 export type ApprovalDecision = 'approve_once' | 'approve_session' | 'deny';

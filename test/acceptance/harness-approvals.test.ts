@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import type { WireAnswer } from '../support/wire.ts';
@@ -163,4 +164,13 @@ test('a turn goes on after its approval with the sub-agent it was with, and the 
   await tenant.say(id, bash('echo 3'));
   await resolve(tenant, id, 'deny');
   assert.deepEqual((await running()).slice(4), ['cook', 'cook']);
+});
+
+test('whom a turn goes on with is known without looking through what it has written, which may be long', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  await tenant.say(id, bash('echo 1'));
+  await sql`create or replace function agent_of_turn(s sessions, of_turn text) returns text language plpgsql as $$
+    begin raise exception 'the log was looked through'; end $$`.execute(app.context.database.db);
+  assert.deepEqual((await resolve(tenant, id, 'approve_once')).session.pending_input, null);
 });
