@@ -29,6 +29,10 @@ test('the list has its agent, page and total around it, newest activity first', 
   const [later] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
   const times = answers.map((entry: { created_at: string }) => entry.created_at);
   assert.deepEqual(times, [last_message_at, later.last_message_at], 'when the agent said it, with a budget and without');
+  await tenant.say(first, '/delay 20\n/tool bash {"command":"ls"}');
+  const asked = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${first}`)).body.events.at(-4);
+  const [waiting] = (await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions;
+  assert.deepEqual([asked.type, waiting.last_message_at], ['user.message', asked.created_at], 'a call is no message');
   assert.deepEqual(item, { id: first, status: 'active', message_count: 2, end_user_id: 'ann' });
   assert.deepEqual(others, [
     { id: third, status: 'active', message_count: 0, last_message_at: null, end_user_id: null },
