@@ -4,7 +4,7 @@ import { orNotFound, ServiceError } from '../../errors.ts';
 import { requestActor } from '../shared/caller/actor.ts';
 import type { Server } from '../shared/fastify.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { emailField } from '../shared/schemas/fields.ts';
+import { emailField, strangersBodyLimit } from '../shared/schemas/fields.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { memberObject, showMember } from './members.ts';
 
@@ -28,6 +28,7 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     '/api/invitations/accept',
     {
       config: { family: 'management' },
+      bodyLimit: strangersBodyLimit,
       schema: {
         tags: ['Members'],
         summary: 'Accept an invitation',

@@ -7,7 +7,7 @@ import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
-import { maxEmailLength } from '../shared/schemas/fields.ts';
+import { maxEmailLength, strangersBodyLimit } from '../shared/schemas/fields.ts';
 import { hostOf } from '../shared/server/host-header.ts';
 
 const config = { family: 'management' as const };
@@ -18,6 +18,7 @@ export function signInRoutes(server: Server, context: Context): void {
     method: ['GET', 'POST'],
     url: '/auth/*',
     config,
+    bodyLimit: strangersBodyLimit,
     onRequest: [requireOwnAddress(context.config)],
     schema: { hide: true },
     handler: (request, reply) => passOn(context, request, reply),

@@ -24,3 +24,6 @@ export const patternWords = new Map<unknown, string>([
 
 /** A cap or a balance; null: none is set. */
 export const amountField = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
+
+/** Of routes that take no credential: anybody may send it, and to read a megabyte of small fields takes a tenth of a second. */
+export const strangersBodyLimit = 16 * 1024;
