@@ -129,7 +129,7 @@ test('so does a stream whose turn can no longer be followed: its session is gone
   const native = () => tenant.stream(`/v1/sessions/${session}/messages`, { text: slow, stream: true });
   t.mock.method(app.context.log, 'exists', async () => false);
   assert.deepEqual([await codeOf(await native()), await codeOf(await chatStream(tenant))], ['session_deleted', 'session_deleted']);
-  t.mock.method(app.context.log, 'read', () => Promise.reject(new TypeError('a bug')));
+  t.mock.method(app.context.log, 'readPage', () => Promise.reject(new TypeError('a bug')));
   assert.deepEqual(
     [await codeOf(await native()), await codeOf(await chatStream(tenant))],
     ['database_unavailable', 'database_unavailable'],

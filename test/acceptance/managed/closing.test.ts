@@ -109,7 +109,7 @@ test('a stream whose log cannot be read ends with a frame that says so', { timeo
   const session = await client.create();
   await client.say(session, '/say one');
   await app.context.runner.idle();
-  t.mock.method(app.context.log, 'read', () => Promise.reject(new Error('the database is away')));
+  t.mock.method(app.context.log, 'readPage', () => Promise.reject(new Error('the database is away')));
   assert.equal((await collect(await client.follow(session))).at(-1)?.data.reason, 'database_unavailable');
 });
 
