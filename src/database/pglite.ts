@@ -56,7 +56,7 @@ export async function startPGlite(
     return client.query(statement).finally(() => client.release());
   };
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: refusingWrites(pool, checkSpace) }) });
-  const endUpkeep = keepUp(db, checkSpace);
+  const endUpkeep = keepUp(db, checkSpace, directory);
   return {
     engine: 'pglite',
     db,

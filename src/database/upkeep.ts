@@ -1,3 +1,5 @@
+import { open, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Db } from './database.ts';
 
@@ -14,10 +16,10 @@ const longLogBytes = 128 * 1024 * 1024;
 /**
  * PostgreSQL's own upkeep runs in processes that the embedded engine does not have: what updates leave behind would stay for good,
  * in indexes above all, its planner would know nothing of the tables, and its log would grow until the server is stopped. `checkSpace`
- * throws while the disk is too full to write. Returns what ends it.
+ * throws while the disk is too full to write. An engine in memory has no directory. Returns what ends it.
  */
-export function keepUp(db: Db, checkSpace: () => void): () => void {
-  const checkpoints = setInterval(() => void shortenLog(db, checkSpace).catch(() => {}), checkpointEveryMs).unref();
+export function keepUp(db: Db, checkSpace: () => void, directory: string | undefined): () => void {
+  const checkpoints = setInterval(() => void shortenLog(db, checkSpace, directory).catch(() => {}), checkpointEveryMs).unref();
   let timer = setTimeout(next, firstMs).unref();
   function next(): void {
     timer = setTimeout(next, everyMs).unref();
@@ -30,11 +32,27 @@ export function keepUp(db: Db, checkSpace: () => void): () => void {
   };
 }
 
-async function shortenLog(db: Db, checkSpace: () => void): Promise<void> {
+/**
+ * The engine takes what it has written for durable, which it is once the system has it on its disk. In between, a power failure may
+ * leave files without the part of the log that would mend them: so most is brought there before, and the rest at once.
+ */
+async function shortenLog(db: Db, checkSpace: () => void, directory: string | undefined): Promise<void> {
   checkSpace();
   const { rows } = await sql<{ isLong: boolean }>`
     select pg_current_wal_lsn() - redo_lsn > ${longLogBytes} as "isLong" from pg_control_checkpoint()`.execute(db);
-  if (rows[0]?.isLong) await sql`checkpoint`.execute(db);
+  if (!rows[0]?.isLong) return;
+  if (directory !== undefined) await bringToDisk(directory);
+  await sql`checkpoint`.execute(db);
+  if (directory !== undefined) await bringToDisk(directory);
+}
+
+async function bringToDisk(directory: string): Promise<void> {
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    // One that was removed meanwhile needs nothing.
+    const file = await open(join(entry.parentPath, entry.name), 'r+').catch(() => undefined);
+    await file?.sync().finally(() => file.close());
+  }
 }
 
 /** One table after another, so that others get in between. */

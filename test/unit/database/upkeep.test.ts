@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { startPGlite } from '../../../src/database/pglite.ts';
@@ -42,7 +43,10 @@ test('upkeep makes room for what updates leave behind, and tells the planner how
   await close();
 });
 
-test("the engine's own log is cut off when it is long, and not before", async (t) => {
+test("the engine's own log is cut off when it is long, and not before; what it stands for is on the disk by then", async (t) => {
+  const file = await open(import.meta.filename);
+  t.after(() => file.close());
+  const sync = t.mock.method(Object.getPrototypeOf(file), 'sync');
   t.mock.timers.enable({ apis: ['setInterval'] });
   const { db, close } = await openTestDatabase();
   t.after(close);
@@ -58,6 +62,10 @@ test("the engine's own log is cut off when it is long, and not before", async (t
   t.mock.timers.tick(60_000);
   await write(5);
   assert.equal(await lastCheckpoint(), first, '64 MiB are not long');
+  assert.equal(sync.mock.callCount(), 0);
   t.mock.timers.tick(60_000);
   await until(async () => (await lastCheckpoint()) !== first);
+  const files = sync.mock.callCount();
+  assert.ok(files > 300, `${files} files`);
+  await until(async () => sync.mock.callCount() >= 2 * files - 50, 10_000, 'the checkpoint on the disk too');
 });
