@@ -165,6 +165,17 @@ test('what was only noted in the middle of a turn is shown with the next message
   assert.deepEqual(rolesOf(...events, message), ['hi', 'assistant', 'tool', 'psst', 'hi']);
 });
 
+test('the model is told who speaks, and which messages only inform it', () => {
+  const context = [{ role: 'system' as const, text: 'Be brief.' }];
+  const said: NewEvent = { type: 'message-received', data: { messageId: 'msg_9', text: 'Hello', participantName: 'Bo', context } };
+  const heard: NewEvent = { type: 'message-received', data: { messageId: 'msg_8', text: 'psst', participantName: 'Al', silent: true } };
+  assert.deepEqual(buildPrompt(turn(heard, said)), [
+    { role: 'user', text: 'psst', name: 'Al', told: true },
+    { role: 'user', text: '[system] Be brief.', told: true },
+    { role: 'user', text: 'Hello', name: 'Bo' },
+  ]);
+});
+
 test('a new step leaves the calls of the one before behind, and usage adds up', () => {
   const state = turn(message, called('call_1', 1), called('call_2', 2));
   assert.deepEqual(

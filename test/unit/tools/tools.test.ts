@@ -58,7 +58,7 @@ test('files are written, read, listed and deleted', async () => {
   assert.equal((await run(filesTool, { operation: 'write', path: './notes//a.txt', content: 'grüß dich' }, workspace)).isError, false);
   assert.equal((await run(filesTool, { operation: 'read', path: '/workspace/notes/a.txt' }, workspace)).output, 'grüß dich');
   assert.match((await run(filesTool, { operation: 'list', path: 'notes/' }, workspace)).output, /^notes\/a\.txt \(11 bytes, /);
-  assert.equal((await run(filesTool, { operation: 'list', path: 'other' }, workspace)).isError, true);
+  assert.equal((await run(filesTool, { operation: 'list', path: 'note' }, workspace)).isError, true, 'another directory');
   assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, false);
   assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, true);
   assert.equal((await run(filesTool, { operation: 'read', path: 'notes/a.txt' }, workspace)).isError, true);
@@ -72,10 +72,15 @@ test('an empty file is a file, and writing replaces', async () => {
 });
 
 test('a binary file is read as base64 and said to be', async () => {
-  const workspace = new MemoryWorkspace({ 'a.bin': new Uint8Array([0, 1, 255]), 'latin1.txt': new Uint8Array([0x66, 0xfc, 0x72]) });
+  const workspace = new MemoryWorkspace({
+    'a.bin': new Uint8Array([0, 1, 255]),
+    'latin1.txt': new Uint8Array([0x66, 0xfc, 0x72]),
+    nul: 'a\0b',
+  });
   const { output } = await run(filesTool, { operation: 'read', path: 'a.bin' }, workspace);
   assert.equal(output, '[binary file of 3 bytes, shown in base64]\nAAH/');
-  assert.match((await run(filesTool, { operation: 'read', path: 'latin1.txt' }, workspace)).output, /^\[binary file/);
+  for (const path of ['latin1.txt', 'nul'])
+    assert.match((await run(filesTool, { operation: 'read', path }, workspace)).output, /^\[binary file/);
 });
 
 test('a long file is cut and the cut is said', async () => {
@@ -224,6 +229,9 @@ test('fetch refuses what is not public, bad input and headers of the connection,
     const outcome = await run(tool, input);
     assert.equal(outcome.isError, true, JSON.stringify(input));
   }
+  const open = createFetchTool({ fetch: lenient });
+  for (const input of [{ headers: { 'Proxy-Authorization': 'x' } }, { headers: { 'sec-fetch-site': 'x' } }, { method: 'HEAD', body: 'x' }])
+    assert.equal((await run(open, { url: server.origin, ...input })).isError, true, JSON.stringify(input));
   assert.equal(server.connections(), 0);
 });
 
@@ -244,6 +252,31 @@ test('each kind of use has its own setting', async () => {
   await second.gateways.check('http://peer.internal:9999/v1/gateway/deliveries');
   await assert.rejects(second.webhooks.check('http://peer.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
   await assert.rejects(second.gateways.check('http://other.internal:9999/'), /PARLEY_WEBHOOK_ALLOW_PRIVATE/);
+});
+
+test('a rule is for every tool and action that its patterns match, and a star may stand for nothing', () => {
+  const rule = (tool: string, match: string) => {
+    const decided = decidePermission(
+      filesTool,
+      { operation: 'read', path: 'a/b' },
+      [{ tool, match, action: 'deny' }],
+      new Set(),
+      'interactive',
+    );
+    return decided.action;
+  };
+  const table = {
+    'fi*|a/b': 'deny',
+    '*|a/b**': 'deny',
+    'f?les|a*b': 'deny',
+    'file|a/b': 'allow',
+    'files|a/b?': 'allow',
+    'files|a': 'allow',
+  };
+  for (const [patterns, action] of Object.entries(table)) {
+    const [tool = '', match = ''] = patterns.split('|');
+    assert.equal(rule(tool, match), action, patterns);
+  }
 });
 
 test('a call that takes too long to be compared with the rules is refused, whatever they say', () => {
