@@ -77,3 +77,32 @@ test('of an answer without an end 64 KiB are read, and then the connection is gi
   const outcome = await attempt(async () => new Response(endless));
   assert.deepEqual([outcome.ok, outcome.excerpt, pieces, cancelled], [true, 'x'.repeat(1_024), 4, true]);
 });
+
+test('what a receiver asks for is heard with a 429 and a 503 only; what cannot be stored of its answer is left out', async () => {
+  const answered = (status: number, body = '') =>
+    attempt(async () => new Response(body, { status, headers: { 'retry-after': '7' } }), delivery);
+  const asked = await Promise.all([429, 503, 500].map(async (status) => (await answered(status)).retryAfter));
+  assert.deepEqual(asked, ['7', '7', null]);
+  assert.equal((await answered(302)).error, 'Redirects are not followed.');
+  assert.equal((await answered(500, 'a\0b')).excerpt, 'a\uFFFDb');
+  const failed = await attempt(async () => {
+    throw new Error('no\0thing');
+  });
+  assert.equal(failed.error, 'nothing');
+});
+
+test('the key of a gateway goes to that gateway and to no other', async () => {
+  const peers = { 'https://peer.example': 'svc_live_peer' };
+  const keyAt = async (url: string) => {
+    let key: string | null | undefined;
+    const gatewayFetch: AttemptParts['fetch'] = async (_url, init) => {
+      key = new Headers(init?.headers).get('authorization');
+      return new Response();
+    };
+    const parts = { fetch: gatewayFetch, gatewayFetch, secrets, peers };
+    await attemptDelivery({ ...delivery, endpoint_id: null, url }, new Date(), parts, new AbortController().signal);
+    return key;
+  };
+  assert.equal(await keyAt('https://peer.example/v1/gateway/deliveries'), 'Bearer svc_live_peer');
+  assert.equal(await keyAt('https://other.example/v1/gateway/deliveries'), null);
+});
