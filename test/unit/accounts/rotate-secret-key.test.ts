@@ -7,12 +7,10 @@ import { createOrganization } from '../../../src/accounts/organizations.ts';
 import { rotateSecretKey } from '../../../src/accounts/rotate-secret-key.ts';
 import { checkSecretKey, createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
-import { migrate } from '../../../src/database/migrate.ts';
-import { startPGlite } from '../../../src/database/pglite.ts';
 import { deleteExpiredRows } from '../../../src/expired-rows.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 
-const database = await startPGlite(undefined);
-await migrate(database);
+const database = await openTestDatabase();
 after(() => database.close());
 const at = new Date();
 const first = createSecretBox(Buffer.alloc(32, 1));

@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { openPGlite, startPGlite } from '../../../src/database/pglite.ts';
+import { openPGlite } from '../../../src/database/pglite.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 import { mountSmallDisk, noSmallDisk } from '../../support/small-disk.ts';
 
-const database = await startPGlite(undefined);
+const database = await openTestDatabase();
 after(() => database.close());
 
 test('a statement that takes long holds up nothing but other statements', async () => {
@@ -24,7 +25,7 @@ test('a statement that takes long holds up nothing but other statements', async 
 });
 
 test('closing waits for a statement that is under way, and ends', async () => {
-  const other = await startPGlite(undefined);
+  const other = await openTestDatabase();
   const long = sql`select count(*) from generate_series(1, 1000000)`.execute(other.db);
   await sleep(10);
   const closed = other.close().then(() => 'closed');

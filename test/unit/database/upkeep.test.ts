@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { startPGlite } from '../../../src/database/pglite.ts';
 import { vacuum } from '../../../src/database/upkeep.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 
 test('upkeep makes room for what updates leave behind, and tells the planner how large tables are', async () => {
-  const { db, exclusively, close } = await startPGlite(undefined);
+  const { db, exclusively, close } = await openTestDatabase();
   await exclusively((_db, runScript) =>
     runScript(`
     create table session (id integer primary key, updated_at bigint not null);
