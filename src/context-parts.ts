@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import { gatewayUrl } from './gateway/event.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { Courier } from './outbox/courier.ts';
-import type { Tracing } from './tracing.ts';
+import type { Tracing } from './telemetry/tracing.ts';
 import { operatorKey } from './turn/create-settings.ts';
 import { isHeld } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';

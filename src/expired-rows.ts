@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Db } from './database/database.ts';
-import type { Logger } from './logger.ts';
 import { dropEmptied } from './session/deleted-responses.ts';
 import type { Feed } from './session/feed.ts';
 import { dropLeftovers } from './session/sessions.ts';
+import type { Logger } from './telemetry/logger.ts';
 
 const everyMs = 10 * 60_000;
 

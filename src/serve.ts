@@ -6,10 +6,10 @@ import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
-import { watchDescriptors } from './descriptors.ts';
 import { errorCode, errorMessage } from './errors.ts';
-import { logConsole } from './logger.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
+import { watchDescriptors } from './telemetry/descriptors.ts';
+import { logConsole } from './telemetry/logger.ts';
 import { welcome } from './welcome.ts';
 import { serving } from './workers.ts';
 

@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { type Config, ConfigError } from './config.ts';
-import { answerMetrics } from './worker-metrics.ts';
+import { answerMetrics } from './telemetry/worker-metrics.ts';
 
 const restartAfterMs = 500;
 

@@ -1,6 +1,6 @@
 import type { Database } from '../database/database.ts';
-import type { Logger } from '../logger.ts';
 import type { ReleaseConfig } from '../release-config.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { UnderWay } from '../under-way.ts';
 import type { Directory } from './directory.ts';
 import { pinRelease, type Upstreams } from './pin-release.ts';

@@ -1,5 +1,5 @@
 import { errorMessage } from '../errors.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
 
 /**

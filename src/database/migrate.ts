@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { causesOf, errorCode, errorMessage } from '../errors.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Database, Db } from './database.ts';
 
 const directory = new URL('../../migrations/', import.meta.url);

@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { Logger } from '../logger.ts';
 import type { SessionLog } from '../session/log.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { type WatchableTurn, watchTurn } from '../turn/watch.ts';
 import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
 

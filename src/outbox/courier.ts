@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { type AttemptParts, attemptDelivery } from './attempt.ts';
 import { fanOut } from './fan-out.ts';
 import { type Finished, finishDeliveries } from './finish.ts';

@@ -11,7 +11,7 @@ import { createMcpTools } from '../harness/tools/mcp.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { workspaceOf } from '../instances/workspace.ts';
 import type { ModelConfig, Provider } from '../release-config.ts';
-import type { Tracing } from '../tracing.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
 import { mcpTarget } from './mcp-target.ts';
 import { Settings } from './settings.ts';
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
-import type { Logger } from '../logger.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Runner } from './runner.ts';
 
 export interface Leases {

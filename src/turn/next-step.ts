@@ -1,11 +1,11 @@
 import { isDatabaseFailure } from '../database/database.ts';
 import { interruptedCalls } from '../harness/run-turn.ts';
 import { type CommitPoint, InterruptReason, type TurnYield } from '../harness/turn-world.ts';
-import type { Logger } from '../logger.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { TurnIds } from '../session/operations.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage } from '../session/usage.ts';
+import type { Logger } from '../telemetry/logger.ts';
 
 /**
  * What a turn does next; undefined when it is over. What its generator throws becomes the turn's failure, or is thrown where

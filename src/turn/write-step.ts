@@ -1,9 +1,9 @@
 import { refusesContent } from '../database/database.ts';
 import type { CommitPoint } from '../harness/turn-world.ts';
-import type { Logger } from '../logger.ts';
 import type { Applied, SessionLog } from '../session/log.ts';
 import type { TurnIds } from '../session/operations.ts';
 import type { SessionState } from '../session/state.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { unexpectedEnd } from './next-step.ts';
 import { type Accounting, advanceOperation } from './settle.ts';
 

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { type Config, describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import type { Database } from '../../database/database.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
-import { createLogger } from '../../logger.ts';
+import { createLogger } from '../../telemetry/logger.ts';
 import { checkKey, describeRedirect } from '../api.ts';
 import { oneLine, print } from '../print.ts';
 

@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { schemaText } from '../../../scripts/schema-text.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
-import { createLogger } from '../../../src/logger.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 const database = await openTestDatabase();

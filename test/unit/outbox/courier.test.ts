@@ -6,13 +6,13 @@ import { sql } from 'kysely';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { loadConfig } from '../../../src/config.ts';
 import { openDatabase } from '../../../src/database/open.ts';
-import { createLogger } from '../../../src/logger.ts';
 import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
 import { listDeliveries } from '../../../src/outbox/deliveries.ts';
 import { createEndpoint, findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
 import { createDatabase } from '../../support/engine.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 

@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import fastify from 'fastify';
 import { RateLimit } from '../../../src/load/rate-limit.ts';
 import { defaultRoom, WaitingRoom } from '../../../src/load/waiting-room.ts';
-import { createLogger } from '../../../src/logger.ts';
-import { createMetrics } from '../../../src/metrics.ts';
 import { handleError } from '../../../src/surfaces/shared/server/handle-error.ts';
 import { Refusals } from '../../../src/surfaces/shared/server/refusals.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
+import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
 test('one that is over its rate limit while there is no room is told 429, and counts as none that was shed', async (t) => {
   const waitingRoom = new WaitingRoom({ ...defaultRoom, places: 1, maxLine: 1, patienceMs: 60_000, placeLastsMs: 60_000 });

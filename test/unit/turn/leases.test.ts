@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { createLogger } from '../../../src/logger.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
 import { holdLeases } from '../../../src/turn/leases.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseFailure } from '../../../database/database.ts';
 import { ServiceError } from '../../../errors.ts';
-import type { Logger } from '../../../logger.ts';
+import type { Logger } from '../../../telemetry/logger.ts';
 import { outage, sendError } from '../errors.ts';
 import { patternWords } from '../schemas/fields.ts';
 import { dropRest } from './rest-of-body.ts';

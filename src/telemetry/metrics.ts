@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { SessionState } from './session/state.ts';
+import type { SessionState } from '../session/state.ts';
 import { shareMetrics } from './worker-metrics.ts';
 
 /** What an operator watches, in Prometheus' format at /metrics. One per process; nothing in it names a customer. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { test } from 'node:test';
-import { createLogger } from '../../src/logger.ts';
-import { createTracing } from '../../src/tracing.ts';
-import { serveLocally } from '../support/local-server.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
+import { createTracing } from '../../../src/telemetry/tracing.ts';
+import { serveLocally } from '../../support/local-server.ts';
 
 const collectors: [name: string, answer: RequestListener][] = [
   ['refuses', (_request, response) => response.writeHead(404).end()],

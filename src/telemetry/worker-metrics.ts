@@ -1,5 +1,5 @@
 import type { Worker } from 'node:cluster';
-import { isRecord } from './json.ts';
+import { isRecord } from '../json.ts';
 
 // The processes of `--workers` share a port, and a scrape reaches any of them: from one alone, every counter would seem to fall and rise at
 // random. The one that was asked asks the first process, which asks every worker.

@@ -1,9 +1,9 @@
 import type { Span, Tracer } from '@opentelemetry/api';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
-import { errorCode } from './errors.ts';
-import type { Model, ModelCall, ModelPart } from './harness/model.ts';
+import { errorCode } from '../errors.ts';
+import type { Model, ModelCall, ModelPart } from '../harness/model.ts';
+import type { SessionState } from '../session/state.ts';
 import type { Logger } from './logger.ts';
-import type { SessionState } from './session/state.ts';
 
 /** A span for each turn, and below it one for each call of a model, with the settled GenAI attributes. */
 export interface Tracing {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLogger, logConsole } from '../../src/logger.ts';
+import { createLogger, logConsole } from '../../../src/telemetry/logger.ts';
 
 test('a warning that repeats is written once, then again after a while with how often it was; other lines are never left out', async () => {
   const lines: Record<string, unknown>[] = [];
@@ -73,7 +73,7 @@ test('an end of the process leaves no line behind, and none in pieces', () => {
 });
 
 function runLogging(script: string, output: number | 'pipe') {
-  const start = `import { createLogger } from ${JSON.stringify(import.meta.resolve('../../src/logger.ts'))};
+  const start = `import { createLogger } from ${JSON.stringify(import.meta.resolve('../../../src/telemetry/logger.ts'))};
     const logger = createLogger('info');`;
   return spawnSync(process.execPath, ['--input-type=module', '-e', start + script], {
     stdio: ['ignore', output, 'pipe'],

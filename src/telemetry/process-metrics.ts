@@ -1,11 +1,11 @@
 import { readdir } from 'node:fs/promises';
-import type { Database } from './database/database.ts';
-import type { WaitingRoom } from './load/waiting-room.ts';
+import type { Database } from '../database/database.ts';
+import type { WaitingRoom } from '../load/waiting-room.ts';
+import type { Courier } from '../outbox/courier.ts';
+import type { Feed } from '../session/feed.ts';
+import type { SessionLog } from '../session/log.ts';
+import type { Runner } from '../turn/runner.ts';
 import type { Metrics } from './metrics.ts';
-import type { Courier } from './outbox/courier.ts';
-import type { Feed } from './session/feed.ts';
-import type { SessionLog } from './session/log.ts';
-import type { Runner } from './turn/runner.ts';
 
 /** What is under way and what waits in this process, read when somebody asks. */
 export function watchProcess(

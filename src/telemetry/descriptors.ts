@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import { devNull } from 'node:os';
-import { errorCode } from './errors.ts';
+import { errorCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
 
 /** Without a free file descriptor the system drops new connections and tells nobody: the only way to notice is to try to open something. */

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 
-const source = (path: string) => JSON.stringify(new URL(`../../src/${path}`, import.meta.url));
+const source = (path: string) => JSON.stringify(new URL(`../../../src/telemetry/${path}`, import.meta.url));
 
 test('a process that may open no more files says so', { skip: process.platform === 'win32' }, async () => {
   const program = `

@@ -1,5 +1,5 @@
 import { write, writeSync } from 'node:fs';
-import { errorCode } from './errors.ts';
+import { errorCode } from '../errors.ts';
 
 const descriptor = 1;
 /** In characters: what waits for a reader that does not read. */

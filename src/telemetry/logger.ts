@@ -2,7 +2,7 @@ import cluster from 'node:cluster';
 import { format } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import pino from 'pino';
-import { errorMessage } from './errors.ts';
+import { errorMessage } from '../errors.ts';
 import { writeLine } from './log-output.ts';
 
 export type Logger = pino.Logger;
