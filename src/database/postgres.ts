@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import { Kysely, PostgresDialect } from 'kysely';
+import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { pg } from './driver.ts';
@@ -44,6 +45,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     async exclusively(work) {
       const patient = openPool(url, { max: 1, onConnect: (client) => client.query(`${asExpected}; ${waitAsLongAsItTakes}`) });
       try {
+        await checkPooler(patient, pool);
         await patient.query(`select pg_advisory_lock(${locks.migration})`);
         // Closing the connection gives the lock back.
         await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool: patient }) }), async (text) => {
@@ -103,4 +105,17 @@ async function checkServer(pool: pg.Pool): Promise<void> {
     await pool.end();
     throw new Error(`DATABASE_URL: ${errorMessage(error) || errorCode(error) || 'the server cannot be reached'}`, { cause: error });
   }
+}
+
+/**
+ * A pooler that lends a connection for one transaction makes two of ours meet on the same one: it would lose what we prepare, set and
+ * listen to, and keep our locks for good. `one` has a single connection.
+ */
+async function checkPooler(one: pg.Pool, others: pg.Pool): Promise<void> {
+  const backendOf = async (pool: pg.Pool) => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;
+  const first = await backendOf(one);
+  if ((await backendOf(others)) !== first && (await backendOf(one)) === first) return;
+  throw new ConfigError(
+    'DATABASE_URL: leads to a pooler in transaction mode. Set it to session mode (pool_mode), or name the server itself',
+  );
 }

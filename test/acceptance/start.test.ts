@@ -11,6 +11,7 @@ import pg from 'pg';
 import { locks } from '../../src/database/locks.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { main, runToEnd, startServer } from '../support/server-process.ts';
+import { startTransactionPooler } from '../support/transaction-pooler.ts';
 import { until } from '../support/until.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'parley-start-'));
@@ -190,6 +191,16 @@ if (engine === 'pglite') {
     const { code, output } = await runToEnd({ PARLEY_DATA_DIR: directory, DATABASE_URL: url.href });
     assert.equal(output, 'parley: DATABASE_URL: permission denied for schema public. Its role must own the database\n');
     assert.equal(code, 2);
+  });
+
+  test('a pooler that gives each transaction another connection is refused, and keeps no lock of ours', async (t) => {
+    const database = await createDatabase();
+    t.after(() => database.remove());
+    const settings = { ...database.settings, DATABASE_URL: await startTransactionPooler(t, database.settings.DATABASE_URL ?? '') };
+    const { code, output } = await runToEnd(settings);
+    assert.match(output, /^parley: DATABASE_URL: leads to a pooler in transaction mode\. .*\n$/);
+    assert.equal(code, 2);
+    await startServer(t, { database });
   });
 
   test('an unreachable database is one clear line', async () => {
