@@ -6,9 +6,12 @@ import { isRecord } from '../json.ts';
 
 /** What a person gave on the command line, checked before anything is sent: each throws a line that says what was expected. */
 export function wholeNumberOrNone(option: string, given: string): number | null {
-  if (given === 'none') return null;
+  return given === 'none' ? null : wholeNumber(option, given, 'a whole number or none');
+}
+
+export function wholeNumber(option: string, given: string, expected = 'a whole number'): number {
   const number = given.trim() === '' ? Number.NaN : Number(given);
-  if (!Number.isSafeInteger(number) || number < 0) throw new Error(`${option}: must be a whole number or none, not ${given}`);
+  if (!Number.isSafeInteger(number) || number < 0) throw new Error(`${option}: must be ${expected}, not ${given}`);
   return number;
 }
 

@@ -6,6 +6,8 @@ import { chatCommand } from './commands/chat.ts';
 import { completionCommand } from './commands/completion.ts';
 import { dataCommands } from './commands/data.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { memberCommands } from './commands/members.ts';
+import { organizationCommands } from './commands/organizations.ts';
 import { releaseCommands } from './commands/releases.ts';
 import { serveCommand } from './commands/serve.ts';
 import { sessionCommands } from './commands/sessions.ts';
@@ -26,6 +28,8 @@ export const program = new Command('parley')
 for (const add of [
   serveCommand,
   chatCommand,
+  organizationCommands,
+  memberCommands,
   accountCommands,
   spendingCommands,
   releaseCommands,

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { startApp } from '../support/app.ts';
 import { commandLine, run } from '../support/command-line.ts';
+import { until } from '../support/until.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 test('agents, releases, keys and organizations are managed from the terminal', async (t) => {
@@ -79,8 +80,41 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   assert.ok(next !== undefined && next !== secret);
   await app.request('POST', '/api/webhook_endpoints/1/disable');
   await app.request('POST', '/api/api_keys', { name: 'Missed', scopes: [] });
+  // An event that nobody has looked at yet would simply be sent to the endpoint, once it is enabled.
+  const { db } = app.context.database;
+  await until(async () => (await sql`select 1 from webhook_events where not fanned_out`.execute(db)).rows.length === 0);
   await app.request('POST', '/api/webhook_endpoints/1/enable');
   assert.equal(await done('webhooks', 'recover', '1', '--from', '2026-01-01'), 'Endpoint 1: 1 deliveries are sent again.\n');
   const [missed] = await receiver.until((received) => received.length === 1);
   assert.equal(missed?.body.data.name, 'Missed');
+});
+
+test('members, the tokens of browsers and what an organization may spend are managed from the terminal', async (t) => {
+  const app = await startApp(t);
+  const cli = await commandLine(app);
+  const link = /^http:\/\/127\.0\.0\.1:\d+\/dashboard\/join\?token=(inv_[\w-]{32})\n$/;
+  const [, token] = link.exec((await cli(['members', 'invite', 'ann@example.com', '--role', 'admin'])).stdout) ?? [];
+  await cli(['members', 'invite', 'bob@example.com']);
+  assert.match((await cli(['members', 'invitations'])).stdout, /^(\d+) +bob@example\.com +member +\S+\n\d+ +ann@example\.com +admin /m);
+  const { data: open } = JSON.parse((await cli(['members', 'invitations', '--json'])).stdout);
+  assert.equal((await cli(['members', 'withdraw', String(open[0].id)])).stdout, `Invitation ${open[0].id} is withdrawn.\n`);
+  assert.equal((await app.request('GET', `/api/invitations/${open[0].id}`)).status, 404);
+  await app.request('POST', '/api/invitations/accept', { token, name: 'Ann', password: 'a long password' });
+  const [, ann = ''] = /^(\S+) +ann@example\.com +Ann +admin$/m.exec((await cli(['members', 'list'])).stdout) ?? [];
+  assert.equal((await cli(['members', 'role', ann, 'member'])).stdout, 'ann@example.com is now member.\n');
+  assert.equal((await app.request('GET', `/api/members/${ann}`)).body.member.role, 'member');
+  assert.equal((await cli(['members', 'remove', ann])).code, 0);
+  assert.equal((await app.request('GET', `/api/members/${ann}`)).status, 404);
+
+  const minted = (await cli(['token', 'assistant', '--end-user', 'user_42', '--ttl', '60', '--instance', 'desk'])).stdout.trim();
+  const { sub, iat, exp } = JSON.parse(Buffer.from(minted.split('.')[1] ?? '', 'base64url').toString());
+  assert.deepEqual([sub, exp - iat], ['user_42', 60]);
+  assert.match((await cli(['token', 'assistant', '--ttl', 'soon'])).stderr, /^parley: --ttl: must be a whole number, not soon\n/);
+
+  assert.equal((await cli(['orgs', 'budget', 'demo', '--credits-micros', '0'])).stdout, 'demo: credits_micros 0, total_tokens_cap none\n');
+  assert.equal((await cli(['token', 'assistant'])).code, 1, 'over its budget, an organization gets no tokens');
+  await cli(['orgs', 'budget', 'demo', '--credits-micros', 'none', '--total-tokens-cap', '500']);
+  assert.match((await cli(['orgs', 'list'])).stdout, /^demo +Demo +active +- +0 +500 +0$/m);
+  assert.equal((await cli(['orgs', 'subscription', 'demo', 'pro', 'past_due'])).stdout, 'demo: pro, past_due\n');
+  assert.match((await cli(['token', 'assistant'])).stderr, /past due/i);
 });

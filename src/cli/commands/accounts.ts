@@ -1,58 +1,15 @@
 import type { Command } from 'commander';
-import { loadClientSettings } from '../../config.ts';
 import { list } from '../../setting-parsers.ts';
 import { call, callList } from '../api.ts';
-import { secretFromInput, someOf } from '../given.ts';
+import { secretFromInput, someOf, wholeNumber } from '../given.ts';
 import { print, table } from '../print.ts';
 
-/** Organizations (as the operator), keys, agents and stored credentials. */
+/** Keys, agents with the tokens of their browsers, and stored credentials. */
 export function accountCommands(program: Command): void {
-  organizations(program.command('orgs').description('organizations; requires PARLEY_OPERATOR_KEY'));
   keys(program.command('keys').description('API keys'));
   agents(program.command('agents').description('agents'));
+  token(program.command('token <agent>'));
   credentials(program.command('credentials').description('model keys and MCP credentials of the organization'));
-}
-
-function organizations(orgs: Command): void {
-  orgs
-    .command('list')
-    .description('list organizations with their status')
-    .action(async (_options, command: Command) => {
-      const { data: organizations, next_cursor } = await callList('/operator/organizations', 'PARLEY_OPERATOR_KEY');
-      print(command, { organizations, next_cursor }, () =>
-        table(organizations, ['slug', 'name', 'status'], 'No organizations yet. Create one with: parley orgs create <slug>'),
-      );
-    });
-  orgs
-    .command('create <slug>')
-    .description('create an organization with a first API key')
-    .option('--name <name>', 'display name (default: the slug)')
-    .action(async (slug: string, options: { name?: string }, command: Command) => {
-      const answer = await call<{ api_key: string }>('POST', '/operator/organizations', { slug, ...options }, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () => `Created ${slug}. API key (shown once): ${answer.api_key}`);
-    });
-  orgs
-    .command('invite <slug>')
-    .description('create a link with which someone joins the dashboard, for its first owner or when no owner can sign in')
-    .option('--role <role>', 'owner, admin or member', 'owner')
-    .option('--email <email>', 'only for this address')
-    .action(async (slug: string, options: { role: string; email?: string }, command: Command) => {
-      const path = `/operator/organizations/${encodeURIComponent(slug)}/invitations`;
-      const answer = await call<{ token: string }>('POST', path, options, 'PARLEY_OPERATOR_KEY');
-      print(command, answer, () => `${loadClientSettings().publicUrl}/dashboard/join?token=${answer.token}`);
-    });
-  for (const [name, status, description] of [
-    ['suspend', 'suspended', 'refuse all of its requests'],
-    ['resume', 'active', 'accept its requests again'],
-  ] as const) {
-    orgs
-      .command(`${name} <slug>`)
-      .description(description)
-      .action(async (slug: string, _options, command: Command) => {
-        const answer = await call('PATCH', `/operator/organizations/${encodeURIComponent(slug)}`, { status }, 'PARLEY_OPERATOR_KEY');
-        print(command, answer, () => `${slug} is ${status}.`);
-      });
-  }
 }
 
 function keys(group: Command): void {
@@ -124,6 +81,23 @@ function agents(group: Command): void {
     .action(async (slug: string, _options, command: Command) => {
       const answer = await call('DELETE', `/api/agents/${encodeURIComponent(slug)}`);
       print(command, answer, () => `Deleted ${slug}.`);
+    });
+}
+
+/** Alone on standard output, so that a shell can put it into a header. */
+function token(command: Command): void {
+  command
+    .description('mint a session token, with which a browser talks to this agent')
+    .option('--end-user <id>', 'for this end user; without it the token is anonymous')
+    .option('--ttl <seconds>', 'how long it is valid, 60 to 7200 (default: 900)')
+    .option('--instance <id>', 'the durable instance to use')
+    .action(async (agent: string, options: { endUser?: string; ttl?: string; instance?: string }) => {
+      const answer = await call<{ token: string }>('POST', `/api/agents/${encodeURIComponent(agent)}/session_tokens`, {
+        end_user_id: options.endUser,
+        ttl_seconds: options.ttl === undefined ? undefined : wholeNumber('--ttl', options.ttl),
+        agent_instance_id: options.instance,
+      });
+      print(command, answer, () => answer.token);
     });
 }
 
