@@ -144,6 +144,23 @@ test('store: false drops the session after the turn, unary and streamed', async 
   assert.equal(await sessionCount(tenant), 0);
 });
 
+test('a session that cannot be dropped when its turn ends keeps no answer from its client, on either adapter', async (t) => {
+  const tenant = await createTenant(url);
+  const away = () => {
+    throw Object.assign(new Error('terminating connection'), { code: '57P01' });
+  };
+  t.mock.method(app.context.database.db, 'transaction', away);
+  for (const stream of [false, true]) {
+    const response = await tenant.post(pathOf(tenant), { input: '/say told', store: false, stream });
+    const messages = [{ role: 'user', content: '/say told' }];
+    const completion = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages, store: false, stream });
+    for (const { status, text } of [response, completion]) {
+      assert.equal(status, 200, text);
+      assert.match(text, /told/);
+    }
+  }
+});
+
 test('the files that only a dropped session had go with it, and those of its end user stay', async () => {
   const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
   const write = '/tool files {"operation":"write","path":"note.txt","content":"private"}';

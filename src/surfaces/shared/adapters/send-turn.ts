@@ -14,7 +14,7 @@ export interface TurnProjector {
   close(reason: ClosingReason): string;
 }
 
-/** Drops a session that its caller did not want kept; undefined for one that is. */
+/** Drops a session that its caller did not want kept, and never throws; undefined for one that is. */
 export type DropSession = (() => Promise<void>) | undefined;
 
 /** Answers with the stream of a turn, `opening` first. A client that leaves only stops the watching. */
@@ -42,8 +42,7 @@ async function* projectedTurn(
 ): AsyncGenerator<string> {
   let dropping: Promise<void> | undefined;
   const dropOnce = () => {
-    // One that cannot be dropped now is dropped later: that is no reason to keep the end of its turn from the client.
-    dropping ??= drop?.().catch((error: unknown) => context.logger.warn({ err: error }, 'could not delete an unstored session yet'));
+    dropping ??= drop?.();
     return dropping;
   };
   try {

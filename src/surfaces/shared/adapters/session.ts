@@ -78,6 +78,7 @@ export async function startTurnIn(
 /**
  * Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its
  * answer. What the turn answered is kept before where the same request may come again, so that a repetition need not run it.
+ * Never throws: one that cannot be dropped now is dropped later, and that is no reason to keep the end of its turn from the client.
  */
 export async function dropWhenEnded(
   context: Context,
@@ -86,6 +87,14 @@ export async function dropWhenEnded(
   turnId: string,
   after = 0,
 ): Promise<void> {
+  try {
+    await keepAndDrop(context, request, session, turnId, after);
+  } catch (error) {
+    context.logger.warn({ err: error }, 'could not delete an unstored session yet');
+  }
+}
+
+async function keepAndDrop(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Promise<void> {
   const events: StoredEvent[] = [];
   let last: string | undefined;
   const turn = { ...(await context.turns.watchTurn(turnId, false)), restAfter: after };
