@@ -974,15 +974,19 @@ begin
     select credits_micros is not null or total_tokens_cap is not null or instance_spend_cap_micros is not null from budgets where org_id = for_org);
 end $function$;
 
--- From 0007-gateway.sql.
--- Adds a participant, or what is new about one: where it is reached, and which session it talks from there.
+-- From 0035-moved-participants.sql.
+-- Adds a participant, or what is new about one: where it is reached, and which session it talks from there. That of another gateway is
+-- not taken along to where it is reached now, which would know nothing of it and refuse what is sent.
 CREATE OR REPLACE FUNCTION public.join_session(for_session text, participant jsonb)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 begin
   update sessions set participants = (
-    select coalesce(jsonb_agg(case when p ->> 'name' = participant ->> 'name' then p || participant else p end order by place), '[]')
+    select coalesce(jsonb_agg(case
+        when p ->> 'name' <> participant ->> 'name' then p
+        when p ->> 'gateway_url' <> participant ->> 'gateway_url' then p - 'gateway_session_id' || participant
+        else p || participant end order by place), '[]')
       || case when bool_or(p ->> 'name' = participant ->> 'name') then '[]' else jsonb_build_array(participant) end
     from jsonb_array_elements(participants::jsonb) with ordinality as entry (p, place))::json
   where id = for_session and not participants::jsonb @> jsonb_build_array(participant);

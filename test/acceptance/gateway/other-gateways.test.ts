@@ -74,6 +74,11 @@ test('another gateway hears one thing at a time, and a message before its reply'
   for (const text of ['one', 'two', 'three']) assert.ok(heard.indexOf(`/say ${text}!`) < heard.indexOf(`${text}!`), heard.join());
   assert.equal(open.most, 1);
   for (const { body } of west.received) assert.equal(body.session_id, 'ses_west', 'where its recipient spoke from');
+
+  const east = await startReceiver(t);
+  await submit(org, message('/say so', { ...wes, event_type: 'message', session_id: id, sender_gateway_url: new URL(east.url).origin }));
+  const [answer] = await east.until((received) => received.length === 1);
+  assert.deepEqual([answer?.body.event.message, answer?.body.session_id], ['so', undefined], 'that session is not of this gateway');
 });
 
 test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {
