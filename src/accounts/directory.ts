@@ -4,7 +4,7 @@ import { keyShapes } from '../key-shapes.ts';
 import { type Agent, agentFrom, selectAgents } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';
-import { readSealedCredentials } from './model-credentials.ts';
+import { readSealedCredential } from './model-credentials.ts';
 import { OrgCache } from './org-cache.ts';
 import { organizationColumns, organizationFrom } from './organizations.ts';
 import type { KeyPrincipal, Organization } from './principal.ts';
@@ -22,7 +22,8 @@ export class Directory {
   private readonly organizations = new OrgCache<Organization>();
   private readonly agents = new OrgCache<Agent>();
   private readonly releases = new OrgCache<Release>();
-  private readonly credentials = new OrgCache<ReadonlyMap<string, string>>();
+  /** Absence too: most turns run without a credential of the org. */
+  private readonly credentials = new OrgCache<{ sealed: string | undefined }>();
   private readonly keyUse: KeyUse;
   private readonly listeners = new Set<(change: string) => void>();
 
@@ -68,7 +69,7 @@ export class Directory {
         .where('agent_id', '=', agentId)
         .where('version', '=', version)
         .executeTakeFirst();
-      return row && { orgId, value: releaseFrom(row) };
+      return row && { orgId, value: releaseFrom(row), size: lengthOf(row.config) + lengthOf(row.pinned_tools) };
     });
   }
 
@@ -79,11 +80,11 @@ export class Directory {
 
   /** The sealed credential of that name, as stored: it is opened only where it is used. */
   async sealedCredential(orgId: number, name: string): Promise<string | undefined> {
-    const credentials = await this.credentials.get(String(orgId), async () => ({
+    const credential = await this.credentials.get(`${orgId}/${name}`, async () => ({
       orgId,
-      value: await readSealedCredentials(this.database.db, orgId),
+      value: { sealed: await readSealedCredential(this.database.db, orgId, name) },
     }));
-    return credentials?.get(name);
+    return credential?.sealed;
   }
 
   /** Runs a change of an org's things. The notice is part of its transaction, so it is given if and only if it commits. */
@@ -159,4 +160,9 @@ export class Directory {
     const row = await selectAgents(this.database.db, orgId).where(`agents.${column}`, '=', value).executeTakeFirst();
     return row && { orgId, value: agentFrom(row) };
   }
+}
+
+/** About as long as it is in memory. */
+function lengthOf(value: unknown): number {
+  return JSON.stringify(value).length;
 }

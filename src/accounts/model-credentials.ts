@@ -71,10 +71,10 @@ export async function deleteCredential(transaction: Db, actor: Actor, name: stri
   return true;
 }
 
-/** The sealed credentials of an org, by name. */
-export async function readSealedCredentials(db: Db, orgId: number): Promise<Map<string, string>> {
-  const rows = await db.selectFrom('model_credentials').select(['name', 'ciphertext']).where('org_id', '=', orgId).execute();
-  return new Map(rows.map((row) => [row.name, row.ciphertext]));
+/** Undefined when the org has none of that name. */
+export async function readSealedCredential(db: Db, orgId: number, name: string): Promise<string | undefined> {
+  const query = db.selectFrom('model_credentials').select('ciphertext').where('org_id', '=', orgId).where('name', '=', name);
+  return (await query.executeTakeFirst())?.ciphertext;
 }
 
 function selectCredentials(db: Db, orgId: number) {

@@ -8,7 +8,7 @@ import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { agentOf, pathNumber } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { decodeIntegerCursor, limitOf, listOf, pageOf, pageQuery } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { requireAgentOfPath } from './path-agent.ts';
 import { releaseBody, releaseObject } from './release-schemas.ts';
@@ -27,10 +27,12 @@ export function releaseRoutes(server: Server, context: Context): void {
     async (request) => {
       const agent = agentOf(request);
       const before = decodeIntegerCursor('releases', request.query.cursor);
-      return readPage(
+      const limit = limitOf(request.query);
+      const { releases, hasMore } = await listReleases(context.database.db, agent.orgId, agent.id, { limit, before });
+      return pageOf(
         'releases',
-        limitOf(request.query),
-        (limit) => listReleases(context.database.db, agent.orgId, agent.id, { limit, before }),
+        releases,
+        hasMore,
         (release) => release.version,
         (release) => showRelease(release, agent.activeVersion),
       );

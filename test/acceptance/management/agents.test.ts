@@ -139,3 +139,22 @@ test('releases made at once get versions without a gap', async () => {
   const versions = answers.map((answer) => answer.body.release.version).sort((a, b) => a - b);
   assert.deepEqual(versions, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 });
+
+test('a page of long releases holds few of them, and its cursor leads to the rest', async () => {
+  await createAgent(parley, acme.key, 'wordy');
+  const instructions = Array.from({ length: 30_000 }, (_, number) => number).join(' ');
+  const agents = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name, instructions }));
+  for (let made = 0; made < 6; made += 1) {
+    const { status, text } = await parley.call('POST', '/api/agents/wordy/releases', { key: acme.key, body: { agents } });
+    assert.equal(status, 201, text);
+  }
+  const versions: number[] = [];
+  for (let cursor = ''; ; ) {
+    const { body, text } = await parley.call('GET', `/api/agents/wordy/releases?limit=200&cursor=${cursor}`, { key: acme.key });
+    assert.ok(text.length < 3_000_000, `a page of ${text.length} characters`);
+    versions.push(...body.data.map((release: { version: number }) => release.version));
+    cursor = body.next_cursor ?? '';
+    if (cursor === '') break;
+  }
+  assert.deepEqual(versions, [7, 6, 5, 4, 3, 2, 1]);
+});

@@ -80,3 +80,27 @@ test('what does not look like a key or a slug reaches no query', async () => {
   assert.equal(await directory.keyBySecret("svc_live_' or 1=1 -- aaaaaaaaaaaaa"), undefined);
   assert.equal(await directory.organizationBySlug('a\u0000b'), undefined);
 });
+
+test('a credential is looked up by itself, also one that is not there, and again after a change', async () => {
+  const directory = new Directory(database, 'proc_1');
+  const organization = await directory.organizationBySlug('demo');
+  assert.ok(organization);
+  const { id: orgId } = organization;
+  const store = (names: string[]) =>
+    database.db
+      .insertInto('model_credentials')
+      .values(names.map((name) => ({ org_id: orgId, name, ciphertext: `sealed ${name}`, last_four: '', updated_at: new Date() })))
+      .execute();
+  await store(['openai', 'crm']);
+  assert.equal(await directory.sealedCredential(orgId, 'openai'), 'sealed openai');
+  assert.equal(await directory.sealedCredential(orgId, 'erp'), undefined);
+  await store(['erp']);
+  assert.equal(await directory.sealedCredential(orgId, 'crm'), 'sealed crm', 'read now, not with the others');
+  await database.db.deleteFrom('model_credentials').where('name', '=', 'openai').execute();
+  assert.equal(await directory.sealedCredential(orgId, 'openai'), 'sealed openai', 'from memory');
+  assert.equal(await directory.sealedCredential(orgId, 'erp'), undefined, 'its absence too');
+  directory.invalidate(String(orgId));
+  assert.equal(await directory.sealedCredential(orgId, 'erp'), 'sealed erp');
+  await database.db.updateTable('model_credentials').set({ ciphertext: 'another' }).where('name', '=', 'crm').execute();
+  assert.equal(await directory.sealedCredential(orgId, 'crm'), 'another', 'what one look brings is one credential');
+});

@@ -26,10 +26,18 @@ export async function readPage<Item, Shown>(
   show: (item: Item) => Shown,
 ): Promise<{ data: Shown[]; next_cursor: string | null }> {
   const items = await read(limit + 1);
-  const page = items.slice(0, limit);
+  return pageOf(list, items.slice(0, limit), items.length > limit, positionOf, show);
+}
+
+export function pageOf<Item, Shown>(
+  list: string,
+  page: readonly Item[],
+  hasMore: boolean,
+  positionOf: (item: Item) => string | number | (string | number)[],
+  show: (item: Item) => Shown,
+): { data: Shown[]; next_cursor: string | null } {
   const last = page.at(-1);
-  const more = items.length > limit && last !== undefined;
-  return { data: page.map(show), next_cursor: more ? encodeCursor(list, [positionOf(last)].flat()) : null };
+  return { data: page.map(show), next_cursor: hasMore && last !== undefined ? encodeCursor(list, [positionOf(last)].flat()) : null };
 }
 
 export function encodeCursor(list: string, position: (string | number)[]): string {
