@@ -7,7 +7,7 @@ import { type AdapterError, adapterError } from '../shared/adapters/errors.ts';
 import { toWireError } from '../shared/errors.ts';
 import { closingError } from '../shared/streams/closing-error.ts';
 import type { ClosingReason } from '../shared/streams/open-streams.ts';
-import { ShownText } from '../shared/streams/shown-text.ts';
+import { type Fresh, ShownText } from '../shared/streams/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
 
@@ -18,6 +18,8 @@ export class ChatProjector {
   private readonly head: string;
   private readonly shown = new ShownText();
   private hasBegun = false;
+  /** Whether what was shown last broke off and will not go on: this wire cannot take it back, so what follows is set apart. */
+  private brokeOff = false;
 
   constructor(turnId: string, model: string) {
     const about = { id: completionId(turnId), object: 'chat.completion.chunk', created: createdOf(turnId), model };
@@ -26,13 +28,18 @@ export class ChatProjector {
 
   project(update: SessionUpdate): string {
     if (isStored(update)) return this.projectStored(update);
-    return update.type === 'text-delta' ? this.content(this.shown.addLive(update).text) : '';
+    return update.type === 'text-delta' ? this.content(this.shown.addLive(update)) : '';
   }
 
   private projectStored(event: StoredEvent): string {
     switch (event.type) {
       case 'message-produced':
-        return this.content(this.shown.rest(event.data).text);
+        return this.content(this.shown.rest(event.data));
+      case 'tool-called':
+        // It comes after the message of its step: if that is not stored by now, it never will be.
+        this.brokeOff ||= this.shown.isUnfinished;
+        this.shown.giveUp();
+        return '';
       case 'turn-ended':
         this.ended = true;
         return this.finish(finishReason(event.data), event.data.usage);
@@ -55,9 +62,11 @@ export class ChatProjector {
     return this.finish('stop', noUsage);
   }
 
-  private content(text: string): string {
+  private content({ text, restarts }: Fresh): string {
     if (text === '') return '';
-    return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(text)}},"finish_reason":null}]}\n\n`;
+    const apart = restarts || this.brokeOff ? '\n\n' : '';
+    this.brokeOff = false;
+    return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(apart + text)}},"finish_reason":null}]}\n\n`;
   }
 
   private finish(reason: string, usage: Usage): string {
