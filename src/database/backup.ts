@@ -116,8 +116,10 @@ export async function restore(config: Config, folder: string, isUsed = isInstall
   }
   // First: what is cut short here leaves no database without its key.
   await restoreKey(config, join(folder, 'secret.key'));
-  if (config.DATABASE_URL !== undefined) await restorePostgres(config.DATABASE_URL, file);
-  else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
+  if (config.DATABASE_URL !== undefined) {
+    await restorePostgres(config.DATABASE_URL, file);
+    if (!(await isUsed(config))) throw await namingSchema(config);
+  } else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
 }
 
 /** A key that is there already may be the only one that opens another database. */
@@ -139,6 +141,21 @@ async function restorePostgres(databaseUrl: string, file: string): Promise<void>
   // Roles are the server's, and another may not have those that owned the tables or were let in.
   const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
   await run('pg_restore', [...options, `--dbname=${url}`, file], environment);
+}
+
+/** Tables come back into the schema that they were in. A start that does not look there would make new ones elsewhere, and all would seem lost. */
+async function namingSchema(config: Config): Promise<Error> {
+  const database = await openDatabase(config);
+  try {
+    const { rows } = await sql<{ role: string; schema: string }>`
+      select quote_ident(current_user) as role, quote_ident(schemaname) as schema from pg_tables where tablename = 'migrations'`.execute(
+      database.db,
+    );
+    const { role = '', schema = '' } = rows[0] ?? {};
+    return new Error(`DATABASE_URL: restored into the schema ${schema}. Before the start: ALTER ROLE ${role} SET search_path = ${schema}`);
+  } finally {
+    await database.close();
+  }
 }
 
 async function restoreEmbedded(dataDirectory: string, embedded: string, file: string): Promise<void> {

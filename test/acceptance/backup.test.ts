@@ -77,6 +77,25 @@ test('a place that is not empty is left as it is, and a folder without a backup 
   await again.close();
 });
 
+test('a restore into a schema where its role does not look says so: a start would begin with nothing', {
+  skip: engine !== 'postgres',
+}, async (t) => {
+  const { database, folder, target } = await places(t);
+  const url = new URL(database.settings.DATABASE_URL ?? '');
+  const client = new pg.Client({ connectionString: url.href });
+  await client.connect();
+  await client.query('alter schema public rename to elsewhere');
+  await client.end();
+  url.searchParams.set('options', '-csearch_path=elsewhere');
+  assert.equal((await run({ ...database.settings, DATABASE_URL: url.href }, ['backup', folder])).code, 0);
+  const { code, stderr } = await run(target.settings, ['restore', folder]);
+  assert.equal(
+    stderr,
+    'parley: DATABASE_URL: restored into the schema elsewhere. Before the start: ALTER ROLE parley SET search_path = elsewhere\n',
+  );
+  assert.equal(code, 1);
+});
+
 test('a backup that fails leaves no folder, which would look like one', async (t) => {
   const { database, folder, target } = await places(t);
   const nothingThere = await run(target.settings, ['backup', folder]);
