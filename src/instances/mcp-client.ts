@@ -10,8 +10,8 @@ import {
 } from '@modelcontextprotocol/client';
 import { causesOf, errorMessage, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
-import { limitBody } from '../limit-body.ts';
 import type { McpServerConfig } from '../release-config.ts';
+import { hasTooManyValues, limitAnswer, maxUnasked, maxValues } from './mcp-limits.ts';
 
 /** The guarded fetch of upstreams. */
 export type McpFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -97,13 +97,16 @@ type Receive = NonNullable<StreamableHTTPClientTransport['onmessage']>;
 
 /** Tells whoever waits that a stream ended without their answer, as it does when a server is restarted: it would be told when the time is up. */
 class HonestTransport extends StreamableHTTPClientTransport {
+  /** Messages since our last request that answer nothing. */
+  private unasked = 0;
+
   constructor(...parameters: ConstructorParameters<typeof StreamableHTTPClientTransport>) {
     super(...parameters);
     let receive: Receive | undefined;
     Object.defineProperty(this, 'onmessage', {
       get: () => receive,
       set: (given: Receive | undefined) => {
-        receive = given && unlessTooMany(given);
+        receive = given && ((message) => this.passOn(message, given));
       },
     });
   }
@@ -111,45 +114,31 @@ class HonestTransport extends StreamableHTTPClientTransport {
   override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
     const id = 'id' in message && 'method' in message ? message.id : undefined;
     if (id === undefined) return super.send(message, options);
+    this.unasked = 0;
     const error = { code: cutShort, message: 'the server closed the connection before it had answered' };
     // Of a request that has its answer nobody waits any more.
     return super.send(message, { ...options, onRequestStreamEnd: () => this.onmessage?.({ jsonrpc: '2.0', id, error }) });
   }
-}
 
-function unlessTooMany(receive: Receive): Receive {
-  const error = { code: cutShort, message: `the server sent more than ${maxValues} values in one answer` };
-  return (message) => {
+  private passOn(message: Parameters<Receive>[0], receive: Receive): void {
+    // The client answers each request of a server, with one of ours.
+    if ('method' in message && ++this.unasked > maxUnasked) return;
+    const error = { code: cutShort, message: `the server sent more than ${maxValues} values in one answer` };
     if (!hasTooManyValues(message)) receive(message);
     else if ('id' in message && message.id !== undefined) receive({ jsonrpc: '2.0', id: message.id, error });
-  };
-}
-
-/** A list of any length is one text to the limit on bytes, and seconds of work to the client, which checks and complains of each value. */
-function hasTooManyValues(message: unknown): boolean {
-  const open = [message];
-  let values = 0;
-  for (let next = open.pop(); next !== undefined && values <= maxValues; next = open.pop()) {
-    if (typeof next !== 'object' || next === null) continue;
-    for (const [key, value] of Object.entries(next)) {
-      // Taken as it is.
-      if (key === 'structuredContent') continue;
-      values += 1;
-      open.push(value);
-    }
   }
-  return values > maxValues;
 }
 
 /** Keeps the one stream that nobody reads from being opened, and any answer, or the pages of a list together, from filling the memory. */
 function quietFetch(fetch: McpFetch): McpFetch {
-  let received = { bytes: 0 };
+  let received = { bytes: 0, lines: 0 };
   return async (url, init = {}) => {
     const resumes = new Headers(init.headers).has('last-event-id');
     // A tool list is pinned by its release, so announcements of the server have no use here.
     if (init.method === 'GET' && !resumes) return new Response(null, { status: 405 });
-    if (!isNextPage(init.body)) received = { bytes: 0 };
-    return limitBody(await fetch(url, init), maxAnswerBytes, received);
+    // One that is resumed is the same answer.
+    if (!resumes && !isNextPage(init.body)) received = { bytes: 0, lines: 0 };
+    return limitAnswer(await fetch(url, init), received);
   };
 }
 
@@ -162,6 +151,3 @@ const connectTimeoutMs = 15_000;
 const goodbyeMs = 1_000;
 /** Among the codes that JSON-RPC keeps for implementations. */
 const cutShort = -32_099;
-/** More than 256 tools with 75 each. */
-const maxValues = 20_000;
-const maxAnswerBytes = 8 * 1024 * 1024;

@@ -5,18 +5,29 @@ import { createMcpConnections } from '../../../src/instances/mcp-connections.ts'
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
+import { until } from '../../support/until.ts';
 
 type Answer = { error: { code: number; message: string } } | Record<string, unknown>;
 
-/** A server of the newer kind that answers as it is told to. */
-async function start(answer: (method: string, params: { cursor?: string }) => Answer): Promise<string> {
+/** A server of the newer kind, or the older, that answers as it is told to; `written` makes the bytes of an answer. */
+async function start(
+  answer: (method: string, params: { cursor?: string }) => Answer,
+  written: (message: string) => { type: string; body: string } = (body) => ({ type: 'application/json', body }),
+  isOlder = false,
+): Promise<string> {
   const server = await serveLocally((incoming, outgoing) => {
     void incoming.toArray().then((chunks) => {
       const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
       const welcome = { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } };
-      const said: Answer = method === 'server/discover' ? welcome : answer(method, params ?? {});
+      const older = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'crm', version: '1' } };
+      const first: Record<string, Answer> = isOlder
+        ? { 'server/discover': { error: { code: -32_601, message: 'Method not found' } }, initialize: older }
+        : { 'server/discover': welcome };
+      const said = first[method] ?? answer(method, params ?? {});
       const body = 'error' in said ? said : { result: { resultType: 'complete', ttlMs: 0, cacheScope: 'private', ...said } };
-      outgoing.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, ...body }));
+      const message = JSON.stringify({ jsonrpc: '2.0', id, ...body });
+      const sent = method === 'tools/call' ? written(message) : { type: 'application/json', body: message };
+      outgoing.writeHead(200, { 'content-type': sent.type }).end(sent.body);
     });
   });
   closeAfterTest(server);
@@ -49,6 +60,26 @@ test('an answer of very many values is refused before each of them is looked at'
   const refused = 'MCP server crm: the server sent more than 20000 values in one answer';
   assert.deepEqual(await callTool(url), { output: refused, isError: true });
   assert.ok(performance.now() - began < 2_000);
+});
+
+test('an answer of very many messages is refused before each of them is looked at', async () => {
+  const found = () => ({ content: [{ type: 'text', text: 'found' }] });
+  const inList = (message: string) => ({ type: 'application/json', body: `[${'{"jsonrpc":"2.0","method":"a"},'.repeat(100)}${message}]` });
+  assert.match((await callTool(await start(found, inList))).output, /more than 100 messages in one answer$/);
+  const inStream = (message: string) => ({ type: 'Text/Event-Stream', body: `${':\n'.repeat(50_000)}data: ${message}\n\n` });
+  assert.match((await callTool(await start(found, inStream))).output, /closed the connection before it had answered$/);
+});
+
+test('a server that asks for very much is answered a little, and heard', async () => {
+  let answered = 0;
+  const found = (method?: string) => {
+    if (method === undefined) answered += 1;
+    return { content: [{ type: 'text', text: 'found' }] };
+  };
+  const asks = Array.from({ length: 500 }, (_, index) => `data: {"jsonrpc":"2.0","id":${index + 1_000},"method":"ping"}\n\n`).join('');
+  const url = await start(found, (message) => ({ type: 'text/event-stream', body: `${asks}data: ${message}\n\n` }), true);
+  assert.deepEqual(await callTool(url), { output: 'found', isError: false });
+  await until(async () => answered === 100);
 });
 
 test('the pages of a list count together', async () => {
