@@ -41,16 +41,12 @@ type Question = 'rotate' | 'delete';
 
 function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   const go = useGo();
-  const query = useQueryState();
   const may = useMay('webhooks:write');
   const [editing, setEditing] = useState(false);
   const [asking, setAsking] = useState<Question>();
   const [secret, setSecret] = useState<string>();
   const base = `/api/webhook_endpoints/${endpoint.id}`;
   const types = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
-  const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
-  const state = query.read('state');
-  const deliveries = usePages<Delivery>(withQuery(`${base}/deliveries`, { state, limit: 50 }), 3_000);
   const act = useMutation({
     mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') => postOnce<{ secret?: string }>(`${base}/${action}`, {}),
     onSuccess: async (answer, action) => {
@@ -92,55 +88,8 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
         )
       }
     >
-      <dl className="mb-8 grid max-w-3xl grid-cols-[auto_1fr] gap-x-6 gap-y-1.5">
-        <Fact label="Id">
-          <CopyId value={String(endpoint.id)} />
-        </Fact>
-        <Fact label="URL">
-          <CopyId value={endpoint.url} />
-        </Fact>
-        <Fact label="Events">{endpoint.event_types.length === 0 ? 'every event' : endpoint.event_types.join(', ')}</Fact>
-        <Fact label="Consecutive failures">
-          <span className={endpoint.consecutive_failures > 0 ? 'text-bad' : ''}>
-            {endpoint.consecutive_failures} of {limit}
-          </span>
-          {endpoint.disabled_reason !== null && <span className="text-bad">. Disabled: {endpoint.disabled_reason}</span>}
-        </Fact>
-        {endpoint.previous_secret_expires_at !== null && (
-          <Fact label="Old secret">
-            also signs, until <Time at={endpoint.previous_secret_expires_at} />
-          </Fact>
-        )}
-      </dl>
-      <Section
-        title="Deliveries"
-        actions={
-          <Select
-            label="State"
-            value={state}
-            onChange={(next) => query.write({ state: next })}
-            options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
-          />
-        }
-      >
-        {deliveries.error !== null && <Failure error={deliveries.error} />}
-        {deliveries.isSuccess && deliveries.items.length === 0 ? (
-          <Empty
-            title={state === '' ? 'No deliveries yet.' : `No delivery is ${state}.`}
-            text="Finish a turn in the playground, or send a test, here or from a terminal:"
-            command={`npm exec parley -- webhooks test ${endpoint.id}`}
-          />
-        ) : (
-          <DeliveryList
-            deliveries={deliveries.items}
-            held={!endpoint.enabled}
-            may={may}
-            opened={query.read('delivery')}
-            onOpen={(delivery) => query.write({ delivery })}
-          />
-        )}
-        <More pages={deliveries} />
-      </Section>
+      <Facts endpoint={endpoint} />
+      <Deliveries endpoint={endpoint} />
       {editing && <EndpointForm types={types} endpoint={endpoint} onClose={() => setEditing(false)} />}
       {secret !== undefined && <ShowSecret secret={secret} onClose={() => setSecret(undefined)} />}
       {asking === 'rotate' && (
@@ -165,5 +114,69 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
         />
       )}
     </Page>
+  );
+}
+
+function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
+  const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
+  return (
+    <dl className="mb-8 grid max-w-3xl grid-cols-[auto_1fr] gap-x-6 gap-y-1.5">
+      <Fact label="Id">
+        <CopyId value={String(endpoint.id)} />
+      </Fact>
+      <Fact label="URL">
+        <CopyId value={endpoint.url} />
+      </Fact>
+      <Fact label="Events">{endpoint.event_types.length === 0 ? 'every event' : endpoint.event_types.join(', ')}</Fact>
+      <Fact label="Consecutive failures">
+        <span className={endpoint.consecutive_failures > 0 ? 'text-bad' : ''}>
+          {endpoint.consecutive_failures} of {limit}
+        </span>
+        {endpoint.disabled_reason !== null && <span className="text-bad">. Disabled: {endpoint.disabled_reason}</span>}
+      </Fact>
+      {endpoint.previous_secret_expires_at !== null && (
+        <Fact label="Old secret">
+          also signs, until <Time at={endpoint.previous_secret_expires_at} />
+        </Fact>
+      )}
+    </dl>
+  );
+}
+
+function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
+  const query = useQueryState();
+  const may = useMay('webhooks:write');
+  const state = query.read('state');
+  const deliveries = usePages<Delivery>(withQuery(`/api/webhook_endpoints/${endpoint.id}/deliveries`, { state, limit: 50 }), 3_000);
+  return (
+    <Section
+      title="Deliveries"
+      actions={
+        <Select
+          label="State"
+          value={state}
+          onChange={(next) => query.write({ state: next })}
+          options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
+        />
+      }
+    >
+      {deliveries.error !== null && <Failure error={deliveries.error} />}
+      {deliveries.isSuccess && deliveries.items.length === 0 ? (
+        <Empty
+          title={state === '' ? 'No deliveries yet.' : `No delivery is ${state}.`}
+          text="Finish a turn in the playground, or send a test, here or from a terminal:"
+          command={`npm exec parley -- webhooks test ${endpoint.id}`}
+        />
+      ) : (
+        <DeliveryList
+          deliveries={deliveries.items}
+          held={!endpoint.enabled}
+          may={may}
+          opened={query.read('delivery')}
+          onOpen={(delivery) => query.write({ delivery })}
+        />
+      )}
+      <More pages={deliveries} />
+    </Section>
   );
 }

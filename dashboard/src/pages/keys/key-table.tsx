@@ -1,0 +1,87 @@
+import { useState } from 'react';
+import { Badge } from '../../parts/badge.tsx';
+import { Button } from '../../parts/button.tsx';
+import { CopyId } from '../../parts/copy.tsx';
+import { Time } from '../../parts/time.tsx';
+import { useMay, useSignedIn } from '../../server/queries.ts';
+import type { ApiKey } from '../../server/types.ts';
+
+interface KeyTableProps {
+  keys: readonly ApiKey[];
+  onRevoke(key: ApiKey): void;
+}
+
+export function KeyTable({ keys, onRevoke }: KeyTableProps) {
+  const may = useMay('api_keys:write');
+  return (
+    <div className="panel overflow-hidden">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th className="max-sm:hidden">Prefix</th>
+            <th className="max-md:hidden">Scopes</th>
+            <th className="number">Last used</th>
+            <th className="number max-lg:hidden">Created</th>
+            <th>
+              <span className="sr-only">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {keys.map((key) => (
+            <tr key={key.id} className={key.revoked_at === null ? '' : 'text-faint'}>
+              <td className="max-w-0 w-1/3 truncate font-medium max-sm:w-full" title={key.name}>
+                {key.name}
+              </td>
+              <td className="max-sm:hidden">
+                <CopyId value={key.prefix} />
+              </td>
+              <td className="max-md:hidden">
+                <Scopes scopes={key.scopes} />
+              </td>
+              <td className="number text-dim">
+                <Time at={key.last_used_at} />
+              </td>
+              <td className="number text-dim max-lg:hidden">
+                <Time at={key.created_at} />
+              </td>
+              <td className="number">
+                {key.revoked_at !== null ? (
+                  <Badge>revoked</Badge>
+                ) : (
+                  may && (
+                    <Button kind="danger" className="-my-1" onClick={() => onRevoke(key)}>
+                      Revoke
+                    </Button>
+                  )
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Scopes({ scopes }: { scopes: readonly string[] }) {
+  const { scopes: own, role } = useSignedIn();
+  const [isOpen, setOpen] = useState(false);
+  // An owner has every scope there is.
+  if (role === 'owner' && own.every((scope) => scopes.includes(scope))) return <span title={scopes.join('\n')}>every scope</span>;
+  const shown = isOpen ? scopes : scopes.slice(0, 3);
+  return (
+    <span className="flex flex-wrap gap-1">
+      {scopes.length === 0 && <span className="text-faint">conversations only</span>}
+      {shown.map((scope) => (
+        <Badge key={scope}>{scope}</Badge>
+      ))}
+      {shown.length < scopes.length && (
+        <button type="button" className="text-dim hover:text-accent" onClick={() => setOpen(true)}>
+          and {scopes.length - shown.length} more
+        </button>
+      )}
+    </span>
+  );
+}
