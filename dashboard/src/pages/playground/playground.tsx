@@ -3,6 +3,7 @@ import { type DragEvent, useState } from 'react';
 import { Link, useParams } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { EventRail } from '../../conversation/event-rail.tsx';
+import type { LogEvent } from '../../conversation/log-event.ts';
 import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
 import { Button } from '../../parts/button.tsx';
@@ -90,23 +91,14 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             onChange={(slug) => go(`/playground/${slug}`)}
             options={agents.map(({ slug, name }) => ({ value: slug, label: name }))}
           />
-          <Select
-            label="Release"
+          <ReleaseSelect
+            agent={agent}
+            releases={releases}
             value={pinned === undefined ? release : String(pinned)}
+            isPinned={pinned !== undefined}
             onChange={(version) =>
               go(withQuery(`/playground/${agent.slug}`, { release: version === String(agent.active_version) ? '' : version }))
             }
-            options={[
-              ...(pinned === undefined
-                ? [{ value: '', label: agent.active_version === null ? 'No active release' : `Release ${agent.active_version}, active` }]
-                : []),
-              ...releases
-                .filter(({ active }) => pinned !== undefined || !active)
-                .map(({ version, state, active }) => ({
-                  value: String(version),
-                  label: `Release ${version}${active ? ', active' : ''}${state === 'materialized' ? '' : `, ${state}`}`,
-                })),
-            ]}
           />
           <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
           <Button kind="quiet" onClick={() => setCoding(true)}>
@@ -129,13 +121,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           onDrop={drop}
         >
           {refusal !== undefined ? (
-            <div className="flex-1 p-6">
-              {refusal.status === 404 ? (
-                <Empty title={`${agent.name} has no session with this id.`} text="Start a new one with the button above." />
-              ) : (
-                <Failure error={refusal} />
-              )}
-            </div>
+            <Refused agent={agent} refusal={refusal} />
           ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
             <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} release={chosen} />
           ) : (
@@ -155,20 +141,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             onStop={playground.stop}
           />
         </section>
-        {rail && (
-          <aside aria-label="Event rail" className="flex min-h-0 w-full flex-col border-line md:w-96 md:border-l">
-            <div className="flex items-center gap-2 border-b border-line px-3 py-1.5 text-dim">
-              {sessionId === '' ? (
-                'Events appear here'
-              ) : (
-                <Link to={`/sessions/${sessionId}`} className="truncate font-mono text-[0.92em] hover:text-accent">
-                  {sessionId}
-                </Link>
-              )}
-            </div>
-            <EventRail events={events} />
-          </aside>
-        )}
+        {rail && <Rail sessionId={sessionId} events={events} />}
       </div>
       {coding && (
         <ViewCode
@@ -177,5 +150,54 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
         />
       )}
     </Page>
+  );
+}
+
+interface ReleaseSelectProps {
+  agent: Agent;
+  releases: readonly Release[];
+  value: string;
+  /** The session has its release: there is no "whichever is active" to choose. */
+  isPinned: boolean;
+  onChange(version: string): void;
+}
+
+function ReleaseSelect({ agent, releases, value, isPinned, onChange }: ReleaseSelectProps) {
+  const active = agent.active_version === null ? 'No active release' : `Release ${agent.active_version}, active`;
+  const named = releases
+    .filter((release) => isPinned || !release.active)
+    .map(({ version, state, active: isActive }) => ({
+      value: String(version),
+      label: `Release ${version}${isActive ? ', active' : ''}${state === 'materialized' ? '' : `, ${state}`}`,
+    }));
+  return <Select label="Release" value={value} onChange={onChange} options={isPinned ? named : [{ value: '', label: active }, ...named]} />;
+}
+
+function Refused({ agent, refusal }: { agent: Agent; refusal: RequestError }) {
+  return (
+    <div className="flex-1 p-6">
+      {refusal.status === 404 ? (
+        <Empty title={`${agent.name} has no session with this id.`} text="Start a new one with the button above." />
+      ) : (
+        <Failure error={refusal} />
+      )}
+    </div>
+  );
+}
+
+function Rail({ sessionId, events }: { sessionId: string; events: readonly LogEvent[] }) {
+  return (
+    <aside aria-label="Event rail" className="flex min-h-0 w-full flex-col border-line md:w-96 md:border-l">
+      <div className="flex items-center gap-2 border-b border-line px-3 py-1.5 text-dim">
+        {sessionId === '' ? (
+          'Events appear here'
+        ) : (
+          <Link to={`/sessions/${sessionId}`} className="truncate font-mono text-[0.92em] hover:text-accent">
+            {sessionId}
+          </Link>
+        )}
+      </div>
+      <EventRail events={events} />
+    </aside>
   );
 }
