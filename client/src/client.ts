@@ -3,7 +3,7 @@ import { Managed } from './managed.ts';
 import { Inputs, Messages, Sessions } from './native.ts';
 import type { Routes } from './openapi.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
-import { type RouteCall, routeRequest } from './route-request.ts';
+import { type RouteArguments, routeRequest } from './route-request.ts';
 import { Transport } from './transport.ts';
 import type { MintSessionToken, SessionToken } from './types.ts';
 import { verify } from './webhooks.ts';
@@ -46,7 +46,7 @@ export class ParleyClient {
   }
 
   /** Any call of the HTTP API, typed from its document: `request('GET /api/agents/{slug}', { path: { slug: 'support' } })`. */
-  request<Name extends keyof Routes>(route: Name, call: RouteCall<Name>): Promise<Routes[Name]['answer']> {
+  request<Name extends keyof Routes>(route: Name, ...[call]: RouteArguments<Name>): Promise<Routes[Name]['answer']> {
     return this.#transport.json(...routeRequest(route, call));
   }
 }

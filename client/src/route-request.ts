@@ -7,6 +7,10 @@ export type RouteCall<Name extends keyof Routes> = RequestOptions &
   (Record<string, never> extends Routes[Name]['path'] ? { path?: undefined } : { path: Routes[Name]['path'] }) &
   (undefined extends Routes[Name]['body'] ? { body?: undefined } : { body: Routes[Name]['body'] }) & { query?: Routes[Name]['query'] };
 
+/** A route that needs nothing is called by its name alone. */
+export type RouteArguments<Name extends keyof Routes> =
+  Record<string, never> extends RouteCall<Name> ? [call?: RouteCall<Name>] : [call: RouteCall<Name>];
+
 interface AnyCall extends RequestOptions {
   path?: Record<string, string | number> | undefined;
   query?: Record<string, string | number | boolean | undefined>;
@@ -14,7 +18,7 @@ interface AnyCall extends RequestOptions {
 }
 
 /** `GET /api/agents/{slug}` with its names filled in, as the transport takes it. */
-export function routeRequest(route: string, { path = {}, ...call }: AnyCall): [method: string, path: string, call: Call] {
+export function routeRequest(route: string, { path = {}, ...call }: AnyCall = {}): [method: string, path: string, call: Call] {
   const [method = '', template = ''] = route.split(' ');
   const filled = template.replace(/\{(\w+)\}/g, (_all, name: string) => {
     const value = path[name];

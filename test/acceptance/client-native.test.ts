@@ -93,6 +93,7 @@ test('any other route is called by its name, with the same retries and errors', 
   assert.equal(agent.slug, 'named');
   const found = await client.request('GET /api/agents/{slug}', { path: { slug: agent.slug } });
   assert.equal(found.agent.name, 'Named');
+  assert.equal((await client.request('GET /api/organization')).organization.slug, 'demo', 'one that needs nothing is given nothing');
   const { data } = await client.request('GET /api/agents', { query: { limit: 1 } });
   assert.equal(data.length, 1);
   assert.equal(await client.request('DELETE /api/agents/{slug}', { path: { slug: agent.slug } }), undefined);
