@@ -6,7 +6,7 @@ import type { Dispatcher } from 'undici';
  *
  * The first piece, and one that comes after a pause, is handed on at once. When pieces come fast after each other, the
  * connection is not read for a while (`isGathering`), and then everything that has come is handed on together. That while
- * is as long as the answer has taken so far, but at most `maxGatherMs`, which nobody notices.
+ * is as long as the answer has taken so far, between `minGatherMs` and `maxGatherMs`, which nobody notices.
  */
 export class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
@@ -73,7 +73,7 @@ export class AnswerBody {
 
   private send(): void {
     const now = performance.now();
-    const patience = Math.min(maxGatherMs, Math.max(1, now - this.begunAt));
+    const patience = Math.min(maxGatherMs, Math.max(minGatherMs, now - this.begunAt));
     const isFast = this.isGathering || now - this.sentAt < patience;
     this.sentAt = now;
     const bytes = this.flush();
@@ -125,6 +125,7 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   }, milliseconds);
 }
 
+const minGatherMs = 8;
 const maxGatherMs = 50;
 /** So that a round holds up other work for a few milliseconds at most. */
 const maxTogether = 32;

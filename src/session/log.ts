@@ -35,11 +35,13 @@ const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $
 /** More than this in one statement makes everyone wait for everyone. */
 const maxBatch = 256;
 /**
- * When several operations came together, the next statement waits for more: half a millisecond for each operation of the last
- * one, and at most this long. A statement costs about as much as six of the operations in it. An operation that comes alone never
- * waits, and none waits for another organization's.
+ * When several operations came together, the next statement waits for more: two milliseconds for each operation of the last
+ * one, at most this long, and until there are `enough`. A statement costs about as much as six of the operations in it. An
+ * operation that comes alone never waits, and none waits for another organization's.
  */
-const maxGatherMs = 10;
+const maxGatherMs = 20;
+const gatherMsOfOne = 2;
+const enough = 14;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
 const maxWaiting = 4_096;
 
@@ -108,7 +110,7 @@ export class SessionLog {
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
-      } else if (!this.busyOrgs.has(operation.org)) this.endGathering();
+      } else if (!this.busyOrgs.has(operation.org) || this.waiting.length >= enough) this.endGathering();
     });
   }
 
@@ -180,8 +182,8 @@ export class SessionLog {
       const batch = this.waiting.splice(0, maxBatch);
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
-      const gatherMs = begun + Math.min(maxGatherMs, batch.length / 2) - performance.now();
-      const mayWait = this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
+      const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsOfOne) - performance.now();
+      const mayWait = this.waiting.length < enough && this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
       if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
     }
     this.writing = false;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
@@ -102,6 +103,31 @@ test('events of one write stand together and in order, whatever sizes the batche
     ),
     { numRuns: 15 },
   );
+});
+
+test('what comes fast waits for more of its organization until there is enough, and never for another', async ({ mock }) => {
+  const statements: number[] = [];
+  const counting = {
+    ...database,
+    async prepared<Row>(...[, [operations]]: Parameters<typeof database.prepared>): Promise<Row[]> {
+      const { length } = JSON.parse(String(operations));
+      statements.push(length);
+      return [{ answer: { at: new Date(), results: upTo(length).map(() => ({ status: 'done' })) } }] as Row[];
+    },
+  };
+  const log = new SessionLog(counting, 'proc_gathering', 5_000, false);
+  // No wait ends by itself.
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const apply = (org: number, count: number) =>
+    Promise.all(upTo(count).map(() => log.apply({ kind: 'note', org, session: 's', turn: 't', events: [], messages: 0 })));
+  await apply(1, 10);
+  const waiting = apply(1, 13);
+  await setImmediate();
+  assert.deepEqual(statements, [10]);
+  await Promise.all([waiting, apply(1, 1)]);
+  assert.deepEqual(statements, [10, 14]);
+  await Promise.all([apply(1, 2), apply(2, 1)]);
+  assert.deepEqual(statements, [10, 14, 3]);
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {

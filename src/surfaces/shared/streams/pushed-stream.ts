@@ -45,6 +45,7 @@ class PushedStream implements EndableStream {
     const run = () => this.run();
     source.onNews(run);
     response.on('close', () => this.finish(''));
+    response.flushHeaders();
   }
 
   end(reason: ClosingReason): void {
