@@ -40,7 +40,8 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
       break;
     case 'agent.message':
       conversation.draft = undefined;
-      items.push({ kind: 'agent', id: event.message_id, text: event.text });
+      // An agent that is done may have nothing more to say.
+      if (event.text !== '') items.push({ kind: 'agent', id: event.message_id, text: event.text });
       break;
     case 'agent.tool_use':
       // Its message would be in the log by now: what was being written broke off, and is not said again.

@@ -49,6 +49,16 @@ test('the log becomes messages, tools, answered questions and notices', () => {
   ]);
 });
 
+test('an answer without words is no message', () => {
+  const silent = numbered([
+    { type: 'user.message', message_id: 'msg_1', text: 'Hello' },
+    { type: 'session.status_running', agent: 'main' },
+    { type: 'agent.message', message_id: 'msg_2', agent: 'main', text: '' },
+    { type: 'session.status_idle', stop_reason: 'end_turn', usage },
+  ]);
+  assert.deepEqual(fold(silent), { ...emptyConversation(), items: [{ kind: 'user', id: 'msg_1', text: 'Hello', files: [] }], lastSeq: 4 });
+});
+
 test('a question is open until it is answered, and the agent runs until it rests', () => {
   const states = log.map((_event, index) => {
     const conversation = fold(log.slice(0, index + 1));
