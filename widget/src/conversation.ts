@@ -48,13 +48,16 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
       conversation.draft = undefined;
       items.push({ kind: 'tool', id: event.tool_use_id, tool: event.tool, input: event.input, output: undefined, failed: false });
       break;
-    case 'agent.tool_result':
-      for (const item of items)
-        if (item.kind === 'tool' && item.id === event.tool_use_id) Object.assign(item, { output: event.output, failed: event.is_error });
+    case 'agent.tool_result': {
+      const call = callOf(items, event.tool_use_id);
+      if (call !== undefined) Object.assign(call, { output: event.output, failed: event.is_error });
       break;
-    case 'user.tool_confirmation':
-      for (const item of items) if (item.kind === 'approval' && item.id === event.request_id) item.decision = event.result;
+    }
+    case 'user.tool_confirmation': {
+      const asked = items.findLast((item) => item.kind === 'approval' && item.id === event.request_id);
+      if (asked?.kind === 'approval') asked.decision = event.result;
       break;
+    }
     case 'session.status_idle':
       conversation.running = false;
       conversation.draft = undefined;
@@ -63,7 +66,7 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
           kind: 'approval',
           id: event.pending_input.request_id,
           question: event.pending_input,
-          input: inputOf(items, event.tool_use_id),
+          input: callOf(items, event.tool_use_id)?.input,
           decision: undefined,
         });
       else if (event.stop_reason === 'interrupted') items.push({ kind: 'stopped', id: `${event.seq}` });
@@ -89,7 +92,8 @@ export function openQuestion(conversation: Conversation): PendingInput | undefin
   return last?.decision === undefined ? last?.question : undefined;
 }
 
-function inputOf(items: Item[], toolUseId: string | undefined): unknown {
+/** From the end: a result stands close behind its call, however long the conversation is. */
+function callOf(items: Item[], toolUseId: string): Extract<Item, { kind: 'tool' }> | undefined {
   const call = items.findLast((item) => item.kind === 'tool' && item.id === toolUseId);
-  return call?.kind === 'tool' ? call.input : undefined;
+  return call?.kind === 'tool' ? call : undefined;
 }

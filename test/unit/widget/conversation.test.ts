@@ -59,6 +59,18 @@ test('an answer without words is no message', () => {
   assert.deepEqual(fold(silent), { ...emptyConversation(), items: [{ kind: 'user', id: 'msg_1', text: 'Hello', files: [] }], lastSeq: 4 });
 });
 
+test('a conversation of 20,000 calls is read in a moment', () => {
+  const calls = Array.from({ length: 20_000 }, (_, index): Entry[] => [
+    { type: 'agent.tool_use', tool_use_id: `call_${index}`, tool: 'files', input: {} },
+    { type: 'agent.tool_result', tool_use_id: `call_${index}`, tool: 'files', output: 'read', is_error: false },
+  ]);
+  const began = performance.now();
+  const { items } = fold(numbered(calls.flat()));
+  const milliseconds = performance.now() - began;
+  assert.ok(items.every((item) => item.kind === 'tool' && item.output === 'read'));
+  assert.ok(milliseconds < 1_000, `${milliseconds} ms`);
+});
+
 test('a question is open until it is answered, and the agent runs until it rests', () => {
   const states = log.map((_event, index) => {
     const conversation = fold(log.slice(0, index + 1));
