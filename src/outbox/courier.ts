@@ -181,15 +181,10 @@ export class Courier {
     const slots = this.lanes.slots();
     if (slots.healthy + slots.troubled === 0) return undefined;
     const leaseUntil = new Date(now.getTime() + leaseMs);
-    const { claimed, oldest } = await claimDeliveries(
-      database.db,
-      processId,
-      now,
-      this.since.deliveries,
-      leaseUntil,
-      slots,
-      this.lanes.loads(),
-    );
+    const { claimed, oldest } = await claimDeliveries(database.db, processId, now, this.since.deliveries, leaseUntil, slots, {
+      lanes: this.lanes.loads(),
+      organizations: this.lanes.orgLoads(),
+    });
     for (const delivery of claimed) this.begin(delivery);
     return oldest !== null && oldest < now ? oldest : now;
   }
@@ -202,7 +197,7 @@ export class Courier {
   }
 
   private begin(delivery: Claimed): void {
-    this.lanes.begin(delivery.id, delivery.lane);
+    this.lanes.begin(delivery.id, delivery.lane, delivery.org_id);
     const sent = this.send(delivery)
       .catch((error: unknown) => {
         this.parts.logger.warn({ err: error, delivery: delivery.id }, 'could not record a delivery; it is due again when its lease ends');

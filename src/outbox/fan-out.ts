@@ -5,6 +5,8 @@ import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
 /** More than this are taken in several transactions: nobody else's events, and on the embedded database nobody at all, gets on meanwhile. */
 const limits = { events: 200, deliveries: 1_000 };
+/** Among as many of the oldest, organizations take turns: one whose events each go to hundreds of endpoints delays nobody else's. */
+const mostInTurns = 2_000;
 
 interface EventRow {
   id: string;
@@ -18,8 +20,13 @@ interface EventRow {
 export async function fanOut(db: Db, now: Date, since: Date, most = limits): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     const { rows: events } = await sql<EventRow>`
-      select id, org_id, type, data, created_at from webhook_events where not fanned_out and created_at >= ${since}
-      order by created_at, id limit ${most.events} for update skip locked`.execute(transaction);
+      select e.id, e.org_id, e.type, e.data, e.created_at from (
+        select id, row_number() over (partition by org_id order by created_at, id) as turn from (
+          select id, org_id, created_at from webhook_events where not fanned_out and created_at >= ${since}
+          order by created_at, id limit ${mostInTurns}) as oldest
+        order by turn, created_at, id limit ${most.events}) as chosen
+      join webhook_events e on e.id = chosen.id and not e.fanned_out
+      order by turn, created_at, e.id for update of e skip locked`.execute(transaction);
     if (events.length === 0) return true;
     const endpoints = await transaction
       .selectFrom('webhook_endpoints')

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { LaneLoad, Slots } from './queue.ts';
+import type { LaneLoad, OrgLoad, Slots } from './queue.ts';
 
 export interface LaneLimits {
   /** At once for one destination that answers well. */
@@ -19,7 +19,7 @@ export const defaultLimits: LaneLimits = { perLane: 32, healthy: 256, troubled: 
  * that hangs moves over to the troubled, so that dead destinations cannot fill the slots of the living.
  */
 export class Lanes {
-  private readonly running = new Map<string, { lane: string; since: number; failing: boolean }>();
+  private readonly running = new Map<string, { lane: string; orgId: number; since: number; failing: boolean }>();
   /** Destinations whose last attempt failed. */
   private readonly failing = new LRUCache<string, true>({ max: 1_000 });
   private readonly limits: LaneLimits;
@@ -36,8 +36,8 @@ export class Lanes {
     return [...this.running.keys()];
   }
 
-  begin(id: string, lane: string): void {
-    this.running.set(id, { lane, since: performance.now(), failing: this.failing.has(lane) });
+  begin(id: string, lane: string, orgId: number): void {
+    this.running.set(id, { lane, orgId, since: performance.now(), failing: this.failing.has(lane) });
   }
 
   end(id: string, well: boolean): void {
@@ -50,7 +50,7 @@ export class Lanes {
 
   slots(): Slots {
     let troubled = 0;
-    for (const attempt of this.running.values()) if (attempt.failing || this.hangs(attempt.since)) troubled += 1;
+    for (const attempt of this.running.values()) if (this.isTroubled(attempt)) troubled += 1;
     return {
       // When very much hangs, whoever comes next may hang too.
       perLane: troubled > 2 * this.limits.troubled ? 1 : this.limits.perLane,
@@ -69,6 +69,20 @@ export class Lanes {
       loads.set(lane, load);
     }
     return [...loads.values()];
+  }
+
+  orgLoads(): OrgLoad[] {
+    const loads = new Map<number, OrgLoad>();
+    for (const attempt of this.running.values()) {
+      const load = loads.get(attempt.orgId) ?? { org_id: attempt.orgId, healthy: 0, troubled: 0 };
+      load[this.isTroubled(attempt) ? 'troubled' : 'healthy'] += 1;
+      loads.set(attempt.orgId, load);
+    }
+    return [...loads.values()];
+  }
+
+  private isTroubled({ failing, since }: { failing: boolean; since: number }): boolean {
+    return failing || this.hangs(since);
   }
 
   private hangs(since: number): boolean {

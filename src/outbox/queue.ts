@@ -50,6 +50,13 @@ export interface LaneLoad {
   troubled: boolean;
 }
 
+/** How many slots of each kind an organization holds here already. */
+export interface OrgLoad {
+  org_id: number;
+  healthy: number;
+  troubled: number;
+}
+
 export interface Slots {
   /** At once for one destination that answers well. */
   perLane: number;
@@ -59,8 +66,9 @@ export interface Slots {
 }
 
 /**
- * Takes due deliveries, every lane's first before any lane's second, so that a long queue of one destination delays no
- * other. A lane to another gateway gets one at a time across all processes, so that a message arrives before its reply. Lanes are
+ * Takes due deliveries. Organizations take turns, counting what of theirs runs here already, so that many slow destinations of
+ * one delay nobody else's; and of each, every lane's first goes before any lane's second, so that a long queue of one destination
+ * delays no other. A lane to another gateway gets one at a time across all processes, so that a message arrives before its reply. Lanes are
  * found by skipping through the index, which costs by the number of destinations, not of deliveries.
  *
  * `place` is the delivery's in its lane, counted after those that run here already: a lane in trouble gets one place, so that
@@ -76,7 +84,7 @@ export async function claimDeliveries(
   since: Date,
   leaseUntil: Date,
   slots: Slots,
-  loads: readonly LaneLoad[],
+  loads: { lanes: readonly LaneLoad[]; organizations: readonly OrgLoad[] },
 ): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
   const { rows } = await sql<(Claimed | { id: null }) & { oldest: Date | null }>`
     with recursive lanes (lane, first_due_at) as (
@@ -86,24 +94,32 @@ export async function claimDeliveries(
         select lane, due_at from deliveries where due_at >= ${since} and lane > l.lane order by lane, due_at limit 1
       ) next
     ), loads as (
-      select * from json_to_recordset(${JSON.stringify(loads)}::json) as l (lane text, running integer, troubled boolean)
+      select * from json_to_recordset(${JSON.stringify(loads.lanes)}::json) as l (lane text, running integer, troubled boolean)
+    ), org_loads as (
+      select * from json_to_recordset(${JSON.stringify(loads.organizations)}::json) as o (org_id integer, healthy integer, troubled integer)
     ), waiting as (
-      select d.id, d.due_at, case when l.lane like 'gateway %' then 1 else ${slots.perLane} end as places,
+      select d.id, d.org_id, d.due_at, case when l.lane like 'gateway %' then 1 else ${slots.perLane} end as places,
         coalesce(load.running, 0) + row_number() over (partition by l.lane order by d.due_at, d.position) as place,
         coalesce(load.troubled, false) or coalesce(e.consecutive_failures, 0) > 0 as troubled
       from lanes l
       left join loads load on load.lane = l.lane
       cross join lateral (
-        select id, due_at, position, endpoint_id from deliveries
-        where lane = l.lane and due_at between l.first_due_at and ${now} order by due_at, position limit ${slots.perLane}
+        select id, org_id, due_at, position, endpoint_id from deliveries
+        where lane = l.lane and due_at between l.first_due_at and ${now} order by due_at, position
+        limit least(${slots.perLane}::integer, greatest(4, ${slots.healthy + slots.troubled}::integer / (select count(*) from lanes)))
       ) d
       left join webhook_endpoints e on e.id = d.endpoint_id
       where l.lane not like 'gateway %' or not exists (
         select 1 from deliveries c where c.lane = l.lane and c.due_at > ${now} and c.claimed_by <> ${processId})
+    ), in_turn as (
+      select w.id, w.troubled, w.place, w.due_at, case when w.troubled then coalesce(o.troubled, 0) else coalesce(o.healthy, 0) end
+        + row_number() over (partition by w.org_id, w.troubled order by w.place, w.due_at) as turn
+      from waiting w left join org_loads o on o.org_id = w.org_id
+      where w.place <= case when w.troubled then 1 else w.places end
     ), chosen as (
-      (select id from waiting where not troubled and place <= places order by place, due_at limit ${slots.healthy})
+      (select id from in_turn where not troubled order by turn, place, due_at limit ${slots.healthy})
       union all
-      (select id from waiting where troubled and place <= 1 order by place, due_at limit ${slots.troubled})
+      (select id from in_turn where troubled order by turn, place, due_at limit ${slots.troubled})
     ), locked as (
       select id, resend_requested or is_test or state <> 'pending' as manual from deliveries
       where id in (select id from chosen) and due_at <= ${now} for update skip locked

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import { fanOut } from '../../../src/outbox/fan-out.ts';
+import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
+import { claimDeliveries, releaseAllClaims, type Slots } from '../../../src/outbox/queue.ts';
+import { openTestDatabase } from '../../support/engine.ts';
+
+const database = await openTestDatabase();
+after(() => database.close());
+const { db } = database;
+const now = new Date('2026-03-01T00:00:00Z');
+const large = await organizationWith('large', 20);
+const small = await organizationWith('small', 1);
+
+async function organizationWith(slug: string, endpoints: number) {
+  const { id } = await db.insertInto('organizations').values({ slug, name: slug }).returning('id').executeTakeFirstOrThrow();
+  const { rows } = await sql<{ id: number }>`insert into webhook_endpoints (org_id, name, url, secret_ciphertext, created_at)
+    select ${id}::integer, 'Hooks', 'https://example.com', '', ${now} from generate_series(1, ${endpoints}) returning id`.execute(db);
+  return { id, endpoints: rows.map((endpoint) => ({ id: endpoint.id, org_id: id, slug })) };
+}
+
+test('many destinations of one organization, well or in trouble, delay no other organization', async () => {
+  const event = { type: 'turn.completed', createdAt: now, data: {} };
+  const queue = (endpoints: typeof large.endpoints, at: number) =>
+    insertDeliveries(
+      db,
+      endpoints.map((endpoint) => newDelivery(null, endpoint, event)),
+      new Date(now.getTime() + at),
+    );
+  for (const at of [0, 1, 2]) await queue(large.endpoints, at);
+  await queue(small.endpoints, 1_000);
+  const claim = async (slots: Slots, running: { healthy: number; troubled: number }) => {
+    const later = new Date(now.getTime() + 5_000);
+    const loads = { lanes: [], organizations: [{ org_id: large.id, ...running }] };
+    const { claimed } = await claimDeliveries(db, 'proc_1', later, new Date(0), new Date(later.getTime() + 5_000), slots, loads);
+    await releaseAllClaims(db, now);
+    return claimed.map((delivery) => delivery.org_id).sort();
+  };
+  const healthy = { perLane: 32, healthy: 1, troubled: 0 };
+  assert.deepEqual(await claim({ ...healthy, healthy: 2 }, { healthy: 0, troubled: 0 }), [large.id, small.id]);
+  assert.deepEqual(await claim(healthy, { healthy: 1, troubled: 0 }), [small.id], 'the one that has less of the slots');
+  await db.updateTable('webhook_endpoints').set({ consecutive_failures: 1 }).execute();
+  assert.deepEqual(await claim({ perLane: 32, healthy: 0, troubled: 2 }, { healthy: 9, troubled: 0 }), [large.id, small.id]);
+  assert.deepEqual(await claim({ perLane: 32, healthy: 0, troubled: 1 }, { healthy: 0, troubled: 1 }), [small.id]);
+});
+
+test('events of one organization that go to many endpoints delay no other organization’s', async () => {
+  await db.deleteFrom('deliveries').execute();
+  for (const [at, orgId] of [large.id, large.id, large.id, small.id].entries()) {
+    await sql`insert into webhook_events (org_id, type, data, created_at)
+      values (${orgId}, 'turn.completed', '{}', ${new Date(now.getTime() + at)})`.execute(db);
+  }
+  const countDeliveries = async () => {
+    const query = db.selectFrom('deliveries').select(({ fn }) => ['org_id', fn.countAll<number>().as('count')]);
+    const rows = await query.groupBy('org_id').orderBy('org_id').execute();
+    return rows.map((row) => [row.org_id, row.count]);
+  };
+  const step = () => fanOut(db, new Date(now.getTime() + 1_000), new Date(0), { events: 4, deliveries: 21 });
+  assert.equal(await step(), false);
+  assert.deepEqual(await countDeliveries(), [
+    [large.id, 20],
+    [small.id, 1],
+  ]);
+  assert.equal(await step(), true);
+  assert.deepEqual(await countDeliveries(), [
+    [large.id, 60],
+    [small.id, 1],
+  ]);
+});
