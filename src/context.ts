@@ -58,6 +58,6 @@ export interface Context {
   seeded: SeedResult;
   warnings: string[];
   /** Takes no more turns, lets running ones finish for a while, and lets go of the rest for another process to go on with. */
-  drain(seconds: number): Promise<void>;
+  drain(seconds: number, hurry: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }

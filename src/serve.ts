@@ -11,9 +11,8 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
 import { logConsole } from './telemetry/logger.ts';
 import { welcome } from './welcome.ts';
-import { serving } from './workers.ts';
+import { serving, stopSignals } from './workers.ts';
 
-const stopSignals = ['SIGTERM', 'SIGINT'] as const;
 const patienceMs = 2_000;
 /** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
 const closingMs = 10_000;
@@ -35,14 +34,17 @@ export async function serve(config: Config): Promise<void> {
   watchDescriptors(context.logger);
 
   let stopping = false;
+  const hurry = new AbortController();
   const stop = async (signal: NodeJS.Signals) => {
+    // Ctrl-C, or a terminal that was closed: nobody waits for turns, nor goes on doing so.
+    if (signal !== 'SIGTERM') hurry.abort();
+    const seconds = hurry.signal.aborted ? 0 : config.PARLEY_DRAIN_SECONDS;
+    // What cannot be closed, as beside a database that does not answer, is left as a kill would leave it: nothing acknowledged is lost.
+    setTimeout(() => endUnclosed(context), seconds * 1_000 + closingMs).unref();
     if (stopping) return;
     stopping = true;
     context.logger.info({ signal }, 'stopping');
-    const seconds = signal === 'SIGINT' ? 0 : config.PARLEY_DRAIN_SECONDS;
-    // What cannot be closed, as beside a database that does not answer, is left as a kill would leave it: nothing acknowledged is lost.
-    setTimeout(() => endUnclosed(context), seconds * 1_000 + closingMs).unref();
-    await context.drain(seconds);
+    await context.drain(seconds, hurry.signal);
     // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
     const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
     await server.close();

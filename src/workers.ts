@@ -4,6 +4,8 @@ import { answerMetrics } from './telemetry/worker-metrics.ts';
 
 const restartAfterMs = 500;
 
+export const stopSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
+
 /** What a worker says when it takes requests. */
 export const serving = 'serving';
 
@@ -38,7 +40,7 @@ export function runWorkers(count: number, config: Config): void {
     });
   };
   start();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of stopSignals) {
     process.on(signal, () => {
       stopping = true;
       for (const worker of workers) worker.process.kill(signal);

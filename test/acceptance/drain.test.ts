@@ -86,7 +86,16 @@ test('a turn that outlasts the drain is handed over: the next start brings it to
   );
 });
 
-test('Ctrl-C stops at once, also with unary calls under way, a connection that asks nothing, and a second Ctrl-C', async (t) => {
+test('a terminal that is closed ends a drain that is under way', async (t) => {
+  const server = await startServer(t);
+  const { rest } = await beginTurn(server, 'hurried', '/words 100\n/delay 100');
+  process.kill(server.pid, 'SIGTERM');
+  await until(async () => (await fetch(`${server.url}/readyz`)).status === 503);
+  assert.equal(await server.stop('SIGHUP'), 0);
+  assert.doesNotMatch(await rest, /event: done\n/);
+});
+
+test('Ctrl-C stops at once, also in a drain, with unary calls under way, a connection that asks nothing, and a second Ctrl-C', async (t) => {
   const server = await startServer(t);
   assert.equal((await post(server, '/v1/sessions', { session_id: 'cut' })).status, 200);
   const call = post(server, '/v1/sessions/cut/messages', { text: '/words 100\n/delay 100' });
@@ -102,7 +111,8 @@ test('Ctrl-C stops at once, also with unary calls under way, a connection that a
   const ahead = connect(Number(new URL(server.url).port), '127.0.0.1');
   await once(ahead, 'connect');
   const begun = performance.now();
-  process.kill(server.pid, 'SIGINT');
+  process.kill(server.pid, 'SIGTERM');
+  await until(async () => (await fetch(`${server.url}/readyz`)).status === 503);
   process.kill(server.pid, 'SIGINT');
   assert.equal(await server.stop('SIGINT'), 0);
   assert.ok(performance.now() - begun < 5_000);
