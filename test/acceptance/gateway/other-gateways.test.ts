@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { startApp } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
+import { until } from '../../support/until.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
@@ -76,9 +78,23 @@ test('another gateway hears one thing at a time, and a message before its reply'
   for (const { body } of west.received) assert.equal(body.session_id, 'ses_west', 'where its recipient spoke from');
 
   const east = await startReceiver(t);
-  await submit(org, message('/say so', { ...wes, event_type: 'message', session_id: id, sender_gateway_url: new URL(east.url).origin }));
+  const moved = { ...wes, event_type: 'message', session_id: id, sender_gateway_url: new URL(east.url).origin };
+  await submit(org, message('/think hm\n/say so', { ...moved, id: 'evt_so' }));
   const [answer] = await east.until((received) => received.length === 1);
   assert.deepEqual([answer?.body.event.message, answer?.body.session_id], ['so', undefined], 'that session is not of this gateway');
+
+  // As if its process had died when the message had its turn.
+  await sql`update gateway_events set state = 'received', turn_id = null, created_at = now() - interval '11 seconds'
+    where org_id = ${org.id} and event_id = 'evt_so'`.execute(parley.context.database.db);
+  const [, again] = await east.until((received) => received.length === 2);
+  assert.deepEqual(again?.body, answer?.body);
+
+  await submit(org, message('/tool files {"operation":"write","path":"a","content":"b"}', moved));
+  await until(async () => (await sessionOf(org, id)).pending_input !== null);
+  const { request_id: requestId } = (await sessionOf(org, id)).pending_input;
+  await parley.call('PUT', `/v1/sessions/${id}/inputs/${requestId}`, { key: org.key, body: { decision: 'approve_once' } });
+  const [, , late] = await east.until((received) => received.length === 3);
+  assert.match(late?.body.event.message, /files/, 'a turn that waits for an approval answers when it has ended');
 });
 
 test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {

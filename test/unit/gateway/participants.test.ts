@@ -4,6 +4,8 @@ import { sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
 import { isKnownParticipant, joinSession, newestSessionWith } from '../../../src/gateway/participants.ts';
+import { deliverReply, markAdmitted } from '../../../src/gateway/replies.ts';
+import { recordEvent, submitTarget } from '../../../src/gateway/seen.ts';
 import { dropSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 
@@ -52,6 +54,35 @@ test('who was only in a session that is gone is not known, also when its id is u
   assert.ok(await dropSession(database.db, orgId, session));
   await request('POST', '/v1/sessions', { session_id: session });
   assert.equal(await isKnownParticipant(database.db, directory, orgId, 'cy'), false);
+});
+
+test('a session that is not kept, or of a deleted agent, is nobody’s newest', async () => {
+  const { db } = database;
+  const [older, newer] = [await newSession(), await newSession()];
+  for (const session of [older, newer]) await joinSession(db, session, { name: 'eli', type: 'human' });
+  await sql`update sessions set stored = false where id = ${newer}`.execute(db);
+  assert.equal(await found(db, 'eli'), older);
+  await sql`update agents set deleted_at = now()`.execute(db);
+  assert.equal(await found(db, 'eli'), undefined);
+  await sql`update agents set deleted_at = null`.execute(db);
+});
+
+test('of two processes that find an event, one tells the others', async () => {
+  const { db } = database;
+  const session = await newSession();
+  await joinSession(db, session, { name: 'dee', type: 'ai', gateway_url: 'https://there.example.com' });
+  await request('POST', `/v1/sessions/${session}/messages`, { text: '/say yes' });
+  const { id: turn } = await db.selectFrom('turns').select('id').where('session_id', '=', session).executeTakeFirstOrThrow();
+  const event = { id: 'evt_twice', sender_id: 'ada', sender_type: 'human' as const, event_type: 'message', message: '/say yes', hops: [] };
+  const [own, now] = [{ name: 'here', url: undefined }, new Date()];
+  await recordEvent(db, orgId, event, submitTarget, session);
+  const mark = () => markAdmitted(db, orgId, event, session, turn, own, now);
+  await Promise.all([mark(), mark()]);
+  const reply = () => deliverReply(db, { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event }, own, now);
+  await Promise.all([reply(), reply()]);
+  const queued = await db.selectFrom('deliveries').select('body').where('org_id', '=', orgId).orderBy('position').execute();
+  const told = queued.map(({ body }) => JSON.parse(body).event.message);
+  assert.deepEqual(told, ['/say yes', 'yes']);
 });
 
 async function rowsRead(transaction: Db): Promise<number> {
