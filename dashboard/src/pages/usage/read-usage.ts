@@ -4,10 +4,14 @@ import type { List, UsageRow } from '../../server/types.ts';
 export type Dimension = 'agent' | 'model' | 'end_user';
 export type Measure = 'total_tokens' | 'turns' | 'cost_micros';
 
-export interface Breakdown {
-  days: string[];
-  /** Largest first. */
-  groups: { name: string; values: number[]; turns: number; input: number; output: number; cost: number }[];
+export interface UsageGroup {
+  name: string;
+  /** Of the measure, day by day. */
+  values: number[];
+  turns: number;
+  input: number;
+  output: number;
+  cost: number;
 }
 
 export interface ReadUsage {
@@ -30,9 +34,15 @@ export async function readUsage(from: string, to: string, dimension: Dimension, 
   return { rows, cutIn: rows.at(-1)?.day };
 }
 
-/** By day and group. Beyond the largest few, groups are one. */
-export function breakDown(rows: readonly UsageRow[], days: string[], dimension: Dimension, measure: Measure, most: number): Breakdown {
-  const groups = new Map<string, Breakdown['groups'][number]>();
+/** By day and group, the largest first. Beyond the largest few, groups are one. */
+export function breakDown(
+  rows: readonly UsageRow[],
+  days: readonly string[],
+  dimension: Dimension,
+  measure: Measure,
+  most: number,
+): UsageGroup[] {
+  const groups = new Map<string, UsageGroup>();
   const indexes = new Map(days.map((day, index) => [day, index]));
   for (const row of rows) {
     const name = nameOf(row, dimension);
@@ -47,7 +57,7 @@ export function breakDown(rows: readonly UsageRow[], days: string[], dimension: 
   }
   const sorted = [...groups.values()].sort((a, b) => sum(b.values) - sum(a.values));
   const rest = sorted.slice(most);
-  if (rest.length < 2) return { days, groups: sorted };
+  if (rest.length < 2) return sorted;
   const other = rest.reduce(
     (total, group) => ({
       name: `${rest.length} others`,
@@ -59,7 +69,7 @@ export function breakDown(rows: readonly UsageRow[], days: string[], dimension: 
     }),
     { name: '', values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 },
   );
-  return { days, groups: [...sorted.slice(0, most), other] };
+  return [...sorted.slice(0, most), other];
 }
 
 export function daysBetween(from: string, to: string): string[] {

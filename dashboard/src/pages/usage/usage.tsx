@@ -8,18 +8,18 @@ import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { useSignedIn } from '../../server/queries.ts';
 import { Budget } from './budget.tsx';
-import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage } from './read-usage.ts';
+import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage, type UsageGroup } from './read-usage.ts';
 
-const measures: readonly { value: Measure; label: string }[] = [
+const measures = [
   { value: 'total_tokens', label: 'Tokens' },
   { value: 'turns', label: 'Turns' },
   { value: 'cost_micros', label: 'Cost' },
-];
-const dimensions: readonly { value: Dimension; label: string; heading: string }[] = [
+] as const satisfies readonly { value: Measure; label: string }[];
+const dimensions = [
   { value: 'agent', label: 'By agent', heading: 'Agent' },
   { value: 'model', label: 'By model', heading: 'Model' },
   { value: 'end_user', label: 'By end user', heading: 'End user' },
-];
+] as const satisfies readonly { value: Dimension; label: string; heading: string }[];
 const ranges = [7, 30, 90];
 const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad', '--color-edge'];
 
@@ -31,8 +31,8 @@ export default function UsagePage() {
   const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
   const to = dayOf(new Date());
   const from = dayOf(new Date(Date.now() - (length - 1) * 86_400_000));
-  const by = dimension?.value ?? 'agent';
-  const shown = measure?.value ?? 'total_tokens';
+  const by = dimension.value;
+  const shown = measure.value;
   const usage = useQuery({
     queryKey: [`/api/usage ${from} ${to} ${by}`],
     queryFn: ({ signal }) => readUsage(from, to, by, signal),
@@ -41,15 +41,14 @@ export default function UsagePage() {
   const { times, series, table } = useMemo(() => {
     const days = daysBetween(from, to);
     const rows = usage.data?.rows ?? [];
-    const { groups } = breakDown(rows, days, by, shown, 4);
     return {
       times: days.map((day) => Date.parse(day) / 1000),
-      series: groups.map(({ name, values }, index) => ({
+      series: breakDown(rows, days, by, shown, 4).map(({ name, values }, index) => ({
         label: name,
         values,
         colour: colours[index % colours.length] ?? '--color-accent',
       })),
-      table: breakDown(rows, days, by, shown, 100).groups,
+      table: breakDown(rows, days, by, shown, 100),
     };
   }, [usage.data, from, to, by, shown]);
   const format = shown === 'cost_micros' ? money : compact;
@@ -90,9 +89,9 @@ export default function UsagePage() {
               This is too much to show at once: what came after {usage.data.cutIn} is not counted here. Choose a shorter range.
             </p>
           )}
-          <Section title={`${measure?.label ?? ''} by day`} hint="Days are in UTC.">
+          <Section title={`${measure.label} by day`} hint="Days are in UTC.">
             <Chart
-              label={`${measure?.label} of each day, ${from} to ${to}`}
+              label={`${measure.label} of each day, ${from} to ${to}`}
               times={times}
               series={series}
               step={86_400}
@@ -100,37 +99,43 @@ export default function UsagePage() {
               height={220}
             />
           </Section>
-          <Section title={dimension?.label ?? ''}>
-            <div className="panel overflow-hidden">
-              <table className="grid-table">
-                <thead>
-                  <tr>
-                    <th>{dimension?.heading}</th>
-                    <th className="number">Turns</th>
-                    <th className="number max-sm:hidden">Input tokens</th>
-                    <th className="number max-sm:hidden">Output tokens</th>
-                    <th className="number">Cost</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {table.map(({ name, turns, input, output, cost }) => (
-                    <tr key={name}>
-                      <td className="w-full max-w-0 truncate font-medium lg:w-auto lg:max-w-60" title={name}>
-                        {name}
-                      </td>
-                      <td className="number">{count(turns)}</td>
-                      <td className="number text-dim max-sm:hidden">{count(input)}</td>
-                      <td className="number text-dim max-sm:hidden">{count(output)}</td>
-                      <td className="number">{money(cost)}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+          <Section title={dimension.label}>
+            <UsageTable heading={dimension.heading} groups={table} />
           </Section>
         </>
       )}
       {!usage.isPending && <Budget />}
     </Page>
+  );
+}
+
+function UsageTable({ heading, groups }: { heading: string; groups: readonly UsageGroup[] }) {
+  return (
+    <div className="panel overflow-hidden">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th>{heading}</th>
+            <th className="number">Turns</th>
+            <th className="number max-sm:hidden">Input tokens</th>
+            <th className="number max-sm:hidden">Output tokens</th>
+            <th className="number">Cost</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map(({ name, turns, input, output, cost }) => (
+            <tr key={name}>
+              <td className="w-full max-w-0 truncate font-medium lg:w-auto lg:max-w-60" title={name}>
+                {name}
+              </td>
+              <td className="number">{count(turns)}</td>
+              <td className="number text-dim max-sm:hidden">{count(input)}</td>
+              <td className="number text-dim max-sm:hidden">{count(output)}</td>
+              <td className="number">{money(cost)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
