@@ -140,18 +140,20 @@ test('another visitor of the same shop sees nothing of it', async () => {
   assert.equal(await other.locator('parley-chat .user .bubble').count(), 1);
 });
 
-test('a token that runs out is fetched anew', async () => {
+test('a token that runs out is fetched anew; where no token or no agent is to be had, it says so', async () => {
   const page = await visit();
-  let minted = 0;
-  await page.route('**/token', async (route) => {
-    minted += 1;
-    // The first one is no token at all, as one whose key was rotated away would be.
-    if (minted === 1) await route.fulfill({ json: { token: 'expired.expired.expired' } });
-    else await route.continue();
+  // A page to sign in; then no token at all, as one whose key was rotated away would be.
+  const given = [{ body: '<p>Sign in' }, { json: { token: 'expired.expired.expired' } }, undefined];
+  await page.route('**/token', (route) => {
+    const answer = given.shift();
+    return answer === undefined ? route.continue() : route.fulfill(answer);
   });
   await say(page, '/say still here');
+  await page.getByText('/token gave no session token (200)').waitFor();
+  await page.keyboard.press('Enter');
   await answers(page).getByText('still here').waitFor();
-  assert.equal(minted, 2);
+  await page.evaluate("document.querySelector('parley-chat').agent = ''");
+  await page.getByText('This chat has no agent').waitFor();
 });
 
 test('it can float over the page: opened by its button, closed by Escape; the rules of the page stay outside', async () => {

@@ -38,7 +38,8 @@ function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | T
 /** Your backend's own route: it knows who is signed in, mints a token for them, and answers `{token}`. */
 async function fetchToken(url: string): Promise<string> {
   const response = await fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' } });
-  const body: unknown = response.ok ? await response.json() : undefined;
+  // Where nobody is signed in, it may be a page that asks them to.
+  const body: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string')
     throw new ParleyError(`${url} gave no session token (${response.status})`);
   return body.token;

@@ -24,6 +24,7 @@ export const labels = {
   approved: 'Approved',
   denied: 'Denied',
   tooLarge: 'is larger than 10 MiB',
+  agentMissing: 'This chat has no agent: set org and agent.',
   tokenMissing: 'This chat has no session token: set token, token-url or tokenProvider.',
 };
 

@@ -107,7 +107,7 @@ export class ParleyChat extends LitElement {
     if (this.#chat !== undefined && !moved) return;
     this.#chat?.close();
     this.#chat = undefined;
-    if (!this.isConnected || this.org === undefined || this.agent === undefined) return;
+    if (!this.isConnected || !this.org || !this.agent) return;
     this.#chat = connect(this, () => this.requestUpdate());
     this.#text ||= this.#chat?.draft.read() ?? '';
     this.#chat?.resume();
@@ -131,7 +131,8 @@ export class ParleyChat extends LitElement {
   #panel(closed: boolean): TemplateResult {
     const words = this.#labels;
     const chat = this.#chat;
-    const problem = this.#problem ?? (chat === undefined && this.org !== undefined ? words.tokenMissing : undefined);
+    const missing = this.org && this.agent ? words.tokenMissing : words.agentMissing;
+    const problem = this.#problem ?? (chat === undefined ? missing : undefined);
     const decide = (requestId: string, decision: Decision) => void this.#decide(requestId, decision);
     const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
     return html`<section id="panel" class="panel ${this.#dragging ? 'over' : ''}" part="panel" ?hidden=${closed} aria-label=${words.heading}
