@@ -261,7 +261,7 @@ export class Courier {
     try {
       // For deliveries put off by a process that ended before it noticed that its clock was set back.
       await bringForward(database.db, clock.now());
-      await dropOldDeliveries(database.db, clock.now(), retentionDays);
+      await dropOldDeliveries(database.db, retentionDays);
     } catch (error) {
       // Stopping does not wait for this: the next start goes on with it.
       if (!this.stopped) logger.warn({ err: error }, 'could not delete old deliveries');

@@ -144,7 +144,7 @@ export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
     .select(['id', 'org_id'])
     .where('stored', '=', false)
     .where('active_turn_id', 'is', null)
-    .where('updated_at', '<', new Date(Date.now() - 60_000))
+    .where('updated_at', '<', sql<Date>`now() - interval '1 minute'`)
     .execute();
   for (const row of rows) if (await dropSession(db, row.org_id, row.id)) feed.drop(row.id);
 }

@@ -8,6 +8,7 @@ import { chances, isLong, seed } from '../../support/chance.ts';
 import { createDatabase, engine, type TestDatabase } from '../../support/engine.ts';
 import { mixedLoadSettings } from '../../support/mixed-load.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { until } from '../../support/until.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 import { connect, type Wire } from '../../support/wire.ts';
 
@@ -89,7 +90,7 @@ test('a clock that jumps neither loses nor repeats a turn, expires tokens by wha
   assert.equal((await wire.get('/api/audit_events/verification')).body.valid, true);
 });
 
-test('a process whose clock is ahead neither loses its turns to another nor takes the turns of others', {
+test('a process whose clock is ahead neither loses its turns, nor takes those of others, nor forgets deliveries', {
   skip: engine === 'pglite',
 }, async (t) => {
   const database = await createDatabase();
@@ -110,4 +111,15 @@ test('a process whose clock is ahead neither loses its turns to another nor take
       }),
     );
   }
+  const [wire] = wires;
+  assert.ok(wire);
+  await wire.post('/api/webhook_endpoints', { name: 'Hooks', url: (await startReceiver(t)).url, event_types: ['turn.completed'] });
+  await wire.post('/v1/sessions/skew-0-3600/messages', { text: '/say kept' });
+  const deliveries = async () => (await wire.get('/api/webhook_endpoints/1/deliveries')).body.data.length;
+  await until(async () => (await deliveries()) === 1);
+  await ahead.jumpTo(31 * 24 * 3_600);
+  await ahead.server.stop();
+  await ahead.server.start();
+  await sleep(100);
+  assert.equal(await deliveries(), 1, 'a start whose clock is a month ahead forgets none');
 });
