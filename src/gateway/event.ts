@@ -16,6 +16,9 @@ export interface GatewayEvent {
 
 export const maxHops = 8;
 
+/** Of an event, in any gateway: a longer one is refused. */
+export const maxMessageCharacters = 200_000;
+
 /** A gateway is named by its URL without what differs in spelling only. */
 export function gatewayUrl(url: string): string {
   return URL.canParse(url) ? new URL(url).href.replace(/[?#].*$/, '').replace(/\/+$/, '') : url;

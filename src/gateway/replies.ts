@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Participant } from '../database/schema.ts';
-import { type GatewayEvent, senderGateway } from './event.ts';
+import { type GatewayEvent, maxMessageCharacters, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
 import { submitTarget } from './seen.ts';
 import { tellOthers } from './tell-others.ts';
@@ -21,6 +21,9 @@ export interface OpenEvent {
   turn_id: string;
   event: GatewayEvent;
 }
+
+/** By characters, not by their units: none is cut in two. */
+const piece = new RegExp(`[^]{1,${maxMessageCharacters}}`, 'gu');
 
 /** The key under which a submitted event's turn is admitted: the same event never runs two. */
 export function turnKeyOf(eventId: string): string {
@@ -77,30 +80,30 @@ export async function deliverReply(db: Db, event: OpenEvent, own: GatewayIdentit
       where org_id = ${event.org_id} and event_id = ${event.event_id} and target = ${submitTarget} and state = 'admitted' returning event_id`.execute(
       transaction,
     );
-    const reply = rows.length === 0 ? undefined : await replyOf(transaction, event, own);
-    if (reply === undefined) return;
-    await tellOthers(transaction, event.org_id, await participantsOf(transaction, event.session_id), reply, own.url, now);
+    if (rows.length === 0) return;
+    const participants = await participantsOf(transaction, event.session_id);
+    for (const reply of await repliesOf(transaction, event, own))
+      await tellOthers(transaction, event.org_id, participants, reply, own.url, now);
   });
 }
 
-/** What the agent said in the turn, as an event of its own. Undefined when it said nothing. */
-async function replyOf(transaction: Db, row: OpenEvent, own: GatewayIdentity): Promise<GatewayEvent | undefined> {
+/** What the agent said in the turn, as events of its own: one, unless it said more than fits, or nothing. */
+async function repliesOf(transaction: Db, row: OpenEvent, own: GatewayIdentity): Promise<GatewayEvent[]> {
   const { rows } = await sql<{ slug: string; text: string | null }>`
     select a.slug, string_agg(e.data ->> 'text', '' order by e.seq) as text
     from turns t join agents a on a.id = t.agent_id
     join events e on e.session_id = t.session_id and e.turn_id = t.id and e.type = 'message-produced' and e.seq between t.first_seq and t.last_seq
     where t.id = ${row.turn_id} group by a.slug`.execute(transaction);
   const [said] = rows;
-  if (said?.text === undefined || said.text === null || said.text === '') return undefined;
-  return {
-    id: `${row.turn_id}.reply`,
-    sender_id: said.slug,
+  return (said?.text?.match(piece) ?? []).map((message, index) => ({
+    id: `${row.turn_id}.reply${index === 0 ? '' : `.${index + 1}`}`,
+    sender_id: said?.slug ?? '',
     sender_type: 'ai',
     event_type: 'message',
-    message: said.text,
+    message,
     ...reachedHere(row.session_id, own),
     hops: [own.name],
-  };
+  }));
 }
 
 /** How another gateway answers someone who is here. */

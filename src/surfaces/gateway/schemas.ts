@@ -1,5 +1,4 @@
-import { maxHops } from '../../gateway/event.ts';
-import { maxTextCharacters } from '../shared/schemas/message-text.ts';
+import { maxHops, maxMessageCharacters } from '../../gateway/event.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
@@ -14,7 +13,7 @@ export const eventBody = Type.Object(
     sender_id: participantId,
     sender_type: Type.Enum(['human', 'ai']),
     event_type: Type.String({ minLength: 1, maxLength: 100, description: 'For example `message`.' }),
-    message: Type.Optional(Type.String({ maxLength: maxTextCharacters })),
+    message: Type.Optional(Type.String({ maxLength: maxMessageCharacters })),
     session_id: Type.Optional(Type.String({ minLength: 1 })),
     sender_gateway_url: Type.Optional(url),
     metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'At most 50 keys and 16 KiB.' })),

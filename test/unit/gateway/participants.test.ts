@@ -67,7 +67,7 @@ test('a session that is not kept, or of a deleted agent, is nobody’s newest', 
   await sql`update agents set deleted_at = null`.execute(db);
 });
 
-test('of two processes that find an event, one tells the others', async () => {
+test('of two processes that find an event, one tells the others, a long reply in pieces', async () => {
   const { db } = database;
   const session = await newSession();
   await joinSession(db, session, { name: 'dee', type: 'ai', gateway_url: 'https://there.example.com' });
@@ -75,14 +75,23 @@ test('of two processes that find an event, one tells the others', async () => {
   const { id: turn } = await db.selectFrom('turns').select('id').where('session_id', '=', session).executeTakeFirstOrThrow();
   const event = { id: 'evt_twice', sender_id: 'ada', sender_type: 'human' as const, event_type: 'message', message: '/say yes', hops: [] };
   const [own, now] = [{ name: 'here', url: undefined }, new Date()];
+  // Longer than a message may be by one character.
+  const said = `${'y'.repeat(199_999)}😀!`;
+  await sql`update events set data = ${JSON.stringify({ text: said })} where session_id = ${session} and type = 'message-produced'`.execute(
+    db,
+  );
   await recordEvent(db, orgId, event, submitTarget, session);
   const mark = () => markAdmitted(db, orgId, event, session, turn, own, now);
   await Promise.all([mark(), mark()]);
   const reply = () => deliverReply(db, { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event }, own, now);
   await Promise.all([reply(), reply()]);
   const queued = await db.selectFrom('deliveries').select('body').where('org_id', '=', orgId).orderBy('position').execute();
-  const told = queued.map(({ body }) => JSON.parse(body).event.message);
-  assert.deepEqual(told, ['/say yes', 'yes']);
+  const told = queued.map(({ body }) => JSON.parse(body).event);
+  assert.deepEqual([told[0].message, told[1].message === said.slice(0, -1), told[2].message], ['/say yes', true, '!']);
+  assert.deepEqual(
+    told.map(({ id }) => id),
+    ['evt_twice', `${turn}.reply`, `${turn}.reply.2`],
+  );
 });
 
 async function rowsRead(transaction: Db): Promise<number> {
