@@ -139,6 +139,8 @@ export function describeIdleSettings(config: Config, environment: NodeJS.Process
   const notes = unknown.length === 0 ? [] : [`no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`];
   if (config.REDIS_URL !== undefined && config.DATABASE_URL === undefined)
     notes.push('REDIS_URL is not used: the embedded database serves one process, which has nobody to notify. Set DATABASE_URL too.');
+  if (Object.keys(config.PARLEY_GATEWAY_PEERS).length > 0 && !config.PARLEY_GATEWAY)
+    notes.push('PARLEY_GATEWAY_PEERS is not used: the gateway is off. Set PARLEY_GATEWAY=1 too.');
   return notes;
 }
 

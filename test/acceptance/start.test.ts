@@ -37,9 +37,11 @@ test('a port in use is one clear line that names it', async (t) => {
   assert.equal(existsSync(join(second.settings.PARLEY_DATA_DIR, 'credentials.json')), false);
 });
 
-test('a setting that does not exist is named: it may be misspelt', async (t) => {
+test('a setting that does not exist, as a misspelt one, is named, and one without the other that it needs', async (t) => {
   // Kubernetes sets the second for a service that is named parley.
-  const server = await startServer(t, { settings: { PARLEY_DATABSE_POOL: '5', PARLEY_SERVICE_HOST: '10.0.0.1' } });
+  const unknown = { PARLEY_DATABSE_POOL: '5', PARLEY_SERVICE_HOST: '10.0.0.1' };
+  const server = await startServer(t, { settings: { ...unknown, PARLEY_GATEWAY_PEERS: '{"https://hill.example.com":"key"}' } });
+  assert.match(server.output(), /^Note: PARLEY_GATEWAY_PEERS is not used: .* Set PARLEY_GATEWAY=1 too\.$/m);
   assert.match(server.output(), /^Note: no such setting: PARLEY_DATABSE_POOL; npm start -- --help lists them\.$/m);
 });
 
