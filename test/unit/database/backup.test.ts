@@ -24,7 +24,14 @@ delete process.env.PGPASSWORD;
 
 // There is no PostgreSQL to ask.
 const used = { isUsed: async () => true };
-const empty = async () => false;
+const emptyAtFirst = () => {
+  let isUsed = false;
+  return async () => {
+    const before = isUsed;
+    isUsed = true;
+    return before;
+  };
+};
 
 const urls: [name: string, given: string, shown: string, password: string][] = [
   ['beside the user', 'postgres://ann:p%40s%2Fs+1@db.example:5433/parley', 'postgres://ann@db.example:5433/parley', 'p@s/s+1'],
@@ -55,7 +62,7 @@ for (const [name, given, shown, password] of urls) {
     const called = () => readFileSync(join(folder, 'called'), 'utf8').trim().split('\n');
     await backup(config, folder, used);
     assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(folder, 'database.dump.draft')}`, shown]);
-    await restore(config, folder, empty);
+    await restore(config, folder, emptyAtFirst());
     const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(folder, 'database.dump')]);
   });

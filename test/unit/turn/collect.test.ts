@@ -62,13 +62,14 @@ test('four times as many calls take about four times as long, to collect and to 
   };
   const outcome = await collectTurn(once(eventsOf(callsOf(2_000))));
   assert.ok(outcome.parts.length === 2_000 && outcome.parts.every((part) => part.type === 'tool_use' && part.state === 'completed'));
-  const [few, many] = [callsOf(4_000), callsOf(16_000)];
+  const [few, many] = [callsOf(8_000), callsOf(32_000)];
   for (const prepare of [
     (calls: typeof few) => () => collectTurn(once(eventsOf(calls))),
     (calls: typeof few) => () => buildPrompt(stateOf(calls)),
   ]) {
     const [first, second] = [await fastest(prepare(few)), await fastest(prepare(many))];
-    assert.ok(second < 8 * first + 10, `${first} ms, and ${second} ms`);
+    // Beyond that, what collecting garbage takes.
+    assert.ok(second < 8 * first + 50, `${first} ms, and ${second} ms`);
   }
 });
 
