@@ -69,6 +69,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const metrics = createMetrics();
   const runner = createRunner({ database, directory, log, feed, logger, settings, tracing, metrics });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
+  log.countRunning = () => runner.running.size;
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
   opened.defer(() => courier.stop());

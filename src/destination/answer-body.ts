@@ -6,7 +6,8 @@ import type { Dispatcher } from 'undici';
  *
  * The first piece, and one that comes after a pause, is handed on at once. When pieces come fast after each other, the
  * connection is not read for a while (`isGathering`), and then everything that has come is handed on together. That while
- * is as long as the answer has taken so far, between `minGatherMs` and `maxGatherMs`, which nobody notices.
+ * is as long as the answer has taken so far, but at most `maxGatherMs`, which nobody notices; and where many answers come at once,
+ * some milliseconds from the beginning, since their words wait for each other anyway.
  */
 export class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
@@ -21,6 +22,7 @@ export class AnswerBody {
 
   constructor(request: Dispatcher.DispatchController, onCancel: () => void) {
     this.request = request;
+    answersOpen += 1;
     this.stream = new ReadableStream<Uint8Array>(
       {
         start: (target) => {
@@ -31,7 +33,7 @@ export class AnswerBody {
           if (!this.isGathering) request.resume();
         },
         cancel: () => {
-          this.isOver = true;
+          this.finish();
           onCancel();
           request.abort(new Error('The response was no longer wanted'));
         },
@@ -49,12 +51,12 @@ export class AnswerBody {
   end(): void {
     this.flush();
     if (!this.isOver) this.target?.close();
-    this.isOver = true;
+    this.finish();
   }
 
   fail(error: unknown): void {
     this.flush();
-    this.isOver = true;
+    this.finish();
     this.target?.error(error);
   }
 
@@ -73,7 +75,7 @@ export class AnswerBody {
 
   private send(): void {
     const now = performance.now();
-    const patience = Math.min(maxGatherMs, Math.max(minGatherMs, now - this.begunAt));
+    const patience = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, answersOpen), now - this.begunAt));
     const isFast = this.isGathering || now - this.sentAt < patience;
     this.sentAt = now;
     const bytes = this.flush();
@@ -82,6 +84,11 @@ export class AnswerBody {
     this.request.pause();
     if (patience < maxGatherMs) gather([this], patience);
     else joinRound(this);
+  }
+
+  private finish(): void {
+    if (!this.isOver) answersOpen -= 1;
+    this.isOver = true;
   }
 
   private flush(): number {
@@ -99,6 +106,9 @@ export class AnswerBody {
     return whole.length;
   }
 }
+
+/** How many have begun and not ended. */
+let answersOpen = 0;
 
 /**
  * Answers that gather until the same moment. To hand them on one after the other costs about a third less than each at its
@@ -125,7 +135,7 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   }, milliseconds);
 }
 
-const minGatherMs = 8;
+const maxFirstGatherMs = 8;
 const maxGatherMs = 50;
 /** So that a round holds up other work for a few milliseconds at most. */
 const maxTogether = 32;

@@ -36,8 +36,8 @@ const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $
 const maxBatch = 256;
 /**
  * When several operations came together, the next statement waits for more: two milliseconds for each operation of the last
- * one, at most this long, and until there are `enough`. A statement costs about as much as six of the operations in it. An
- * operation that comes alone never waits, and none waits for another organization's.
+ * one, at most this long, and until there are `enough` or one of each turn that runs. A statement costs about as much as six of the
+ * operations in it. An operation that comes alone never waits, and none waits for another organization's.
  */
 const maxGatherMs = 20;
 const gatherMsOfOne = 2;
@@ -78,6 +78,8 @@ export class SessionLog {
   private readonly notifies: boolean;
   /** Told of the sessions that a batch wrote to, once it is durable. */
   onWritten: (sessionIds: Set<string>) => void = () => {};
+  /** How many turns run here. When each of them waits for its write, there is nothing more to wait for. */
+  countRunning: () => number = () => Number.POSITIVE_INFINITY;
   private waiting: Waiting[] = [];
   /** Sessions of writes whose answer was lost: they may be there, and nobody was told. */
   private doubtful = new Set<string>();
@@ -110,7 +112,7 @@ export class SessionLog {
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
-      } else if (!this.busyOrgs.has(operation.org) || this.waiting.length >= enough) this.endGathering();
+      } else if (!this.busyOrgs.has(operation.org) || this.hasEnough()) this.endGathering();
     });
   }
 
@@ -183,10 +185,16 @@ export class SessionLog {
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
       const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsOfOne) - performance.now();
-      const mayWait = this.waiting.length < enough && this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
+      const mayWait = !this.hasEnough() && this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
       if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
     }
     this.writing = false;
+  }
+
+  private hasEnough(): boolean {
+    if (this.waiting.length >= enough) return true;
+    const ofRunning = this.waiting.reduce((count, { operation }) => count + (operation.kind === 'admit' ? 0 : 1), 0);
+    return ofRunning >= this.countRunning();
   }
 
   private gather(milliseconds: number): Promise<void> {

@@ -105,7 +105,7 @@ test('events of one write stand together and in order, whatever sizes the batche
   );
 });
 
-test('what comes fast waits for more of its organization until there is enough, and never for another', async ({ mock }) => {
+test('what comes fast waits for more of its organization, until there is enough or nothing to come, and never for another', async ({ mock }) => {
   const statements: number[] = [];
   const counting = {
     ...database,
@@ -128,6 +128,9 @@ test('what comes fast waits for more of its organization until there is enough, 
   assert.deepEqual(statements, [10, 14]);
   await Promise.all([apply(1, 2), apply(2, 1)]);
   assert.deepEqual(statements, [10, 14, 3]);
+  log.countRunning = () => 4;
+  await apply(1, 4);
+  assert.deepEqual(statements, [10, 14, 3, 4]);
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
