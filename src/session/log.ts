@@ -41,7 +41,7 @@ const maxBatch = 256;
  */
 const maxGatherMs = 20;
 const gatherMsOfOne = 2;
-const enough = 14;
+const enough = 20;
 /** Some seconds of work for a database that keeps up; more would only be answered too late. */
 const maxWaiting = 4_096;
 

@@ -121,16 +121,16 @@ test('what comes fast waits for more of its organization, until there is enough 
   const apply = (org: number, count: number) =>
     Promise.all(upTo(count).map(() => log.apply({ kind: 'note', org, session: 's', turn: 't', events: [], messages: 0 })));
   await apply(1, 10);
-  const waiting = apply(1, 13);
+  const waiting = apply(1, 19);
   await setImmediate();
   assert.deepEqual(statements, [10]);
   await Promise.all([waiting, apply(1, 1)]);
-  assert.deepEqual(statements, [10, 14]);
+  assert.deepEqual(statements, [10, 20]);
   await Promise.all([apply(1, 2), apply(2, 1)]);
-  assert.deepEqual(statements, [10, 14, 3]);
+  assert.deepEqual(statements, [10, 20, 3]);
   log.countRunning = () => 4;
   await apply(1, 4);
-  assert.deepEqual(statements, [10, 14, 3, 4]);
+  assert.deepEqual(statements, [10, 20, 3, 4]);
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
