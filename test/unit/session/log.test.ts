@@ -105,7 +105,7 @@ test('events of one write stand together and in order, whatever sizes the batche
   );
 });
 
-test('what comes fast waits for more of its organization, until there is enough or nothing to come, and never for another', async ({ mock }) => {
+test('what comes fast waits for more of its organization until there is enough or all, and never for another', async ({ mock }) => {
   const statements: number[] = [];
   const counting = {
     ...database,
