@@ -135,6 +135,7 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   }, milliseconds);
 }
 
+/** A millisecond for each answer that is open, and at most this: whoever is alone is not held up. */
 const maxFirstGatherMs = 8;
 const maxGatherMs = 50;
 /** So that a round holds up other work for a few milliseconds at most. */
