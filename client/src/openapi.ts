@@ -353,9 +353,9 @@ export interface Schemas {
     result?: 'approve_once' | 'approve_session' | 'deny' | 'allow';
   };
   RecoverWebhookEndpoint: {
-    /** ISO 8601 time, inclusive. */
+    /** ISO 8601 time, inclusive; in UTC unless it has an offset. */
     from: string;
-    /** ISO 8601 time, inclusive; default: now. */
+    /** Likewise; default: now. */
     to?: string;
   };
   Release: {

@@ -144,8 +144,10 @@ function deliveryId(request: FastifyRequest): string {
   return id;
 }
 
+/** A time without an offset is in UTC, as a day is: JavaScript would read it in the time zone of the server. */
 function parseTime(name: string, text: string): Date {
-  const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(text) : new Date(Number.NaN);
+  const isLocal = /T[\d:.]+$/.test(text);
+  const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(isLocal ? `${text}Z` : text) : new Date(Number.NaN);
   // A UTC offset can move the time into year 0 or 10000, which PostgreSQL and JavaScript write differently.
   const isUsual = !Number.isNaN(date.getTime()) && date.getUTCFullYear() >= 1 && date.getUTCFullYear() <= 9_999;
   if (!isUsual) throw new ServiceError('invalid', `${name}: must be an ISO 8601 time`);

@@ -65,8 +65,8 @@ export const testBody = Type.Object(
 
 export const recoverBody = Type.Object(
   {
-    from: Type.String({ description: 'ISO 8601 time, inclusive.' }),
-    to: Type.Optional(Type.String({ description: 'ISO 8601 time, inclusive; default: now.' })),
+    from: Type.String({ description: 'ISO 8601 time, inclusive; in UTC unless it has an offset.' }),
+    to: Type.Optional(Type.String({ description: 'Likewise; default: now.' })),
   },
   {
     title: 'RecoverWebhookEndpoint',

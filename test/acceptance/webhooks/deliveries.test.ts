@@ -174,6 +174,20 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
     assert.equal((await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body })).status, 422);
 });
 
+test('a time without an offset is in UTC, wherever the server is', async (t) => {
+  const org = await createOrganization(parley);
+  const endpoint = await createEndpoint(parley, org, await startReceiver(t));
+  const zone = process.env.TZ;
+  process.env.TZ = 'America/New_York';
+  t.after(() => {
+    if (zone === undefined) delete process.env.TZ;
+    else process.env.TZ = zone;
+  });
+  const lately = new Date(Date.now() - 60_000).toISOString().slice(0, -1);
+  const recovered = await parley.call('POST', `${endpoint.path}/recover`, { key: org.key, body: { from: lately } });
+  assert.deepEqual([recovered.status, recovered.body], [202, { recovered: 0 }]);
+});
+
 const besides = { skip: engine === 'pglite' && 'the embedded engine does one after the other' };
 
 test('an endpoint is changed while deliveries are being added to it, and nobody waits for the other', besides, async (t) => {
