@@ -14,7 +14,7 @@ export async function enableEndpoint(transaction: Db, actor: Actor, id: number):
     .returningAll()
     .executeTakeFirstOrThrow();
   if (before.enabled) return endpointFrom(row);
-  await sql`update deliveries set due_at = coalesce(next_attempt_at, ${actor.at})
+  await sql`update deliveries set due_at = next_attempt_at
     where endpoint_id = ${id} and state = 'pending' and due_at is null`.execute(transaction);
   await auditEndpoint(transaction, actor, 'enabled', id, { name: row.name });
   return endpointFrom(row);

@@ -75,8 +75,7 @@ function judgeEndpoints(finished: readonly Finished[]): Judgement[] {
 
 /**
  * A failure written by a process that lost its claim adds its attempt and changes nothing: another has the delivery now. A
- * success counts whoever wrote it. A resend that fails leaves the schedule where it was, and a test has none; while the
- * endpoint is disabled nothing is due, until it is enabled.
+ * success counts whoever wrote it. A resend that fails leaves the schedule where it was, and a test has none.
  */
 async function writeResults(transaction: Db, processId: string, results: readonly unknown[], now: Date): Promise<void> {
   await sql`
@@ -97,7 +96,6 @@ async function writeResults(transaction: Db, processId: string, results: readonl
       due_at = case
         when d.resend_requested then ${now}
         when r.ok or d.is_test then null
-        when not coalesce((select enabled from webhook_endpoints e where e.id = d.endpoint_id), true) then null
         when r.manual then d.next_attempt_at
         else r.next_at end,
       delivered_at = case when r.ok then coalesce(d.delivered_at, ${now}) else d.delivered_at end,

@@ -7,8 +7,10 @@ import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { loadConfig } from '../../../src/config.ts';
 import { openDatabase } from '../../../src/database/open.ts';
 import { Courier, type CourierParts } from '../../../src/outbox/courier.ts';
-import { listDeliveries } from '../../../src/outbox/deliveries.ts';
+import { listDeliveries, resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
+import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-state.ts';
 import { createEndpoint, findEndpoint } from '../../../src/outbox/endpoints.ts';
+import { finishDeliveries } from '../../../src/outbox/finish.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
@@ -294,4 +296,60 @@ test('deliveries older than the retention are dropped, but no event of a gateway
   const { rows } = await sql<{ state: string }>`select state from gateway_events`.execute(db);
   assert.deepEqual(rows, [{ state: 'admitted' }]);
   assert.equal((await listDeliveries(db, organization.id, endpointId, noPage)).length, 1);
+});
+
+test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {
+  const [queuedAt, retryAt, now] = [0, 30, 10].map((minutes) => new Date(Date.parse('2026-03-01T00:00:00Z') + minutes * minute));
+  assert.ok(queuedAt && retryAt && now);
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const held = { claimed_by: 'here', attempt_count: 1, next_attempt_at: retryAt, due_at: now };
+  /** What becomes of a delivery that was left like this, when an attempt made here was answered with this status. */
+  const finish = async (left: object, status: number, manual = false) => {
+    await queue(endpointId, 1, queuedAt);
+    const row = await db
+      .updateTable('deliveries')
+      .set({ ...held, ...left })
+      .where('id', '=', db.selectFrom('deliveries').select('id').orderBy('position', 'desc').limit(1))
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    const sealed = { secret_ciphertext: null, previous_secret_ciphertext: null, previous_secret_until: null };
+    const delivery = { ...row, ...sealed, manual, url: '', enabled: true };
+    const outcome = { ok: status === 200, status, error: null, excerpt: '', durationMs: 1, retryAfter: null };
+    await finishDeliveries(db, 'here', [{ delivery, outcome, startedAt: now }], now, 1_000);
+    const is = await db.selectFrom('deliveries').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow();
+    return [is.state, is.claimed_by, is.attempt_count, is.next_attempt_at, is.due_at, is.delivered_at];
+  };
+  const lost = { claimed_by: 'another' };
+  assert.deepEqual(await finish(lost, 500), ['pending', 'another', 1, retryAt, now, null], 'lost');
+  assert.deepEqual(await finish(lost, 200), ['delivered', null, 2, null, null, now], 'lost, but delivered');
+  const [done, earlier] = [
+    { state: 'delivered', next_attempt_at: null, delivered_at: queuedAt },
+    ['delivered', null, 1, null, null, queuedAt],
+  ];
+  assert.deepEqual(await finish({ resend_requested: true }, 200), ['delivered', null, 2, null, now, now], 'asked for meanwhile');
+  assert.deepEqual(await finish({}, 500, true), ['pending', null, 1, retryAt, retryAt, null], 'a resend that failed');
+  for (const status of [200, 500]) assert.deepEqual(await finish(done, status, true), earlier, 'a resend of what was delivered');
+  const [state, , attempts, next] = await finish({ endpoint_id: null, gateway_url: 'http://127.0.0.1:1/' }, 410);
+  assert.deepEqual([state, attempts], ['pending', 2], 'another gateway may be there again');
+  assert.ok(next instanceof Date && next > now);
+});
+
+test('what was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
+  const now = new Date();
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  await queue(endpointId, 2, now);
+  const [resent] = await listDeliveries(db, organization.id, endpointId, noPage);
+  const dueAt = async () => {
+    const rows = await db.selectFrom('deliveries').select('due_at').where('endpoint_id', '=', endpointId).orderBy('position').execute();
+    return rows.map(({ due_at }) => due_at);
+  };
+  const actor = { orgId: organization.id, at: new Date(now.getTime() + minute) };
+  await db.transaction().execute(async (transaction) => {
+    await sendTest(transaction, organization, endpointId, 'session.started', now);
+    await resendDelivery(transaction, organization.id, resent?.id ?? '', now);
+    await disableEndpoint(transaction, actor, endpointId, 'By hand.');
+  });
+  assert.deepEqual(await dueAt(), [null, now, now]);
+  await db.transaction().execute((transaction) => enableEndpoint(transaction, actor, endpointId));
+  assert.deepEqual(await dueAt(), [now, now, now]);
 });
