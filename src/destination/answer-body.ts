@@ -76,7 +76,9 @@ export class AnswerBody {
   private send(): void {
     const now = performance.now();
     const patience = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, answersOpen), now - this.begunAt));
-    const isFast = this.isGathering || now - this.sentAt < patience;
+    // The second piece of a fresh answer comes right behind the first: where many are open it is gathered too.
+    const isFirst = this.sentAt === Number.NEGATIVE_INFINITY;
+    const isFast = this.isGathering || now - this.sentAt < patience || (isFirst && answersOpen >= maxFirstGatherMs);
     this.sentAt = now;
     const bytes = this.flush();
     this.isGathering = isFast && bytes < bulkBytes && !this.isOver;

@@ -6,8 +6,53 @@ import { AnswerBody } from '../../../src/destination/answer-body.ts';
 
 test('an answer goes on whose reader catches up just as what was gathered is being read', async ({ mock }) => {
   mock.timers.enable({ apis: ['setTimeout'] });
+  const request = connection();
+  const body = new AnswerBody(request, () => {});
+  const reader = body.stream.getReader();
+  for (let piece = 0; piece < 4; piece += 1) {
+    body.add(Buffer.from('word '));
+    await Promise.resolve();
+    if (piece === 3) break;
+    mock.timers.tick(50);
+    await setImmediate();
+  }
+  assert(request.paused, 'four pieces are as many as wait unread');
+  mock.timers.tick(50);
+  for (let piece = 0; piece < 4; piece += 1) await reader.read();
+  const next = reader.read();
+  await setImmediate();
+  assert(!request.paused, 'nobody else would ask for the rest');
+  body.add(Buffer.from('end'));
+  assert.equal(Buffer.from((await next).value ?? []).toString(), 'end');
+  body.end();
+});
+
+test('the first piece is handed on at once, and what follows it is gathered from there on where many answers are open', async () => {
+  const begin = () => {
+    const request = connection();
+    const body = new AnswerBody(request, () => {});
+    return { request, body, reader: body.stream.getReader() };
+  };
+  const answers = [begin()];
+  const [alone] = answers;
+  assert(alone);
+  alone.body.add(Buffer.from('word '));
+  assert.equal(Buffer.from((await alone.reader.read()).value ?? []).toString(), 'word ');
+  assert(!alone.request.paused);
+
+  while (answers.length < 8) answers.push(begin());
+  const eighth = answers[7];
+  assert(eighth);
+  eighth.body.add(Buffer.from('word '));
+  assert.equal(Buffer.from((await eighth.reader.read()).value ?? []).toString(), 'word ');
+  assert(eighth.request.paused);
+  for (const { body } of answers) body.end();
+});
+
+/** A request whose connection can be told to rest. */
+function connection(): Dispatcher.DispatchController {
   let isPaused = false;
-  const request: Dispatcher.DispatchController = {
+  return {
     aborted: false,
     get paused() {
       return isPaused;
@@ -23,21 +68,4 @@ test('an answer goes on whose reader catches up just as what was gathered is bei
       isPaused = false;
     },
   };
-  const body = new AnswerBody(request, () => {});
-  const reader = body.stream.getReader();
-  for (let piece = 0; piece < 4; piece += 1) {
-    body.add(Buffer.from('word '));
-    await Promise.resolve();
-    if (piece === 3) break;
-    mock.timers.tick(50);
-    await setImmediate();
-  }
-  assert(isPaused, 'four pieces are as many as wait unread');
-  mock.timers.tick(50);
-  for (let piece = 0; piece < 4; piece += 1) await reader.read();
-  const next = reader.read();
-  await setImmediate();
-  assert(!isPaused, 'nobody else would ask for the rest');
-  body.add(Buffer.from('end'));
-  assert.equal(Buffer.from((await next).value ?? []).toString(), 'end');
-});
+}
