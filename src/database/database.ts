@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely';
+import type { Kysely, RawBuilder } from 'kysely';
 import { errorCode } from '../errors.ts';
 import type { Schema } from './schema.ts';
 
@@ -10,6 +10,8 @@ export interface Database {
   readonly db: Db;
   /** Runs a hot statement, prepared once per connection where the engine can. */
   prepared<Row>(statement: PreparedStatement, values: unknown[]): Promise<Row[]>;
+  /** Runs a statement that others must not hold up: on a connection of its own, and for two seconds at most, where the engine has several. */
+  urgently<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
   /** Works on a connection of its own that may take its time, while no other process of the installation does the same. */
   exclusively(work: (db: Db, runScript: (statements: string) => Promise<void>) => Promise<void>): Promise<void>;
   /** Calls back for every notification on the channel `parley`, until closed. */

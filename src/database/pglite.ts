@@ -65,6 +65,7 @@ export async function startPGlite(
       const { rows } = await query({ name, text, values });
       return rows as Row[];
     },
+    urgently: async (statement) => (await statement.execute(db)).rows,
     exclusively: (work) => work(db, async (text) => void (await query(text))),
     async listen(receive) {
       const client = await pool.connect();

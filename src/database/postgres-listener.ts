@@ -5,8 +5,8 @@ import { locks } from './locks.ts';
 const connectMs = 5_000;
 const retryMs = 250;
 /** Nothing may come for hours on a connection that only listens: asking now and then tells whether it still could. */
-const checkEveryMs = 5_000;
-const answerMs = 4_000;
+const checkEveryMs = 2_000;
+const answerMs = 2_000;
 /** What a role was given against forgotten connections would cut ours, now and then just when a statement is sent. */
 export const stayIdle = 'set idle_session_timeout = 0';
 

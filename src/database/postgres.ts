@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { Kysely, PostgresDialect } from 'kysely';
+import { Kysely, PostgresDialect, type RawBuilder } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
@@ -13,6 +13,8 @@ const connectMs = 5_000;
 const silenceMs = 30_000;
 /** Hot statements take milliseconds. Whoever waits behind one that does not come back should hear of it sooner. */
 const hotMs = 10_000;
+/** An urgent one that hangs on a dead connection is asked again on another before a lease has run out. */
+const urgentMs = 2_000;
 /** A process that was halted inside a transaction must not keep the others from its rows. */
 const endHalted = "set idle_in_transaction_session_timeout = '10s'";
 /**
@@ -27,11 +29,12 @@ const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
 export async function openPostgres(databaseUrl: string, poolSize: number): Promise<Database> {
   const url = verifyingUrl(databaseUrl);
-  const pool = openPool(url, {
-    max: poolSize,
+  const options: pg.PoolConfig = {
     stream: () => new Socket().setTimeout(silenceMs, giveUp),
     onConnect: (client) => client.query(`${asExpected}; ${endHalted}; ${neverCompile}; ${stayIdle}`),
-  });
+  };
+  const pool = openPool(url, { ...options, max: poolSize });
+  const urgentPool = openPool(url, { ...options, max: 1, query_timeout: urgentMs });
   await checkServer(pool);
   const listener = createListener(url);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
@@ -40,6 +43,16 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     db,
     async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
       const result = await pool.query(within(hotMs, { name: statement.name, text: statement.text, values }));
+      return result.rows as Row[];
+    },
+    async urgently<Row>(statement: RawBuilder<Row>) {
+      const { sql: text, parameters } = statement.compile(db);
+      const query = { text, values: [...parameters] };
+      const result = await urgentPool.query(query).catch((error: unknown) => {
+        // The server has no connection left to give: better one of those that we have.
+        if (errorCode(error) === '53300') return pool.query(within(urgentMs, query));
+        throw error;
+      });
       return result.rows as Row[];
     },
     async exclusively(work) {
@@ -65,6 +78,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     },
     async close() {
       await listener.stop();
+      await urgentPool.end();
       await pool.end();
     },
   };

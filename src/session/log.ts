@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, ServiceError } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
@@ -6,11 +7,6 @@ import type { Operation, OperationResult } from './operations.ts';
 const applyOperations: PreparedStatement = {
   name: 'apply-operations',
   text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer',
-  writes: true,
-};
-const renameHolder: PreparedStatement = {
-  name: 'rename-holder',
-  text: "update turns set process_id = $1 where process_id = $2 and state = 'running'",
   writes: true,
 };
 const readEvents = {
@@ -172,7 +168,7 @@ export class SessionLog {
 
   private async rename(): Promise<void> {
     const next = `${this.processId}.${this.names}`;
-    await this.database.prepared(renameHolder, [next, this.holder]);
+    await this.database.urgently(sql`update turns set process_id = ${next} where process_id = ${this.holder} and state = 'running'`);
     this.holder = next;
     this.names += 1;
     this.needsNewName = false;

@@ -38,11 +38,16 @@ const longAgoMs = 60_000;
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, 'of others');
-  let beating: Promise<void> | undefined;
+  let renewing: Promise<void> | undefined;
+  let looking: Promise<void> | undefined;
   const timer = setInterval(
     () => {
-      beating ??= beat().finally(() => {
-        beating = undefined;
+      // By itself: a look may have to wait for a connection, or for rows, longer than a lease lasts.
+      renewing ??= renewOurs().finally(() => {
+        renewing = undefined;
+      });
+      looking ??= lookForExpired().finally(() => {
+        looking = undefined;
       });
     },
     Math.max(100, leaseMs / 4),
@@ -55,8 +60,8 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     async release() {
       isReleased = true;
       clearInterval(timer);
-      // A beat that still runs could claim again what is released here.
-      await beating;
+      // What still runs could claim again what is released here.
+      await Promise.all([renewing, looking]);
       try {
         await sql`update turns set lease_until = now() where id in (
           select id from turns where process_id = ${await holderName()} and state = 'running' for update skip locked)`.execute(database.db);
@@ -67,15 +72,21 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     },
   };
 
-  async function beat(): Promise<void> {
+  async function renewOurs(): Promise<void> {
+    const ids = [...runner.running.keys()];
+    if (ids.length === 0) return;
     try {
-      const ids = [...runner.running.keys()];
-      if (ids.length > 0) {
-        const renewed = await renew(database, await holderName(), leaseMs, ids);
-        // The notice of an interrupt may have been lost, and what the turn waits for may take long.
-        for (const { id, interrupted } of renewed) if (interrupted) runner.interrupt(id);
-        if (renewed.length < ids.length) for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
-      }
+      const renewed = await renew(database, await holderName(), leaseMs, ids);
+      // The notice of an interrupt may have been lost, and what the turn waits for may take long.
+      for (const { id, interrupted } of renewed) if (interrupted) runner.interrupt(id);
+      if (renewed.length < ids.length) for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
+    } catch (error) {
+      warn(error);
+    }
+  }
+
+  async function lookForExpired(): Promise<void> {
+    try {
       const holder = await holderName();
       if (isReleased) return;
       const all = hasFailed || performance.now() - lookedAtAllAt > longAgoMs;
@@ -89,8 +100,12 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     } catch (error) {
       hasFailed = true;
       if (refusesWrites(error) || performance.now() - answeredAt > patienceMs) onStranded(error);
-      if (!isReleased) logger.warn({ err: error }, 'could not renew leases');
+      warn(error);
     }
+  }
+
+  function warn(error: unknown): void {
+    if (!isReleased) logger.warn({ err: error }, 'could not renew leases');
   }
 }
 
@@ -104,17 +119,16 @@ interface Renewed {
  * while holding others is a deadlock, which costs everyone a second. They are renewed at the next beat.
  */
 async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<Renewed[]> {
-  const { rows } = await sql<Renewed>`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
+  return database.urgently(sql<Renewed>`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
       select id from turns where id in ${idList(ids)} and process_id = ${holder} for update skip locked)
-    returning id, interrupted`.execute(database.db);
-  return rows;
+    returning id, interrupted`);
 }
 
 /** Of these turns, those that another process runs now. One that has ended or paused is held by nobody. */
 async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`select id from turns
-    where id in ${idList(ids)} and process_id <> ${holder}`.execute(database.db);
+  const rows = await database.urgently(sql<{ id: string }>`select id from turns
+    where id in ${idList(ids)} and process_id <> ${holder}`);
   return rows.map((row) => row.id);
 }
 

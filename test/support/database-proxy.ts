@@ -15,6 +15,8 @@ export interface DatabaseProxy {
   readonly lost: number;
   /** Ends every connection that is open now. */
   cutAll(): void;
+  /** Lets nothing more through on those, and everything on new ones: the machine at the other end is gone, and another took its place. */
+  silenceAll(): void;
   /** Lets nothing through in either direction until released: a network that swallows packets. */
   hold(): void;
   release(): void;
@@ -53,9 +55,12 @@ export async function startDatabaseProxy(owner: Owner, database: TestDatabase): 
     cutAll() {
       for (const link of open) link.cut();
     },
+    silenceAll() {
+      for (const link of open) link.hold();
+    },
     hold() {
       isHeld = true;
-      for (const link of open) link.hold();
+      proxy.silenceAll();
     },
     release() {
       isHeld = false;
