@@ -6,6 +6,7 @@ import { Notices } from './parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
 import { queryClient, useSession } from './server/queries.ts';
 import { RequestError } from './server/request.ts';
+import { Banner } from './shell/banner.tsx';
 import { Layout } from './shell/layout.tsx';
 import { LazyPage, PageScript } from './shell/lazy-page.tsx';
 import { ScrollPlace } from './shell/scroll-place.tsx';
@@ -60,12 +61,11 @@ function Inside() {
     return <Redirect to={here === '/' ? '/sign-in' : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
   }
   if (session.data === undefined)
-    return session.error === null ? (
-      <Waiting />
-    ) : (
-      <main className="mx-auto max-w-xl p-6">
-        <Failure error={session.error} />
-      </main>
+    return (
+      <>
+        <Banner />
+        <main className="mx-auto max-w-xl p-6">{session.error === null ? <Waiting /> : <Failure error={session.error} />}</main>
+      </>
     );
   return (
     <Layout>

@@ -250,6 +250,17 @@ test('without a network the page says so, and an answer given meanwhile is refus
   assert.ok(await card.getByRole('button', { name: 'Approve once' }).isEnabled());
   const { body } = await app.request('GET', '/v1/sessions/offline');
   assert.equal(body.pending_input.tool, 'bash');
+  // What a proxy says while the server behind it starts again; nothing on the page asks again before that is over.
+  const asked: string[] = [];
+  await page.route(/\/(dashboard\/api\/|readyz)/, (route) => {
+    asked.push(new URL(route.request().url()).pathname);
+    return route.fulfill({ status: 502, body: '<html>' });
+  });
+  await page.getByText('The server cannot be reached. Retrying').waitFor();
+  await until(async () => asked.filter((path) => path === '/readyz').length > 3);
+  await page.unrouteAll();
+  await page.getByText('Connected again.').waitFor();
+  assert.ok(asked.filter((path) => path === '/dashboard/api/approvals').length < 2, asked.join());
 });
 
 test('a session is followed live by a second person, and stopped', async () => {

@@ -15,6 +15,8 @@ export interface StreamState {
 
 /** The server sends a comment every 15 s; a stream this silent is dead, whatever the socket says. */
 const silentMs = 40_000;
+/** A stream that lasted this long was a good one: what ended it is no reason to wait longer for the next. */
+const lastingMs = 10_000;
 const frameMs = 16;
 /** How long a log may be on its way before the part that is here is drawn: when its length is known, and when it is not. */
 const replayMs = { known: 300, unknown: 100 };
@@ -54,37 +56,38 @@ export class EventStream {
 
   private async run(): Promise<void> {
     for (let failures = 0; !this.abort.signal.aborted; ) {
-      const before = this.lastSeq;
+      const [before, begun] = [this.lastSeq, performance.now()];
+      let waitMs: number | undefined;
       try {
-        const answered = await this.readOnce();
-        if (!answered) return;
-        failures = 0;
+        const outcome = await this.readOnce();
+        if (outcome === 'refused') return;
+        waitMs = outcome.waitMs;
       } catch {
         if (this.abort.signal.aborted) return;
         reportLost();
       }
-      failures = this.lastSeq > before ? 0 : failures + 1;
+      failures = this.lastSeq > before || performance.now() - begun > lastingMs ? 0 : failures + 1;
       this.preview = noPreview;
       this.publish({ phase: 'lost' });
-      await new Promise((resolve) => setTimeout(resolve, Math.min(150 * 2 ** failures, 3_000)));
+      await new Promise((resolve) => setTimeout(resolve, waitMs ?? Math.min(150 * 2 ** failures, 8_000)));
       await untilReachable();
     }
   }
 
-  /** Reads until the stream ends. False when the server refused it and asking again would not help. */
-  private async readOnce(): Promise<boolean> {
+  /** Reads until the stream ends; then how long to wait, where the server said so. `refused`: asking again would not help. */
+  private async readOnce(): Promise<'refused' | { waitMs?: number | undefined }> {
     const attempt = new AbortController();
     const signal = AbortSignal.any([this.abort.signal, attempt.signal]);
     const response = await fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders(), signal });
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
-      if (response.status >= 500 || response.status === 429) return true;
+      if (response.status >= 500 || response.status === 429) return { waitMs: problem.waitMs };
       if (response.status === 401 && !(await checkSignedIn())) {
         await untilSignedIn(this.abort.signal);
-        return true;
+        return {};
       }
       this.publish({ phase: 'refused', refusal: problem });
-      return false;
+      return 'refused';
     }
     // An empty log sends nothing: it is here all the same.
     this.delay = this.expected > 0 ? replayMs.known : replayMs.unknown;
@@ -95,7 +98,7 @@ export class EventStream {
     try {
       for (const reader = response.body.getReader(); ; ) {
         const { done, value } = await reader.read();
-        if (done) return true;
+        if (done) return {};
         clearTimeout(watchdog);
         watchdog = setTimeout(() => attempt.abort(), silentMs);
         parser.feed(decoder.decode(value, { stream: true }));

@@ -19,6 +19,11 @@ export function reportLost(): void {
   void probe();
 }
 
+/** Called by whatever was told that it cannot be served now: only this one request may be too much, or the server is away. */
+export async function reportUnserved(): Promise<void> {
+  if (!probing && !(await isReachable())) reportLost();
+}
+
 /** Resolves when the server answers. At once, when nothing is known to be wrong. */
 export async function untilReachable(): Promise<void> {
   while (state === 'lost') await sleep(200);
@@ -27,13 +32,18 @@ export async function untilReachable(): Promise<void> {
 async function probe(): Promise<void> {
   for (let wait = 400; ; wait = Math.min(wait * 1.5, 3_000)) {
     await sleep(wait);
-    const answer = await fetch('/readyz', { cache: 'no-store' }).catch(() => undefined);
-    if (answer?.ok) break;
+    if (await isReachable()) break;
   }
   probing = false;
   become('back');
   await sleep(4_000);
   if (state === 'back') become('ok');
+}
+
+/** Whatever is no failure is an answer: a proxy may know of this address only that it is none of its own. */
+async function isReachable(): Promise<boolean> {
+  const answer = await fetch('/readyz', { cache: 'no-store' }).catch(() => undefined);
+  return answer !== undefined && answer.status < 500;
 }
 
 function become(next: Connection): void {

@@ -13,10 +13,9 @@ export async function untilAnswered<Answer>(ask: () => Promise<Answer>): Promise
     try {
       return await ask();
     } catch (error) {
-      const passing = error instanceof RequestError && (error.status === 0 || error.status === 503);
-      if (!passing || attempt === 20) throw error;
+      if (!(error instanceof RequestError) || !error.isPassing || attempt === 20) throw error;
       await untilReachable();
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await new Promise((resolve) => setTimeout(resolve, error.waitMs ?? 250));
     }
   }
 }

@@ -17,13 +17,18 @@ export const queryClient = new QueryClient({
     queries: {
       networkMode: 'always',
       staleTime: 5_000,
-      // While the server is away every query waits for it; what it refused, it will refuse again.
-      retry: (_count, error) => error instanceof RequestError && (error.status === 0 || error.status >= 502),
-      retryDelay: 1_000,
+      retry: isWorthRepeating,
+      retryDelay: (count, error) => (error instanceof RequestError && error.waitMs) || Math.min(1_000 * 2 ** count, 8_000),
       refetchOnWindowFocus: true,
     },
   },
 });
+
+/** While the server is away every query waits for it. One that has too much to do is asked a few times; what it refused, it will refuse again. */
+function isWorthRepeating(count: number, error: Error): boolean {
+  if (!(error instanceof RequestError)) return false;
+  return error.status === 0 || (count < 5 && (error.isPassing || error.status === 429));
+}
 
 /** What is refused for want of a login may be the first sign that it ended: whoever shows the page asks for a new one. */
 function noticeSignedOut(error: Error): void {

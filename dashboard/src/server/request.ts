@@ -1,18 +1,28 @@
-import { reportLost } from './connection.ts';
+import { reportLost, reportUnserved, untilReachable } from './connection.ts';
 
 /** What the server refused, in its own words. Status 0: it could not be reached. */
 export class RequestError extends Error {
   readonly status: number;
-  readonly code: string | undefined;
   readonly requestId: string | undefined;
+  /** How long the server, or what stands before it, asked to wait before the next attempt. */
+  readonly waitMs: number | undefined;
 
-  constructor(status: number, message: string, code?: string, requestId?: string) {
+  constructor(status: number, message: string, requestId?: string, waitMs?: number) {
     super(message);
     this.name = 'RequestError';
     this.status = status;
-    this.code = code;
     this.requestId = requestId;
+    this.waitMs = waitMs;
   }
+
+  /** The server is away, or a proxy says so in its place: what may be asked twice is asked again. */
+  get isPassing(): boolean {
+    return this.status === 0 || isUnserved(this.status);
+  }
+}
+
+function isUnserved(status: number): boolean {
+  return status >= 502 && status <= 504;
 }
 
 interface RequestOptions {
@@ -38,7 +48,9 @@ export function chooseOrganization(slug: string | null): void {
   else localStorage.setItem(organizationKey, slug);
 }
 
-export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+/** While the server is away a reading waits for it: asking would be refused, once for everything on the page. */
+export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
+  await untilReachable();
   return request<Answer>('GET', path, signal === undefined ? {} : { signal });
 }
 
@@ -79,10 +91,11 @@ const saidToPeople: Record<string, string> = {
 
 export async function refusal(response: Response): Promise<RequestError> {
   const requestId = response.headers.get('x-request-id') ?? undefined;
-  const body: unknown = await response.json().catch(() => undefined);
-  const { message, code } = explain(body);
-  if (response.status === 503) reportLost();
-  return new RequestError(response.status, message ?? `The server answered ${response.status}.`, code, requestId);
+  // A date, which a proxy may send, is no number.
+  const seconds = Math.min(Number(response.headers.get('retry-after')), 60);
+  const message = explain(await response.json().catch(() => undefined)) ?? `The server answered ${response.status}.`;
+  if (isUnserved(response.status)) await reportUnserved();
+  return new RequestError(response.status, message, requestId, seconds > 0 ? seconds * 1_000 : undefined);
 }
 
 async function send(method: string, path: string, options: RequestOptions): Promise<Response> {
@@ -106,13 +119,10 @@ async function send(method: string, path: string, options: RequestOptions): Prom
   }
 }
 
-function explain(body: unknown): { message?: string; code?: string } {
-  if (typeof body !== 'object' || body === null) return {};
+function explain(body: unknown): string | undefined {
+  if (typeof body !== 'object' || body === null) return undefined;
   const detail = 'detail' in body ? body.detail : body;
-  if (typeof detail === 'string') return { message: saidToPeople[detail] ?? detail };
-  if (typeof detail !== 'object' || detail === null) return {};
-  return {
-    ...('message' in detail && typeof detail.message === 'string' ? { message: detail.message } : {}),
-    ...('error' in detail && typeof detail.error === 'string' ? { code: detail.error } : {}),
-  };
+  if (typeof detail === 'string') return saidToPeople[detail] ?? detail;
+  if (typeof detail !== 'object' || detail === null || !('message' in detail)) return undefined;
+  return typeof detail.message === 'string' ? detail.message : undefined;
 }
