@@ -1,12 +1,11 @@
-import type { SubAgentConfig } from '../release-config.ts';
-import type { Entry, SessionState } from '../session/state.ts';
+import type { Entry } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 import { storable } from '../storable.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isHeard } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
-import type { TurnWorld, TurnYield } from './turn-world.ts';
+import type { ModelStep, TurnYield } from './turn-world.ts';
 
 /** Room left for the answer: the prompt may fill this part of the model's context. */
 const fullShare = 0.8;
@@ -17,21 +16,15 @@ const keptShare = 0.4;
  * When the prompt nears the context limit, leaves the oldest turns out, or puts a summary in their place, and says so in the log.
  * Tokens are only estimated: with `isTooLong` the model has refused the prompt, whatever its limit is. Returns whether it was cut.
  */
-export async function* condense(
-  state: SessionState,
-  agent: SubAgentConfig,
-  model: Model,
-  world: TurnWorld,
-  signal: AbortSignal,
-  isTooLong = false,
-): AsyncGenerator<TurnYield, boolean, void> {
-  const settings = world.release.context;
+export async function* condense(step: ModelStep, isTooLong = false): AsyncGenerator<TurnYield, boolean, void> {
+  const { state, model } = step;
+  const settings = step.world.release.context;
   const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
   const limit = isTooLong ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
   if (countTokens(characters) <= limit * fullShare) return false;
   const throughSeq = findCut(state.entries, characters, limit * keptShare);
   if (throughSeq === undefined) return false;
-  const made = settings.overflow === 'summarize' ? await summarize(state, throughSeq, agent, model, world, signal) : { summary: null };
+  const made = settings.overflow === 'summarize' ? await summarize(step, throughSeq) : { summary: null };
   yield { type: 'commit', events: [{ type: 'context-condensed', data: { throughSeq, ...made } }] };
   return true;
 }
@@ -53,12 +46,8 @@ function findCut(entries: readonly Entry[], characters: number, keptTokens: numb
 }
 
 async function summarize(
-  state: SessionState,
+  { state, agent, model, world, signal }: ModelStep,
   throughSeq: number,
-  agent: SubAgentConfig,
-  model: Model,
-  world: TurnWorld,
-  signal: AbortSignal,
 ): Promise<{ summary: string | null; usage?: Usage }> {
   const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
   const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };

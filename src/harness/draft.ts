@@ -5,7 +5,7 @@ import { noUsage, type Usage } from '../session/usage.ts';
 import { storable } from '../storable.ts';
 import type { ModelCall } from './model.ts';
 import { countTokens, promptTokens, valueLength } from './models/estimate-tokens.ts';
-import type { TurnWorld } from './turn-world.ts';
+import type { ModelStep, TurnWorld } from './turn-world.ts';
 
 /** What one model call came to: whole events, ready to be stored together. */
 export interface Answer {
@@ -38,7 +38,7 @@ export class Draft {
   /** What watchers were shown, by block: `text`, `reasoning 0`, … */
   private shown: Map<string, Block>;
 
-  constructor(turn: TurnState, agent: SubAgentConfig, step: number, world: TurnWorld, shown: Map<string, Block> = new Map()) {
+  constructor({ turn, agent, world }: Pick<ModelStep, 'turn' | 'agent' | 'world'>, step: number, shown: Map<string, Block> = new Map()) {
     this.turn = turn;
     this.agent = agent;
     this.step = step;
@@ -53,7 +53,7 @@ export class Draft {
   }
 
   again(): Draft {
-    return new Draft(this.turn, this.agent, this.step, this.world, this.shown);
+    return new Draft({ turn: this.turn, agent: this.agent, world: this.world }, this.step, this.shown);
   }
 
   /** Takes a piece of text and returns what of it is new to whoever watches. */

@@ -9,7 +9,7 @@ import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
-import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { InterruptReason, type ModelStep, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
  * Runs the state's turn to its next rest. Going on after an approval or a crash is running it again over the log:
@@ -23,12 +23,13 @@ export async function* runTurn(
 ): AsyncGenerator<TurnYield, void, void> {
   const turn = state.turn;
   if (turn === undefined) throw new Error('the session has no turn to run');
+  const run: TurnRun = { state, turn, world, signal };
   try {
     let mayHaveBegun = recovered;
     for (;;) {
       for (const call of turn.calls.filter((candidate) => !candidate.finished)) {
         if (isInterrupted(turn, signal)) break;
-        const next = yield* settleCall(state, turn, call, world, signal, mayHaveBegun);
+        const next = yield* settleCall(run, call, mayHaveBegun);
         if (next === 'paused') return;
         mayHaveBegun = false;
       }
@@ -43,10 +44,9 @@ export async function* runTurn(
         return;
       }
       const agent = subAgentOf(world.release, turn.agent);
-      const model = await world.modelFor(agent);
-      const tools = await world.toolsFor(agent);
-      yield* condense(state, agent, model, world, signal);
-      const answer = yield* answerOrCut(state, turn, agent, model, tools, world, signal);
+      const step = { ...run, agent, model: await world.modelFor(agent), tools: await world.toolsFor(agent) };
+      yield* condense(step);
+      const answer = yield* answerOrCut(step);
       if (answer === undefined) continue;
       const last = answer.interrupted ? 'interrupted' : answer.calls.length === 0 ? 'end_turn' : undefined;
       if (last !== undefined) {
@@ -81,14 +81,12 @@ export async function* runTurn(
 }
 
 /** Undefined where the conversation was too long for the model and has been cut: then it is to be asked again. */
-async function* answerOrCut(
-  ...[state, turn, agent, model, tools, world, signal]: Parameters<typeof streamAnswer>
-): AsyncGenerator<TurnYield, Answer | undefined, void> {
+async function* answerOrCut(step: ModelStep): AsyncGenerator<TurnYield, Answer | undefined, void> {
   try {
-    return yield* streamAnswer(state, turn, agent, model, tools, world, signal);
+    return yield* streamAnswer(step);
   } catch (error) {
     const isTooLong = error instanceof ModelError && error.code === 'context_length_exceeded';
-    if (!isTooLong || !(yield* condense(state, agent, model, world, signal, true))) throw error;
+    if (!isTooLong || !(yield* condense(step, true))) throw error;
     return undefined;
   }
 }
@@ -101,11 +99,8 @@ function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
 
 /** Brings one call to its result: runs it, asks for it, or says why it did not run. */
 async function* settleCall(
-  state: SessionState,
-  turn: TurnState,
+  { state, turn, world, signal }: TurnRun,
   call: CallState,
-  world: TurnWorld,
-  signal: AbortSignal,
   mayHaveBegun: boolean,
 ): AsyncGenerator<TurnYield, 'settled' | 'paused', void> {
   const tools = await world.toolsFor(subAgentOf(world.release, turn.agent));

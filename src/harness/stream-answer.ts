@@ -1,26 +1,17 @@
-import type { SubAgentConfig } from '../release-config.ts';
-import type { SessionState, TurnState } from '../session/state.ts';
+import type { TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { storable, storableJson } from '../storable.ts';
 import { type Answer, Draft } from './draft.ts';
-import { type Model, type ModelCall, ModelError } from './model.ts';
+import { type ModelCall, ModelError } from './model.ts';
 import { maxAnswerParts } from './models/estimate-tokens.ts';
 import { tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
-import type { Tool } from './tool.ts';
-import { InterruptReason, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { InterruptReason, type ModelStep, type TurnYield } from './turn-world.ts';
 
 /** Calls the model and shows its text as it comes. A failure that may pass is tried again from here, the last commit point. */
-export async function* streamAnswer(
-  state: SessionState,
-  turn: TurnState,
-  agent: SubAgentConfig,
-  model: Model,
-  tools: readonly Tool[],
-  world: TurnWorld,
-  signal: AbortSignal,
-): AsyncGenerator<TurnYield, Answer, void> {
+export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, Answer, void> {
+  const { state, turn, agent, model, tools, world, signal } = step;
   const call: ModelCall = {
     instructions: agent.instructions,
     messages: buildPrompt(state),
@@ -28,7 +19,7 @@ export async function* streamAnswer(
     thinking: turn.message?.thinking ?? false,
     settings: (agent.model ?? world.release.model).settings,
   };
-  let draft = new Draft(turn, agent, turn.step + 1, world);
+  let draft = new Draft(step, turn.step + 1);
   /** By attempts that broke off: what they said was paid for. */
   let spent = noUsage;
   let delay = 0;

@@ -1,5 +1,6 @@
 import type { PermissionMode, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { ApprovalRequested, LiveFragment, NewEvent } from '../session/events.ts';
+import type { SessionState, TurnState } from '../session/state.ts';
 import type { Model } from './model.ts';
 import type { FileChange, Tool, Workspace } from './tool.ts';
 
@@ -14,6 +15,21 @@ export interface TurnWorld {
   isWatched(): boolean;
   newId(prefix: 'msg_' | 'req_' | 'call_'): string;
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
+}
+
+/** A turn that is being run: `state` is the fold of its session, and `turn` the part of it that is this turn's. */
+export interface TurnRun {
+  state: SessionState;
+  turn: TurnState;
+  world: TurnWorld;
+  signal: AbortSignal;
+}
+
+/** A step of a turn: the sub-agent that it is with, the model that is asked, and the tools that the model may call. */
+export interface ModelStep extends TurnRun {
+  agent: SubAgentConfig;
+  model: Model;
+  tools: readonly Tool[];
 }
 
 /**
