@@ -114,7 +114,8 @@ export class Gateway {
       idempotency: { key, fingerprint: key },
     });
     try {
-      await markAdmitted(database.db, orgId, event, sessionId, turn.turnId, identity, clock.now());
+      const admitted = { org_id: orgId, event_id: event.id, session_id: sessionId, turn_id: turn.turnId, event };
+      await markAdmitted(database.db, admitted, identity, clock.now());
     } catch (error) {
       turn.subscription.close();
       throw error;

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import type { Participant } from '../database/schema.ts';
 import { type GatewayEvent, maxMessageCharacters, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
 import { submitTarget } from './seen.ts';
@@ -31,18 +30,11 @@ export function turnKeyOf(eventId: string): string {
 }
 
 /** The message has its turn: its sender takes part, the others hear it, and the reply is owed to them. Written together, once. */
-export async function markAdmitted(
-  db: Db,
-  orgId: number,
-  event: GatewayEvent,
-  sessionId: string,
-  turnId: string,
-  own: GatewayIdentity,
-  now: Date,
-): Promise<void> {
+export async function markAdmitted(db: Db, admitted: OpenEvent, own: GatewayIdentity, now: Date): Promise<void> {
+  const { event, session_id: sessionId } = admitted;
   await db.transaction().execute(async (transaction) => {
-    const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${turnId}
-      where org_id = ${orgId} and event_id = ${event.id} and target = ${submitTarget} and state = 'received' returning event_id`.execute(
+    const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${admitted.turn_id}
+      where org_id = ${admitted.org_id} and event_id = ${event.id} and target = ${submitTarget} and state = 'received' returning event_id`.execute(
       transaction,
     );
     if (rows.length === 0) return;
@@ -51,7 +43,7 @@ export async function markAdmitted(
     const { session_id: _named, ...rest } = event;
     const isHere = senderGateway(event, own.url) === undefined;
     const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, own) : {}), hops: [...event.hops, own.name] };
-    await tellOthers(transaction, orgId, await participantsOf(transaction, sessionId), forwarded, own.url, now);
+    await tellOthers(transaction, admitted, [forwarded], { ownUrl: own.url, now });
   });
 }
 
@@ -81,9 +73,7 @@ export async function deliverReply(db: Db, event: OpenEvent, own: GatewayIdentit
       transaction,
     );
     if (rows.length === 0) return;
-    const participants = await participantsOf(transaction, event.session_id);
-    for (const reply of await repliesOf(transaction, event, own))
-      await tellOthers(transaction, event.org_id, participants, reply, own.url, now);
+    await tellOthers(transaction, event, await repliesOf(transaction, event, own), { ownUrl: own.url, now });
   });
 }
 
@@ -109,9 +99,4 @@ async function repliesOf(transaction: Db, row: OpenEvent, own: GatewayIdentity):
 /** How another gateway answers someone who is here. */
 function reachedHere(sessionId: string, own: GatewayIdentity): Pick<GatewayEvent, 'session_id' | 'sender_gateway_url'> {
   return { session_id: sessionId, ...(own.url === undefined ? {} : { sender_gateway_url: own.url }) };
-}
-
-async function participantsOf(db: Db, sessionId: string): Promise<Participant[]> {
-  const row = await db.selectFrom('sessions').select('participants').where('id', '=', sessionId).executeTakeFirst();
-  return row?.participants ?? [];
 }

@@ -55,9 +55,7 @@ export class ReplyWorker {
     try {
       while (this.lookAgain) {
         this.lookAgain = false;
-        await this.forEach(await findUnmarked(db), ({ org_id: orgId, event, session_id: sessionId, turn_id: turnId }) =>
-          markAdmitted(db, orgId, event, sessionId, turnId, identity, clock.now()),
-        );
+        await this.forEach(await findUnmarked(db), (event) => markAdmitted(db, event, identity, clock.now()));
         const delivered = await this.forEach(await findAnswered(db), (event) => deliverReply(db, event, identity, clock.now()));
         if (delivered > 0) this.lookAgain = true;
       }

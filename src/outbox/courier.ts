@@ -180,8 +180,12 @@ export class Courier {
     const { database, processId, leaseMs } = this.parts;
     const slots = this.lanes.slots();
     if (slots.healthy + slots.troubled === 0) return undefined;
-    const leaseUntil = new Date(now.getTime() + leaseMs);
-    const { claimed, oldest } = await claimDeliveries(database.db, processId, now, this.since.deliveries, leaseUntil, slots, {
+    const { claimed, oldest } = await claimDeliveries(database.db, {
+      processId,
+      now,
+      since: this.since.deliveries,
+      leaseUntil: new Date(now.getTime() + leaseMs),
+      slots,
       lanes: this.lanes.loads(),
       organizations: this.lanes.orgLoads(),
     });

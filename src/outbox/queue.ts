@@ -65,6 +65,19 @@ export interface Slots {
   troubled: number;
 }
 
+/** Who claims deliveries, which of them may be claimed, and how many. */
+export interface Claim {
+  processId: string;
+  now: Date;
+  /** Only those that have been due since then are looked at. */
+  since: Date;
+  leaseUntil: Date;
+  slots: Slots;
+  /** What runs here already. */
+  lanes: readonly LaneLoad[];
+  organizations: readonly OrgLoad[];
+}
+
 /**
  * Takes due deliveries. Organizations take turns, counting what of theirs runs here already, so that many slow destinations of
  * one delay nobody else's; and of each, every lane's first goes before any lane's second, so that a long queue of one destination
@@ -77,15 +90,8 @@ export interface Slots {
  *
  * `oldest` is the time of the first that waited or was claimed, null when there was none.
  */
-export async function claimDeliveries(
-  db: Db,
-  processId: string,
-  now: Date,
-  since: Date,
-  leaseUntil: Date,
-  slots: Slots,
-  loads: { lanes: readonly LaneLoad[]; organizations: readonly OrgLoad[] },
-): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
+export async function claimDeliveries(db: Db, claim: Claim): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
+  const { processId, now, since, leaseUntil, slots, lanes, organizations } = claim;
   const { rows } = await sql<(Claimed | { id: null }) & { oldest: Date | null }>`
     with recursive lanes (lane, first_due_at) as (
       (select lane, due_at from deliveries where due_at >= ${since} order by lane, due_at limit 1)
@@ -94,9 +100,9 @@ export async function claimDeliveries(
         select lane, due_at from deliveries where due_at >= ${since} and lane > l.lane order by lane, due_at limit 1
       ) next
     ), loads as (
-      select * from json_to_recordset(${JSON.stringify(loads.lanes)}::json) as l (lane text, running integer, troubled boolean)
+      select * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (lane text, running integer, troubled boolean)
     ), org_loads as (
-      select * from json_to_recordset(${JSON.stringify(loads.organizations)}::json) as o (org_id integer, healthy integer, troubled integer)
+      select * from json_to_recordset(${JSON.stringify(organizations)}::json) as o (org_id integer, healthy integer, troubled integer)
     ), waiting as (
       select d.id, d.org_id, d.due_at, case when l.lane like 'gateway %' then 1 else ${slots.perLane} end as places,
         coalesce(load.running, 0) + row_number() over (partition by l.lane order by d.due_at, d.position) as place,

@@ -41,6 +41,15 @@ export interface Admission {
   idempotency?: { key: string; fingerprint: string } | undefined;
 }
 
+/** The answer to a pending approval. */
+export interface ApprovalAnswer {
+  requestId: string;
+  decision: ApprovalDecision;
+  /** Whether the caller shows the rest of the turn as it comes. */
+  live?: boolean;
+  echo?: RequestEcho;
+}
+
 /** Everything a surface can do to a conversation. Each is admitted in one short write; the runner does the rest. */
 export class Turns {
   private readonly parts: TurnsParts;
@@ -110,14 +119,8 @@ export class Turns {
   }
 
   /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */
-  async resolve(
-    orgId: number,
-    sessionId: string,
-    requestId: string,
-    decision: ApprovalDecision,
-    live: boolean,
-    echo?: RequestEcho,
-  ): Promise<WatchableTurn & { resolvedSeq: number }> {
+  async resolve(orgId: number, sessionId: string, answer: ApprovalAnswer): Promise<WatchableTurn & { resolvedSeq: number }> {
+    const { requestId, decision, live = false, echo } = answer;
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     const { result, at, late } = await this.parts.log.apply({
       kind: 'resolve',

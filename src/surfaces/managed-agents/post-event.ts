@@ -66,6 +66,6 @@ async function confirm(context: Context, session: SessionIds, { request_id: requ
   if (requestId === undefined || result === undefined)
     throw new ServiceError('bad-request', `${requestId === undefined ? 'request_id' : 'result'}: is required for a user.tool_confirmation`);
   const decision = result === 'allow' ? 'approve_once' : result;
-  const turn = await context.turns.resolve(session.orgId, session.id, requestId, decision, false);
+  const turn = await context.turns.resolve(session.orgId, session.id, { requestId, decision });
   turn.subscription.close();
 }

@@ -20,7 +20,8 @@ export async function resolveApproval(
   decision: ApprovalDecision,
 ): Promise<FastifyReply> {
   const { organization } = principalOf(request);
-  const turn = await context.turns.resolve(organization.id, sessionId, pathParameter(request, 'request_id'), decision, false);
+  const requestId = pathParameter(request, 'request_id');
+  const turn = await context.turns.resolve(organization.id, sessionId, { requestId, decision });
 
   async function continuation() {
     const projector = new NativeProjector();

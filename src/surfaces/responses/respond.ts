@@ -21,26 +21,25 @@ import type { responseRequest } from './schemas.ts';
 
 type Body = Static<typeof responseRequest>;
 
+/** A call of the route, with the session that its body goes on with, if it names one. */
+interface ResponseCall {
+  context: Context;
+  request: FastifyRequest;
+  reply: FastifyReply;
+  body: Body;
+  named: TurnSession | undefined;
+}
+
 /** Runs the input's message, or goes on with the turn whose approval it answers, and answers as the responses wire does. */
-export async function respond(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  body: Body,
-  named: TurnSession | undefined,
-  known: KnownResponses,
-): Promise<FastifyReply> {
-  const live = body.stream ?? false;
+export async function respond(call: ResponseCall, known: KnownResponses): Promise<FastifyReply> {
+  const { context, request, reply, body, named } = call;
   const isWhole = typeof body.previous_response_id !== 'string' && (body.conversation ?? null) === null;
   const input = readInput(body.input, named === undefined, isWhole);
-  const { turn, after, session, drop } =
-    input.type === 'approval'
-      ? await goOn(context, request, reply, named, body, input, live)
-      : await begin(context, request, reply, named, body, input, live);
+  const { turn, after, session, drop } = await (input.type === 'approval' ? goOn(call, input) : begin(call, input));
   const place = responsePlace(turn.turnId, after);
   if (session !== undefined) known.note(place.responseId, session);
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
-  if (live) {
+  if (isLive(call)) {
     const projector = new ResponseProjector(answer);
     return sendTurn(context, reply, turn, projector, drop, projector.begin());
   }
@@ -55,15 +54,9 @@ interface Running {
   drop: DropSession;
 }
 
-async function begin(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  named: TurnSession | undefined,
-  body: Body,
-  input: Extract<ResponseInput, { type: 'message' }>,
-  live: boolean,
-): Promise<Running> {
+async function begin(call: ResponseCall, input: Extract<ResponseInput, { type: 'message' }>): Promise<Running> {
+  const { context, request, reply, body, named } = call;
+  const live = isLive(call);
   const earlier = await (named === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
@@ -83,7 +76,7 @@ async function begin(
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   // The same request, sent at the same time, has started the turn in a session of its own, and drops that one if it is not to be kept.
   if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
-  return { turn, after: 0, session: opened.session, drop: dropOf(context, request, opened.session, turn.turnId, 0) };
+  return { turn, after: 0, session: opened.session, drop: dropOf(call, opened.session, turn.turnId, 0) };
 }
 
 function withInstructions({ instructions }: Body, { all, before }: SystemTexts): SystemTexts {
@@ -91,40 +84,33 @@ function withInstructions({ instructions }: Body, { all, before }: SystemTexts):
   return { all: [instructions, ...all], before: [{ role: 'system', text: instructions }, ...before] };
 }
 
-async function goOn(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  session: TurnSession | undefined,
-  body: Body,
-  input: Extract<ResponseInput, { type: 'approval' }>,
-  live: boolean,
-): Promise<Running> {
-  if (session === undefined) return goOnAgain(context, request, reply, input, live);
+async function goOn(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<Running> {
+  const { context, request, reply, body, named: session } = call;
+  const { requestId } = input;
+  if (session === undefined) return goOnAgain(call, requestId);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
-    context.turns.resolve(session.orgId, session.id, input.requestId, decision, live, echoOf(body)),
+    context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) }),
   );
-  return { turn, after: turn.resolvedSeq, session, drop: dropOf(context, request, session, turn.turnId, turn.resolvedSeq) };
+  return { turn, after: turn.resolvedSeq, session, drop: dropOf(call, session, turn.turnId, turn.resolvedSeq) };
 }
 
 /** The session is gone with the end of the turn; what this request was answered is kept. */
-async function goOnAgain(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { requestId }: Extract<ResponseInput, { type: 'approval' }>,
-  live: boolean,
-): Promise<Running> {
-  const turn = await findEarlierTurn(context, request, reply, live);
+async function goOnAgain(call: ResponseCall, requestId: string): Promise<Running> {
+  const { context, request, reply } = call;
+  const turn = await findEarlierTurn(context, request, reply, isLive(call));
   if (turn === undefined) throw notFound();
   reply.header('x-svc-session', turn.sessionId);
   const answered = turn.kept?.find((event) => event.type === 'approval-resolved' && event.data.requestId === requestId);
   return { turn, after: answered?.seq ?? 0, session: undefined, drop: undefined };
 }
 
-function dropOf(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): DropSession {
+function dropOf({ context, request }: ResponseCall, session: TurnSession, turnId: string, after: number): DropSession {
   return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId, after);
+}
+
+function isLive({ body }: ResponseCall): boolean {
+  return body.stream ?? false;
 }
 
 function echoOf(body: Body): RequestEcho {

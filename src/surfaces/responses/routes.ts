@@ -56,7 +56,7 @@ function addRoutes(server: Server, context: Context): void {
       preValidation: [seesNamedSession, refuseOtherIdentity],
       schema: { tags, summary: 'Create a response', body: responseRequest, response: answeredByAdapter(200, responseObject) },
     },
-    (request, reply) => respond(context, request, reply, request.body, named.get(request), known),
+    (request, reply) => respond({ context, request, reply, body: request.body, named: named.get(request) }, known),
   );
 
   server.get(

@@ -81,9 +81,10 @@ test('of two processes that find an event, one tells the others, a long reply in
     db,
   );
   await recordEvent(db, orgId, event, submitTarget, session);
-  const mark = () => markAdmitted(db, orgId, event, session, turn, own, now);
+  const open = { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event };
+  const mark = () => markAdmitted(db, open, own, now);
   await Promise.all([mark(), mark()]);
-  const reply = () => deliverReply(db, { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event }, own, now);
+  const reply = () => deliverReply(db, open, own, now);
   await Promise.all([reply(), reply()]);
   const queued = await db.selectFrom('deliveries').select('body').where('org_id', '=', orgId).orderBy('position').execute();
   const told = queued.map(({ body }) => JSON.parse(body).event);

@@ -32,8 +32,9 @@ test('many destinations of one organization, well or in trouble, delay no other 
   await queue(small.endpoints, 1_000);
   const claim = async (slots: Slots, running: { healthy: number; troubled: number }) => {
     const later = new Date(now.getTime() + 5_000);
-    const loads = { lanes: [], organizations: [{ org_id: large.id, ...running }] };
-    const { claimed } = await claimDeliveries(db, 'proc_1', later, new Date(0), new Date(later.getTime() + 5_000), slots, loads);
+    const times = { now: later, since: new Date(0), leaseUntil: new Date(later.getTime() + 5_000) };
+    const organizations = [{ org_id: large.id, ...running }];
+    const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, lanes: [], organizations });
     await releaseAllClaims(db, now);
     return claimed.map((delivery) => delivery.org_id).sort();
   };
