@@ -39,7 +39,7 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       const setting = orNotFound(await settings.of(session.orgId, session.id));
       const release = materialized(await directory.release(session.orgId, session.agentId, session.releaseVersion));
       const server = chooseServer(release, named);
-      if (known === 'tools/call') await assertPermitted(parts, session, setting, release, server, params);
+      if (known === 'tools/call') await assertPermitted(parts.database, { session, setting, release, server, params });
       const target = await mcpTarget(credentialFor, session.orgId, server);
       try {
         const result = await mcp.request(session.id, target, known, params, signal);
@@ -68,15 +68,17 @@ function chooseServer(release: Release, named: unknown): McpServerConfig {
   return server;
 }
 
+interface ToolCall {
+  session: Session;
+  setting: SessionSetting;
+  release: Release;
+  server: McpServerConfig;
+  params: Record<string, unknown>;
+}
+
 /** Nobody can be asked here: what would prompt in a turn is refused, unless the session was already granted it. */
-async function assertPermitted(
-  { database }: McpProxyParts,
-  session: Session,
-  { world }: SessionSetting,
-  release: Release,
-  server: McpServerConfig,
-  params: Record<string, unknown>,
-): Promise<void> {
+async function assertPermitted(database: Database, { session, setting, release, server, params }: ToolCall): Promise<void> {
+  const { world } = setting;
   const pinned = release.pinnedTools.find((tool) => tool.server === server.name && tool.name === params.name);
   if (pinned === undefined) throw new ServiceError('bad-request', 'params.name: the release has no such tool');
   const tools = await world.toolsFor(subAgentOf(world.release, session.currentAgent));

@@ -20,6 +20,16 @@ import { ChatProjector, completionOf } from './project.ts';
 import { readMessages } from './read-messages.ts';
 import type { chatBody } from './schemas.ts';
 
+interface ChatCall {
+  context: Context;
+  request: FastifyRequest;
+  reply: FastifyReply;
+  /** The name that the answer says it is from. */
+  model: string;
+  /** Whether the caller asked for a stream. */
+  live: boolean;
+}
+
 /** Runs the last user message and answers as the chat-completions wire does. Nobody can be asked on it: what would prompt is denied. */
 export async function complete(
   context: Context,
@@ -29,6 +39,7 @@ export async function complete(
 ): Promise<FastifyReply> {
   const model = body.model ?? agentOf(request).slug;
   const live = body.stream ?? false;
+  const call = { context, request, reply, model, live };
   const { session_id: named, ...metadata } = body.metadata ?? {};
   if (named !== undefined && named !== null && typeof named !== 'string')
     throw new ServiceError('invalid', 'metadata.session_id: must be a string');
@@ -41,11 +52,11 @@ export async function complete(
     if (sessionId !== undefined && goesOn === undefined) throw notFound();
     return openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
   };
-  if (said === undefined) return answerNothing(context, request, reply, open, model, live);
+  if (said === undefined) return answerNothing(call, open);
   const earlier = await (goesOn === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
   if (earlier !== undefined) {
     reply.header('x-svc-session', earlier.sessionId);
-    return answer(context, reply, earlier, model, live, undefined);
+    return answer(call, earlier, undefined);
   }
   const opened = await open();
   const { told, mark } = await tellInstructions(context, opened, said.system);
@@ -54,7 +65,7 @@ export async function complete(
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   const isOwn = turn.sessionId === opened.session.id;
   const drop = opened.session.stored || !isOwn ? undefined : () => dropWhenEnded(context, request, opened.session, turn.turnId);
-  return answer(context, reply, turn, model, live, drop);
+  return answer(call, turn, drop);
 }
 
 /** The session that the call goes on with. The body may not be validated yet. */
@@ -65,15 +76,8 @@ export function sessionNamed(request: FastifyRequest, body: unknown): string | u
   return typeof named === 'string' ? named : undefined;
 }
 
-async function answer(
-  context: Context,
-  reply: FastifyReply,
-  turn: WatchableTurn,
-  model: string,
-  live: boolean,
-  drop: DropSession,
-): Promise<FastifyReply> {
-  if (live) return sendTurn(context, reply, turn, new ChatProjector(turn.turnId, model), drop);
+async function answer({ context, reply, model, live }: ChatCall, turn: WatchableTurn, drop: DropSession): Promise<FastifyReply> {
+  if (live) return sendTurn(context, reply, { turn, projector: new ChatProjector(turn.turnId, model), drop });
   const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
     await drop?.();
     return completionOf(turn.turnId, model, outcome);
@@ -82,14 +86,8 @@ async function answer(
 }
 
 /** Spec 4.10: without a message nothing runs, and the answer is empty. */
-async function answerNothing(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  open: (newSessionId?: string) => Promise<AdapterSession>,
-  model: string,
-  live: boolean,
-): Promise<FastifyReply> {
+async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Promise<AdapterSession>): Promise<FastifyReply> {
+  const { context, request, reply, model, live } = call;
   const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
     const { session } = await open(chosen);
     if (!session.stored) await forget(context, session);

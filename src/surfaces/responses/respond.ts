@@ -41,7 +41,7 @@ export async function respond(call: ResponseCall, known: KnownResponses): Promis
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
   if (isLive(call)) {
     const projector = new ResponseProjector(answer);
-    return sendTurn(context, reply, turn, projector, drop, projector.begin());
+    return sendTurn(context, reply, { turn, projector, drop, opening: projector.begin() });
   }
   return sendLongJson(reply, collectResponse(answer, watchTurn(context.log, turn), drop), adapterFailureBody);
 }

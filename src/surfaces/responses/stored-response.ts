@@ -25,7 +25,7 @@ export async function fetchResponse(
       return reply.send(answer.body());
     }
     const projector = new ResponseProjector(answer, stream.startingAfter);
-    return await sendTurn(context, reply, turn, projector, undefined, projector.begin());
+    return await sendTurn(context, reply, { turn, projector, drop: undefined, opening: projector.begin() });
   } finally {
     turn.subscription.close();
   }

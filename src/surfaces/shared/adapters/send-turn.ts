@@ -17,28 +17,26 @@ export interface TurnProjector {
 /** Drops a session that its caller did not want kept, and never throws; undefined for one that is. */
 export type DropSession = (() => Promise<void>) | undefined;
 
-/** Answers with the stream of a turn, `opening` first. A client that leaves only stops the watching. */
-export async function sendTurn(
-  context: Context,
-  reply: FastifyReply,
-  turn: WatchableTurn,
-  projector: TurnProjector,
-  drop: DropSession,
-  opening = '',
-): Promise<FastifyReply> {
-  const frames = (signal: AbortSignal) => projectedTurn(context, turn, projector, signal, drop, opening);
-  await sendEvents(reply, frames, (reason) => projector.close(reason));
+interface SentTurn {
+  turn: WatchableTurn;
+  projector: TurnProjector;
+  drop: DropSession;
+  /** What the stream begins with, before anything of the turn. */
+  opening?: string;
+}
+
+/** Answers with the stream of a turn. A client that leaves only stops the watching. */
+export async function sendTurn(context: Context, reply: FastifyReply, sent: SentTurn): Promise<FastifyReply> {
+  const frames = (signal: AbortSignal) => projectedTurn(context, sent, signal);
+  await sendEvents(reply, frames, (reason) => sent.projector.close(reason));
   return reply;
 }
 
 /** A session that is not to be kept is gone before the client is told of its end. */
 async function* projectedTurn(
-  context: Context,
-  turn: WatchableTurn,
-  projector: TurnProjector,
+  { log }: Context,
+  { turn, projector, drop, opening = '' }: SentTurn,
   signal: AbortSignal,
-  drop: DropSession,
-  opening: string,
 ): AsyncGenerator<string> {
   let dropping: Promise<void> | undefined;
   const dropOnce = () => {
@@ -47,7 +45,7 @@ async function* projectedTurn(
   };
   try {
     yield opening;
-    for await (const updates of watchTurn(context.log, turn, signal)) {
+    for await (const updates of watchTurn(log, turn, signal)) {
       let text = '';
       for (const update of updates) text += projector.project(update);
       if (projector.ended) await dropOnce();
