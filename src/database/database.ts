@@ -32,8 +32,8 @@ export interface PreparedStatement {
 
 /** Classes of SQLSTATE that speak of the server, not of the statement: connection, login, database, resources, operator, system. */
 const serverClasses = new Set(['08', '28', '3D', '53', '57', '58']);
-/** Besides: a standby takes no writes; a statement lost against another one may be tried again. */
-const serverStates = new Set(['25006', '40001', '40P01', '55P03']);
+/** Besides: a standby takes no writes; a transaction took longer than allowed; a statement lost against another one may be tried again. */
+const serverStates = new Set(['25006', '25P03', '25P04', '40001', '40P01', '55P03']);
 const socketCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -45,8 +45,10 @@ const socketCodes = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
 ]);
+/** What TLS says of a server whose certificate has expired, or was replaced by one that is not trusted. */
+const tlsCodes = /CERT|^UNABLE_TO_|^ERR_(TLS|SSL)_|^EPROTO$/;
 const lostWords =
-  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/;
+  /SSL connection|^SASL|Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/;
 
 /** True when the database answers and takes no writes: its disk is full, or it is a standby. It does not pass by itself. */
 export function refusesWrites(error: unknown): boolean {
@@ -62,7 +64,7 @@ export function refusesContent(error: unknown): boolean {
 export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = errorCode(error) ?? '';
-  if (socketCodes.has(code) || serverStates.has(code)) return true;
+  if (socketCodes.has(code) || serverStates.has(code) || tlsCodes.test(code)) return true;
   if (code.length === 5 && serverClasses.has(code.slice(0, 2))) return true;
   return lostWords.test(error.message);
 }

@@ -6,10 +6,14 @@ import { createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
+import { isDatabaseFailure } from '../../../src/database/database.ts';
 import { openPostgres } from '../../../src/database/postgres.ts';
 import { createListener } from '../../../src/database/postgres-listener.ts';
 import type { Owner } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
+
+const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
+const options = { isServer: true, cert: fixture('pinned.example.pem'), key: fixture('pinned.example.key.pem') };
 
 async function listen(owner: Owner, accept: (socket: Socket) => void): Promise<string> {
   const open = new Set<Socket>();
@@ -29,8 +33,6 @@ async function listen(owner: Owner, accept: (socket: Socket) => void): Promise<s
 }
 
 test('whatever sslmode asks for TLS verifies the certificate, without a warning, unless libpq is to be followed', async (t) => {
-  const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
-  const options = { isServer: true, cert: fixture('pinned.example.pem'), key: fixture('pinned.example.key.pem') };
   const url = await listen(t, (socket) => {
     socket.once('data', () => {
       socket.write('S');
@@ -51,6 +53,20 @@ test('whatever sslmode asks for TLS verifies the certificate, without a warning,
   await assert.rejects(openPostgres(`${url}?sslmode=require&uselibpqcompat=true`, 1), /Connection terminated/);
   await sleep(1);
   assert.deepEqual(warnings, []);
+});
+
+test('a server whose certificate is not trusted, or that has none any more, is away rather than a fault of ours', async (t) => {
+  const untrusted = await listen(t, (socket) => {
+    socket.once('data', () => {
+      socket.write('S');
+      new TLSSocket(socket, options).on('error', () => {});
+    });
+  });
+  const plain = await listen(t, (socket) => {
+    socket.once('data', () => socket.write('N'));
+  });
+  for (const url of [untrusted, plain])
+    await assert.rejects(openPostgres(`${url}?sslmode=verify-full`, 1), ({ cause }: Error) => isDatabaseFailure(cause));
 });
 
 /** PostgreSQL's AuthenticationOk and ReadyForQuery, and CommandComplete. */
