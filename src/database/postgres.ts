@@ -35,7 +35,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
   };
   const pool = openPool(url, { ...options, max: poolSize });
   const urgentPool = openPool(url, { ...options, max: 1, query_timeout: urgentMs });
-  await checkServer(pool);
+  await checkServer(pool, url);
   const listener = createListener(url);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
   return {
@@ -58,7 +58,6 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     async exclusively(work) {
       const patient = openPool(url, { max: 1, onConnect: (client) => client.query(`${asExpected}; ${waitAsLongAsItTakes}`) });
       try {
-        await checkPooler(patient, pool);
         await patient.query(`select pg_advisory_lock(${locks.migration})`);
         // Closing the connection gives the lock back.
         await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool: patient }) }), async (text) => {
@@ -111,24 +110,30 @@ function giveUp(this: Socket): void {
 }
 
 /** A wrong address is found out at the start, in words that name the setting. */
-async function checkServer(pool: pg.Pool): Promise<void> {
+async function checkServer(pool: pg.Pool, url: string): Promise<void> {
   try {
     const { rows } = await pool.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
     if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is required');
+    await checkPooler(openPool(url, { max: 1 }), pool);
   } catch (error) {
     await pool.end();
+    if (error instanceof ConfigError) throw error;
     throw new Error(`DATABASE_URL: ${errorMessage(error) || errorCode(error) || 'the server cannot be reached'}`, { cause: error });
   }
 }
 
 /**
  * A pooler that lends a connection for one transaction makes two of ours meet on the same one: it would lose what we prepare, set and
- * listen to, and keep our locks for good. `one` has a single connection.
+ * listen to, and keep our locks for good. `one` has a single connection, and is closed.
  */
 async function checkPooler(one: pg.Pool, others: pg.Pool): Promise<void> {
   const backendOf = async (pool: pg.Pool) => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;
-  const first = await backendOf(one);
-  if ((await backendOf(others)) !== first && (await backendOf(one)) === first) return;
+  try {
+    const first = await backendOf(one);
+    if ((await backendOf(others)) !== first && (await backendOf(one)) === first) return;
+  } finally {
+    await one.end();
+  }
   throw new ConfigError(
     'DATABASE_URL: leads to a pooler in transaction mode. Set it to session mode (pool_mode), or name the server itself',
   );

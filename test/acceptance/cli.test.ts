@@ -13,6 +13,7 @@ import { startApp } from '../support/app.ts';
 import { commandLine, main, ours, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
+import { startTransactionPooler } from '../support/transaction-pooler.ts';
 
 test('a conversation in the terminal: streamed answers, and approvals as y, a or n; a failure is in the exit code', async (t) => {
   const cli = await commandLine(await startApp(t));
@@ -169,10 +170,9 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
 test('the doctor tells a PostgreSQL that no start could use', { skip: engine !== 'postgres' && 'it is about PostgreSQL' }, async (t) => {
   const { settings, remove } = await createDatabase();
   t.after(remove);
-  const said = async (option: string) => {
-    const DATABASE_URL = `${settings.DATABASE_URL}?options=-c%20${option}`;
-    return (await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', DATABASE_URL }, ['doctor'])).stdout;
-  };
+  const saidOf = async (DATABASE_URL: string) =>
+    (await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', DATABASE_URL }, ['doctor'])).stdout;
+  const said = (option: string) => saidOf(`${settings.DATABASE_URL}?options=-c%20${option}`);
   assert.match(
     await said('default_transaction_read_only%3Don'),
     /^FAIL {2}database: DATABASE_URL: .*\. Name a server that takes writes, /m,
@@ -181,6 +181,8 @@ test('the doctor tells a PostgreSQL that no start could use', { skip: engine !==
     await said('search_path%3Dnowhere'),
     /^FAIL {2}database: DATABASE_URL: .*\. The search_path of its role must name a schema /m,
   );
+  const pooler = await startTransactionPooler(t, settings.DATABASE_URL ?? '');
+  assert.match(await saidOf(pooler), /^FAIL {2}database: DATABASE_URL: leads to a pooler in transaction mode\. /m);
 });
 
 test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {
