@@ -79,9 +79,19 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
       </section>
       <div className="flex flex-wrap gap-2 border-t border-line px-3 py-2.5">
         {choices.map(({ decision, label, kind }, index) => (
-          <Button key={decision} kind={kind} disabled={answered || !options.includes(decision)} onClick={() => give(decision)}>
+          <Button
+            key={decision}
+            kind={kind}
+            disabled={answered || !options.includes(decision)}
+            aria-keyshortcuts={keys ? String(index + 1) : undefined}
+            onClick={() => give(decision)}
+          >
             {label}
-            {keys && <Key>{String(index + 1)}</Key>}
+            {keys && (
+              <span aria-hidden>
+                <Key>{String(index + 1)}</Key>
+              </span>
+            )}
           </Button>
         ))}
       </div>

@@ -18,7 +18,7 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
       <p className="flex flex-wrap gap-x-4 border-b border-line px-4 py-1.5 text-[0.92em] text-dim sm:px-6">
         {(['turn', 'model', 'tool', 'wait'] as const).map((kind) => (
           <span key={kind} className="inline-flex items-center gap-1.5">
-            <span className={`size-2 rounded-[2px] ${colours[kind]}`} aria-hidden /> {words[kind]}
+            <span className={`painted size-2 rounded-[2px] ${colours[kind]}`} aria-hidden /> {words[kind]}
           </span>
         ))}
       </p>
@@ -44,7 +44,7 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
                 </span>
                 <span className="relative block h-2 rounded-full bg-hover">
                   <span
-                    className={`absolute h-full rounded-full ${span.failed ? 'bg-bad' : colours[span.kind]}`}
+                    className={`painted absolute h-full rounded-full ${span.failed ? 'bg-bad' : colours[span.kind]}`}
                     style={{ left: `${Math.min(left, 99.6)}%`, width: `${Math.min(width, 100 - Math.min(left, 99.6))}%` }}
                   />
                 </span>

@@ -37,7 +37,7 @@ export function State({ name, label = name }: { name: string; label?: string }) 
   const { tone, moving = false } = states[name] ?? { tone: 'plain' };
   return (
     <Badge tone={tone}>
-      <span className={`size-1.5 rounded-full bg-current ${moving ? 'pulse-soft' : ''}`} aria-hidden />
+      <span className={`painted size-1.5 rounded-full bg-current ${moving ? 'pulse-soft' : ''}`} aria-hidden />
       {label}
     </Badge>
   );

@@ -83,6 +83,7 @@ function tickLabel(seconds: number, step: number): string {
 /** A canvas knows no light-dark(): the browser works it out on an element. */
 function resolve(target: HTMLElement, colour: string): string {
   const probe = document.createElement('span');
+  probe.className = 'painted';
   probe.style.color = colour;
   target.append(probe);
   const { color } = getComputedStyle(probe);

@@ -59,7 +59,7 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         <span className="sr-only">{label}</span>
         {series.map((each) => (
           <span key={each.label} className="inline-flex items-center gap-1.5">
-            <span className="size-2 rounded-[2px]" style={{ background: `var(${each.colour})` }} aria-hidden />
+            <span className="painted size-2 rounded-[2px]" style={{ background: `var(${each.colour})` }} aria-hidden />
             {each.label}
             {index !== undefined && <span className="font-medium text-ink">{format(each.values[index] ?? 0)}</span>}
           </span>

@@ -24,7 +24,7 @@ export function Figure({
       {share !== undefined && (
         <div className="mt-1.5 h-1 overflow-hidden rounded-full bg-hover">
           <div
-            className={`h-full ${share >= 100 ? 'bg-bad' : share >= 80 ? 'bg-warn' : 'bg-accent'}`}
+            className={`painted h-full ${share >= 100 ? 'bg-bad' : share >= 80 ? 'bg-warn' : 'bg-accent'}`}
             style={{ width: `${Math.min(100, share)}%` }}
           />
         </div>
