@@ -279,7 +279,9 @@ test('a session is followed live by a second person, and stopped', async () => {
   await second.page.getByRole('log').getByText('seen by both', { exact: true }).waitFor();
   await second.page.getByRole('button', { name: 'Stop' }).click();
   await second.page.getByRole('button', { name: 'Stop session' }).click();
-  await second.page.getByRole('button', { name: 'Stopped' }).waitFor();
+  await second.page.getByRole('button', { name: 'Resume' }).click();
+  await second.page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+  assert.equal((await app.request('GET', `/demo/assistant/v1/sessions/${sessionId}`)).body.status, 'active');
   await second.context.close();
   assert.deepEqual(second.problems, []);
 });

@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { CircleStop, TerminalSquare } from 'lucide-react';
+import { CirclePlay, CircleStop, TerminalSquare } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Link, useParams } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
@@ -15,6 +15,7 @@ import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
+import { postOnce } from '../../server/post-once.ts';
 import { forget, useRead, useSignedIn } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { SessionHead } from '../../server/types.ts';
@@ -64,7 +65,8 @@ function Session({ session }: { session: SessionHead }) {
             <TerminalSquare size={15} /> Open in playground
           </LinkButton>
           <StopButton
-            base={`/${organization.slug}/${session.agent}/v1/sessions/${encodeURIComponent(session.id)}`}
+            base={`/${organization.slug}/${session.agent}/v1/sessions`}
+            id={session.id}
             shortId={shortId}
             head={head}
             stopped={session.status === 'stopped'}
@@ -163,10 +165,20 @@ function Refusal({ error }: { error: RequestError }) {
   );
 }
 
-function StopButton({ base, shortId, head, stopped }: { base: string; shortId: string; head: string; stopped: boolean }) {
+interface StopButtonProps {
+  /** Of the agent's sessions. */
+  base: string;
+  id: string;
+  shortId: string;
+  head: string;
+  stopped: boolean;
+}
+
+/** Stops the session, and lets one that was stopped go on. */
+function StopButton({ base, id, shortId, head, stopped }: StopButtonProps) {
   const [asking, setAsking] = useState(false);
   const stop = useMutation({
-    mutationFn: () => request('DELETE', base),
+    mutationFn: () => request('DELETE', `${base}/${encodeURIComponent(id)}`),
     onSuccess: async () => {
       setAsking(false);
       notify('The session was stopped.');
@@ -174,15 +186,29 @@ function StopButton({ base, shortId, head, stopped }: { base: string; shortId: s
     },
     onError: notifyError,
   });
+  const resume = useMutation({
+    mutationFn: () => postOnce(base, { session_id: id }),
+    onSuccess: async () => {
+      notify('The session takes messages again.');
+      await forget(head, '/dashboard/api/sessions');
+    },
+    onError: notifyError,
+  });
+  if (stopped)
+    return (
+      <Button disabled={resume.isPending} onClick={() => resume.mutate()}>
+        <CirclePlay size={15} /> Resume
+      </Button>
+    );
   return (
     <>
-      <Button kind="danger" disabled={stopped} onClick={() => setAsking(true)}>
-        <CircleStop size={15} /> {stopped ? 'Stopped' : 'Stop'}
+      <Button kind="danger" onClick={() => setAsking(true)}>
+        <CircleStop size={15} /> Stop
       </Button>
       {asking && (
         <Confirm
           title={`Stop session ${shortId}?`}
-          text="A running turn is interrupted and new messages are refused. The conversation stays readable, and creating the session again with its id makes it active again."
+          text="A running turn is interrupted and new messages are refused. The conversation stays readable, and can be resumed."
           action="Stop session"
           busy={stop.isPending}
           onConfirm={() => stop.mutate()}
