@@ -40,7 +40,11 @@ export async function createApp(context: Context): Promise<Server> {
     childLoggerFactory: (logger) => logger,
     bodyLimit: 1024 * 1024,
     serverFactory: (serve) =>
-      createHttpServer(config, (request, response) => refusals.answer(request, response) || serve(request, response)),
+      createHttpServer(config, (request, response) => {
+        // Its client asks somebody else next.
+        if (context.turns.draining) response.shouldKeepAlive = false;
+        if (!refusals.answer(request, response)) serve(request, response);
+      }),
     genReqId: () => newId('rid_'),
     trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',

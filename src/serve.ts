@@ -2,6 +2,8 @@ import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { createApp } from './app.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
@@ -14,6 +16,8 @@ import { welcome } from './welcome.ts';
 import { serving, stopSignals } from './workers.ts';
 
 const patienceMs = 2_000;
+/** Long enough for a balancer to use again what it has in use. */
+const lettingGoMs = 1_000;
 /** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
 const closingMs = 10_000;
 /** Connections that wait to be taken; beyond them the kernel drops what its clients think is open. node:net asks for 511. */
@@ -45,6 +49,7 @@ export async function serve(config: Config): Promise<void> {
     stopping = true;
     context.logger.info({ signal }, 'stopping');
     await context.drain(seconds, hurry.signal);
+    await letGo(server, hurry.signal);
     // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
     const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
     await server.close();
@@ -63,6 +68,16 @@ export async function serve(config: Config): Promise<void> {
   // Like the log: nobody may be reading, or its disk be full.
   process.stdout.on('error', () => {});
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+}
+
+/**
+ * A balancer may just be sending on a connection that it keeps, and what is lost with that it may not send again. So each request
+ * is still answered, and told that its connection closes; those on which nobody asks are closed without.
+ */
+async function letGo({ server }: Server, hurry: AbortSignal): Promise<void> {
+  const end = performance.now() + lettingGoMs;
+  const countConnections = promisify(server.getConnections.bind(server));
+  while (!hurry.aborted && performance.now() < end && (await countConnections()) > 0) await sleep(20);
 }
 
 function endStarting(signal: NodeJS.Signals): void {

@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { connect, createServer } from 'node:net';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startDatabaseProxy } from '../support/database-proxy.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { main, type ServerProcess, startServer } from '../support/server-process.ts';
@@ -84,6 +86,26 @@ test('a turn that outlasts the drain is handed over: the next start brings it to
       ['assistant', true],
     ],
   );
+});
+
+test('a request on a connection that was kept open is answered as the server stops, and told that it closes', async (t) => {
+  const server = await startServer(t);
+  assert.equal((await post(server, '/v1/sessions', { session_id: 'kept' })).status, 200);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => agent.destroy());
+  const ask = async (method: string, path: string) => {
+    const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' };
+    const asked = request(`${server.url}${path}`, { agent, method, headers }).end(method === 'POST' ? '{"text":"hello"}' : undefined);
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    await once(response.resume(), 'end');
+    return [asked.reusedSocket, response.statusCode, response.headers.connection];
+  };
+  assert.deepEqual(await ask('POST', '/v1/sessions/kept/messages'), [false, 200, 'keep-alive']);
+  const exited = server.stop();
+  await sleep(200);
+  assert.deepEqual(await ask('GET', '/healthz'), [true, 200, 'close']);
+  assert.deepEqual(await ask('POST', '/v1/sessions/kept/messages'), [false, 503, 'close'], 'also with a refusal');
+  assert.equal(await exited, 0);
 });
 
 test('a terminal that is closed ends a drain that is under way', async (t) => {

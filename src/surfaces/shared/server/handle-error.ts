@@ -15,15 +15,19 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
     const isCutOff = error.name === 'AbortError' && reply.raw.destroyed;
     if (known === undefined && !isCutOff) logger.error({ err: error, request_id: request.id }, 'request failed');
     if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void refuseRest(request, reply, known);
-    // Fastify asks for the connection to be closed after a bad body; once that was read there is no need to.
-    if (request.raw.readableEnded) reply.removeHeader('connection');
+    if (request.raw.readableEnded) keepConnection(reply);
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
 }
 
 async function refuseRest(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {
-  if (await dropRest(request.raw)) reply.removeHeader('connection');
+  if (await dropRest(request.raw)) keepConnection(reply);
   sendError(reply, error);
+}
+
+/** Fastify asks for the connection to be closed after a bad body; once that was read there is no need to. One that is closed anyway has to be told. */
+function keepConnection(reply: FastifyReply): void {
+  if (reply.raw.shouldKeepAlive) reply.removeHeader('connection');
 }
 
 function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
