@@ -95,36 +95,48 @@ export async function changeInvitedRole(
 
 /** False when the org has no such open invitation. `assertMayTake` is asked of the role it has. */
 export async function withdrawInvitation(transaction: Db, actor: Actor, id: number, assertMayTake: (role: Role) => void): Promise<boolean> {
-  const row = await transaction
-    .updateTable('invitations')
-    .set({ revoked_at: actor.at })
-    .where('org_id', '=', actor.orgId)
-    .where('id', '=', id)
-    .where('accepted_at', 'is', null)
-    .where('revoked_at', 'is', null)
-    .where('expires_at', '>', actor.at)
-    .returning(['email', 'role'])
-    .executeTakeFirst();
+  const row = await revokeOpen(transaction, actor).where('id', '=', id).executeTakeFirst();
   if (row === undefined) return false;
   assertMayTake(row.role);
+  await recordWithdrawal(transaction, actor, row);
+  return true;
+}
+
+/** Whoever is to go may have been sent more than one link. Each of those returned is still to be put on record. */
+export async function revokeInvitationsOf(transaction: Db, actor: Actor, userId: string): Promise<Withdrawn[]> {
+  const email = selectMember(transaction, actor.orgId).select('users.email').where('users.id', '=', userId);
+  return revokeOpen(transaction, actor).where('email', '=', email).execute();
+}
+
+type Withdrawn = Pick<Selectable<Schema['invitations']>, 'id' | 'email' | 'role'>;
+
+export async function recordWithdrawal(transaction: Db, actor: Actor, { id, email, role }: Withdrawn): Promise<void> {
   await recordAudit(transaction, actor, {
     action: 'member.removed',
     subjectType: 'invitation',
     subjectId: id,
-    metadata: { email: row.email, role: row.role, withdrawn: true },
+    metadata: { email, role, withdrawn: true },
   });
-  return true;
+}
+
+function revokeOpen(transaction: Db, { orgId, at }: Actor) {
+  return transaction
+    .updateTable('invitations')
+    .set({ revoked_at: at })
+    .where('org_id', '=', orgId)
+    .where('accepted_at', 'is', null)
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', at)
+    .returning(['id', 'email', 'role']);
 }
 
 async function isMember(transaction: Db, orgId: number, email: string): Promise<boolean> {
-  const member = await transaction
-    .selectFrom('members')
-    .innerJoin('users', 'users.id', 'members.user_id')
-    .select('users.id')
-    .where('members.org_id', '=', orgId)
-    .where('users.email', '=', email)
-    .executeTakeFirst();
+  const member = await selectMember(transaction, orgId).select('users.id').where('users.email', '=', email).executeTakeFirst();
   return member !== undefined;
+}
+
+function selectMember(transaction: Db, orgId: number) {
+  return transaction.selectFrom('members').innerJoin('users', 'users.id', 'members.user_id').where('members.org_id', '=', orgId);
 }
 
 /** Those that can still be accepted. */

@@ -1,6 +1,7 @@
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
+import { recordWithdrawal, revokeInvitationsOf } from './invitations.ts';
 import type { Role } from './principal.ts';
 
 export interface Member {
@@ -61,7 +62,9 @@ export async function changeRole(
 
 /** False when the org has no such member. */
 export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: AssertMayTake): Promise<boolean> {
-  // Locked before the members, as when somebody joins: the account must not go while they join another org.
+  // Each locked in the order in which it is when somebody joins. With another link they would be back at once.
+  const invitations = await revokeInvitationsOf(transaction, actor, userId);
+  // The account must not go while they join another org.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return false;
@@ -81,6 +84,7 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
     subjectId: userId,
     metadata: { email: member.email, role: member.role },
   });
+  for (const invitation of invitations) await recordWithdrawal(transaction, actor, invitation);
   return true;
 }
 

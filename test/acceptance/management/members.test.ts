@@ -130,6 +130,28 @@ test('a removed member is out at once, and the last owner cannot go', async () =
   assert.equal((await parley.call('GET', `/api/members/${idOf('club-admin@example.com')}`, { key: club.key })).status, 404);
 });
 
+test('who is removed does not come back with another link to their address, and that is on record', async () => {
+  const club = await createOrganization(parley, 'left');
+  const body = { email: 'leaver@example.com', role: 'admin' };
+  const invited = async (key: string) => (await parley.call('POST', '/api/invitations', { key, body })).body;
+  const [first, second, elsewhere] = [await invited(club.key), await invited(club.key), await invited(acme.key)];
+  const accept = ({ token }: { token: string }) =>
+    parley.call('POST', '/api/invitations/accept', { body: { token, name: 'Leaver', password } });
+  const joined = await accept(first);
+  assert.equal((await parley.call('DELETE', `/api/members/${joined.body.member.id}`, { key: club.key })).status, 204);
+  assert.equal((await accept(second)).status, 404);
+  assert.deepEqual((await parley.call('GET', '/api/invitations', { key: club.key })).body.data, []);
+  const { data } = (await parley.call('GET', '/api/audit_events?event_action=member.removed', { key: club.key })).body;
+  assert.deepEqual(
+    data.map((event: { subject_type: string; metadata: object }) => [event.subject_type, event.metadata]),
+    [
+      ['invitation', { ...body, withdrawn: true }],
+      ['member', body],
+    ],
+  );
+  assert.equal((await accept(elsewhere)).status, 201, 'another organization’s is its own');
+});
+
 test('an admin makes and unmakes no owner with a key either, however it was made; an owner does', async () => {
   const guild = await createOrganization(parley, 'guild');
   const owner = await browserOf(parley, guild, 'guild-owner@example.com', 'owner');
