@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
+import { errorCode, ServiceError } from '../errors.ts';
 import { type LoadedOnce, loadOnce } from '../load-once.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';
@@ -29,6 +29,7 @@ export interface SignedIn {
 const cookieName = 'parley.session_token';
 const attemptsPerAccount = 10;
 const attemptsKeptMs = 10 * 60_000;
+const foreignKeyViolation = '23503';
 
 /** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
 export class SignIn {
@@ -63,14 +64,19 @@ export class SignIn {
 
   async handle(request: Request): Promise<Response> {
     const library = await this.library.get();
-    return library.handler(request);
+    try {
+      return await library.handler(request);
+    } catch (error) {
+      // The account went with its last membership while its password was being checked.
+      if (errorCode(error) === foreignKeyViolation) throw new ServiceError('unauthorized', 'Invalid email or password');
+      throw error;
+    }
   }
 
   /** Who the cookie stands for, acting for the org of that slug, or for the first one they joined. */
   async memberOf(headers: Headers, slug: string | undefined): Promise<SignedIn | undefined> {
     if (!headers.get('cookie')?.includes(cookieName)) return undefined;
-    const library = await this.library.get();
-    const session = await library.api.getSession({ headers });
+    const session = await this.sessionOf(headers);
     if (session === null) return undefined;
     const { id: userId, email, name } = session.user;
     const memberships = await membershipsOf(this.database.db, userId);
@@ -83,6 +89,19 @@ export class SignIn {
     if (chosen === undefined) return undefined;
     const { organization, role } = chosen;
     return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
+  }
+
+  /** The library says of a failure only that there was one: the database tells what is wrong with it, or the second try succeeds. */
+  private async sessionOf(headers: Headers) {
+    const library = await this.library.get();
+    // Not prolonged: its cookie is not either, and whoever only reads must get by without a write.
+    const read = () => library.api.getSession({ headers, query: { disableRefresh: true } });
+    try {
+      return await read();
+    } catch {
+      await this.database.ping();
+      return read();
+    }
   }
 }
 
@@ -99,6 +118,8 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
     database: { db: database.db, type: 'postgres' },
     telemetry: { enabled: false },
     logger: { disabled: true },
+    // What is no refusal of its own is for our handler: it would print it and answer 500.
+    onAPIError: { throw: true },
     emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 10, maxPasswordLength: 256 },
     // Without its path, which a proxy has taken off, and which would stand in place of `basePath`.
     ...(publicUrl === undefined ? {} : { baseURL: new URL(publicUrl).origin }),

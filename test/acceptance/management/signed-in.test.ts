@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createOrganization, operate } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
+import { startDatabaseProxy } from '../../support/database-proxy.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
 import { browserOf, password } from '../../support/members.ts';
+import { until } from '../../support/until.ts';
 
 const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
@@ -150,6 +153,23 @@ test('a suspended org keeps its members out', async () => {
   const headers = await browserOf(parley, closed, 'closed@example.com', 'owner');
   await operate(parley, 'closed', { status: 'suspended' });
   assert.equal((await parley.call('GET', '/api/agents', { headers })).status, 403);
+});
+
+test('while the database is away whoever is signed in hears 503, as with a key', {
+  skip: engine === 'pglite' && 'the embedded database lives and dies with its process',
+}, async (context) => {
+  const database = await createDatabase();
+  const proxy = await startDatabaseProxy(context, database);
+  const app = await startApp(context, { database: proxy.database, settings: { PARLEY_LOG_LEVEL: 'silent' } });
+  context.after(database.remove);
+  const headers = await browserOf(app, await createOrganization(app, 'acme'), 'ada@example.com', 'owner');
+  proxy.loses = () => true;
+  for (const path of ['/dashboard/session', '/api/members']) {
+    const answer = await app.call('GET', path, { headers });
+    assert.deepEqual([answer.status, answer.headers['retry-after']], [503, '1'], `${path}: ${answer.text}`);
+  }
+  proxy.loses = () => false;
+  await until(async () => (await app.call('GET', '/api/members', { headers })).status === 200);
 });
 
 test('guesses at a password end in 429', async () => {

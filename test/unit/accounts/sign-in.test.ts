@@ -107,3 +107,15 @@ test('an account stays that joins another org while its last one removes it', {
   assert.equal(await removing.promise, true);
   assert.deepEqual(await db.selectFrom('members').select('org_id').where('user_id', '=', userId).execute(), [{ org_id: other.id }]);
 });
+
+test('whose account goes while their password is checked is told what any stranger is', async () => {
+  await joinAs('member', 'gone@example.com', 'correct horse battery');
+  await sql`create function forget_user() returns trigger language plpgsql as
+    $$ begin delete from users where id = new.user_id; return new; end $$`.execute(database.db);
+  await sql`create trigger forget_user before insert on user_sessions for each row execute function forget_user()`.execute(database.db);
+  await assert.rejects(
+    signIn.handle(signInRequest('gone@example.com', 'correct horse battery', '192.0.2.3')),
+    (error) => error instanceof ServiceError && error.kind === 'unauthorized' && error.message === 'Invalid email or password',
+  );
+  await sql`drop function forget_user cascade`.execute(database.db);
+});
