@@ -101,6 +101,8 @@ async function agentIdOf(transaction: Db, orgId: number, slug: string): Promise<
     .where('org_id', '=', orgId)
     .where('slug', '=', slug)
     .where('deleted_at', 'is', null)
+    // Whoever deletes it waits, and then finds that it is the default.
+    .forShare()
     .executeTakeFirst();
   if (agent === undefined) throw new ServiceError('invalid', `default_agent: there is no agent "${slug}"`);
   return agent.id;

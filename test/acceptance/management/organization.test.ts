@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization, operate } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
+import { engine } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
 
 const parley = await startApp({ after });
 
@@ -53,6 +56,23 @@ test('the organization: what a new one has, what can be changed, and what is ref
     assert.equal((await patch(refused)).status, 422, JSON.stringify(refused));
   assert.deepEqual((await parley.call('GET', '/api/organization', { key })).body.organization, read);
   assert.equal((await patch({ default_agent: null })).body.organization.default_agent, null);
+});
+
+test('an agent that is deleted at that moment does not become the default', {
+  skip: engine === 'pglite' && 'the embedded engine does one after the other',
+}, async () => {
+  const { db } = parley.context.database;
+  const { id, key } = await createOrganization(parley);
+  await createAgent(parley, key, 'desk');
+  const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  const answered = Promise.withResolvers<{ status: number; body: { detail: string } }>();
+  await db.transaction().execute(async (deleting) => {
+    await deleting.updateTable('agents').set({ deleted_at: new Date() }).where('org_id', '=', id).execute();
+    parley.call('PATCH', '/api/organization', { key, body: { default_agent: 'desk' } }).then(answered.resolve, answered.reject);
+    await until(async () => (await waiting.execute(db)).rows.length > 0);
+  });
+  const { status, body } = await answered.promise;
+  assert.deepEqual([status, body.detail], [422, 'default_agent: there is no agent "desk"']);
 });
 
 test('each of the two needs its scope', async () => {
