@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { causesOf, errorCode, errorMessage } from '../errors.ts';
@@ -8,6 +9,13 @@ import type { Database, Db } from './database.ts';
 const directory = new URL('../../migrations/', import.meta.url);
 
 const patienceMs = 2_000;
+/**
+ * Whoever comes after a migration that waits for a table waits too, if only to read it. So one that does not get it within
+ * this time, as beside a backup, gives up its place and comes back after as long.
+ */
+const lockMs = 1_000;
+/** By SQLSTATE: the time for a lock is over, or two wait for each other. */
+const isInTheWay = new Set(['55P03', '40P01']);
 
 /** What is wrong with the database that was named, by SQLSTATE. */
 const advices: Record<string, string> = {
@@ -33,7 +41,7 @@ export async function migrate(database: Database, logger?: Logger): Promise<stri
       const known = new Set(files.map(withoutNumber));
       foreign = applied.filter((name) => !known.has(withoutNumber(name))).sort();
       if (applied.length > 0 && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
-      for (const file of missing) await apply(file, runScript);
+      for (const file of missing) await apply(file, runScript, logger);
     })
     .finally(() => clearTimeout(waiting))
     .catch(explain);
@@ -67,9 +75,17 @@ async function appliedMigrations(db: Db): Promise<string[]> {
   return rows.map((row) => row.name);
 }
 
-async function apply(file: string, runScript: (text: string) => Promise<void>): Promise<void> {
+async function apply(file: string, runScript: (text: string) => Promise<void>, logger: Logger | undefined): Promise<void> {
   const text = await readFile(new URL(file, directory), 'utf8');
-  await runScript(`begin;\n${text}\ninsert into migrations (name) values ('${file}');\ncommit;`).catch((error: unknown) => {
-    throw new Error(`migrations/${file}: ${errorMessage(error)}`, { cause: error });
-  });
+  const script = `begin;\nset local lock_timeout = ${lockMs};\n${text}\ninsert into migrations (name) values ('${file}');\ncommit;`;
+  for (;;) {
+    try {
+      return await runScript(script);
+    } catch (error) {
+      if (!isInTheWay.has(errorCode(error) ?? '')) throw new Error(`migrations/${file}: ${errorMessage(error)}`, { cause: error });
+      await runScript('rollback');
+      logger?.warn({ migration: file }, 'waiting for a table that others use, to migrate it');
+      await sleep(lockMs);
+    }
+  }
 }

@@ -3,10 +3,36 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { loadConfig } from '../../src/config.ts';
+import { migrate } from '../../src/database/migrate.ts';
+import { openDatabase } from '../../src/database/open.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
 import { type Owner, startApp, type TestApp } from '../support/app.ts';
-import { engine } from '../support/engine.ts';
+import { createDatabase, engine } from '../support/engine.ts';
+import { until } from '../support/until.ts';
 
 const skip = engine === 'pglite' && 'it has one connection';
+
+test('a migration that does not get its table lets others at it, and comes back', { skip }, async (t) => {
+  const { settings, remove } = await createDatabase();
+  const [database, other] = [await openDatabase(loadConfig(settings)), new pg.Client({ connectionString: settings.DATABASE_URL })];
+  t.after(() => Promise.all([database.close(), other.end()]).then(remove));
+  await other.connect();
+  const names = async () => (await other.query('select name from migrations order by name')).rows.map(({ name }) => name);
+  const all = await names();
+  await other.query('delete from migrations where name = $1', [all.at(-1)]);
+  await other.query('begin; lock table migrations in share mode');
+  const said: unknown[] = [];
+  const logger = createLogger('warn', { write: (line) => said.push(JSON.parse(line).msg) });
+  const migrated = migrate(database, logger);
+  await until(async () => said.includes('waiting for a table that others use, to migrate it'), 5_000, 'it gives up its place');
+  const { rows } = await other.query(`select mode from pg_locks join pg_stat_activity using (pid)
+    where relation = 'migrations'::regclass and not granted`);
+  assert.deepEqual(rows, [], 'nobody would wait behind it');
+  await other.query('commit');
+  await migrated;
+  assert.deepEqual(await names(), all);
+});
 
 test('the look for turns of silent processes does not read all that have ended', { skip }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
