@@ -43,7 +43,7 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, own: GatewayIden
     const { session_id: _named, ...rest } = event;
     const isHere = senderGateway(event, own.url) === undefined;
     const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, own) : {}), hops: [...event.hops, own.name] };
-    await tellOthers(transaction, admitted, [forwarded], { ownUrl: own.url, now });
+    await tellOthers(transaction, admitted, [forwarded], now);
   });
 }
 
@@ -73,7 +73,7 @@ export async function deliverReply(db: Db, event: OpenEvent, own: GatewayIdentit
       transaction,
     );
     if (rows.length === 0) return;
-    await tellOthers(transaction, event, await repliesOf(transaction, event, own), { ownUrl: own.url, now });
+    await tellOthers(transaction, event, await repliesOf(transaction, event, own), now);
   });
 }
 

@@ -10,7 +10,7 @@ export async function tellOthers(
   transaction: Db,
   session: { org_id: number; session_id: string },
   events: readonly GatewayEvent[],
-  { ownUrl, now }: { ownUrl: string | undefined; now: Date },
+  now: Date,
 ): Promise<void> {
   const row = await transaction.selectFrom('sessions').select('participants').where('id', '=', session.session_id).executeTakeFirst();
   // One statement for each: all of a long reply, for a hundred participants, would be hundreds of megabytes.
@@ -18,7 +18,7 @@ export async function tellOthers(
     if (event.hops.length > maxHops) continue;
     const deliveries = (row?.participants ?? []).flatMap((participant): GatewayDelivery[] => {
       const { name, gateway_url: gatewayUrl, gateway_session_id: sessionId } = participant;
-      if (gatewayUrl === undefined || gatewayUrl === ownUrl || name === event.sender_id) return [];
+      if (gatewayUrl === undefined || name === event.sender_id) return [];
       const body = { recipient_id: name, event, ...(sessionId === undefined ? {} : { session_id: sessionId }) };
       return [{ gatewayUrl, type: event.event_type, body }];
     });

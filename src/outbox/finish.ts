@@ -37,7 +37,7 @@ export async function finishDeliveries(
 function resultOf({ delivery, outcome, startedAt }: Finished, now: Date) {
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, now);
   const isGone = outcome.status === 410 && delivery.endpoint_id !== null;
-  const next = outcome.ok || isGone ? undefined : nextAttemptAt(now, delivery.attempt_count + 1, retryAfterMs);
+  const next = isGone ? undefined : nextAttemptAt(now, delivery.attempt_count + 1, retryAfterMs);
   return {
     id: delivery.id,
     manual: delivery.manual,

@@ -91,10 +91,12 @@ test('another gateway hears one thing at a time, and a message before its reply'
 
   await submit(org, message('/tool files {"operation":"write","path":"a","content":"b"}', moved));
   await until(async () => (await sessionOf(org, id)).pending_input !== null);
+  assert.equal((await submit(org, message('/say at last', moved))).status, 200, 'what is said meanwhile waits');
   const { request_id: requestId } = (await sessionOf(org, id)).pending_input;
   await parley.call('PUT', `/v1/sessions/${id}/inputs/${requestId}`, { key: org.key, body: { decision: 'approve_once' } });
-  const [, , late] = await east.until((received) => received.length === 3);
+  const [, , late, last] = await east.until((received) => received.length === 4);
   assert.match(late?.body.event.message, /files/, 'a turn that waits for an approval answers when it has ended');
+  assert.equal(last?.body.event.message, 'at last');
 });
 
 test('recipient_gateway_url sends the event on, once, with this gateway among its hops', async (t) => {

@@ -143,6 +143,7 @@ test('an endpoint is changed, disabled, enabled, rotated and deleted, and each i
   const disabled = await disable();
   assert.deepEqual([disabled.status, disabled.body.webhook_endpoint.enabled], [200, false]);
   assert.equal((await parley.call('POST', `${path}/disable`, { key })).body.webhook_endpoint.enabled, false);
+  await parley.call('POST', `${path}/enable`, { key });
   const enabled = await parley.call('POST', `${path}/enable`, { key });
   assert.deepEqual([enabled.body.webhook_endpoint.enabled, enabled.body.webhook_endpoint.disabled_reason], [true, null]);
   assert.deepEqual((await disable()).body, disabled.body);

@@ -5,6 +5,7 @@ import type { Db } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
 import { isKnownParticipant, joinSession, newestSessionWith } from '../../../src/gateway/participants.ts';
 import { deliverReply, markAdmitted } from '../../../src/gateway/replies.ts';
+import { ReplyWorker } from '../../../src/gateway/reply-worker.ts';
 import { recordEvent, submitTarget } from '../../../src/gateway/seen.ts';
 import { dropSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
@@ -62,6 +63,8 @@ test('a session that is not kept, or of a deleted agent, is nobody’s newest', 
   for (const session of [older, newer]) await joinSession(db, session, { name: 'eli', type: 'human' });
   await sql`update sessions set stored = false where id = ${newer}`.execute(db);
   assert.equal(await found(db, 'eli'), older);
+  await sql`update sessions set updated_at = now() where id in (${older}, ${newer})`.execute(db);
+  assert.equal(await newestSessionWith(db, directory, orgId, 'assistant', 'evt_unknown'), older);
   await sql`update agents set deleted_at = now()`.execute(db);
   assert.equal(await found(db, 'eli'), undefined);
   await sql`update agents set deleted_at = null`.execute(db);
@@ -80,7 +83,8 @@ test('of two processes that find an event, one tells the others, a long reply in
   await sql`update events set data = ${JSON.stringify({ text: said })} where session_id = ${session} and type = 'message-produced'`.execute(
     db,
   );
-  await recordEvent(db, orgId, event, submitTarget, session);
+  const brought = `session ${session}`;
+  for (const target of [submitTarget, brought]) await recordEvent(db, orgId, event, target, session);
   const open = { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event };
   const mark = () => markAdmitted(db, open, own, now);
   await Promise.all([mark(), mark()]);
@@ -93,6 +97,22 @@ test('of two processes that find an event, one tells the others, a long reply in
     told.map(({ id }) => id),
     ['evt_twice', `${turn}.reply`, `${turn}.reply.2`],
   );
+  const { state } = await recordEvent(db, orgId, event, brought, session);
+  assert.equal(state, 'received', 'that it is also brought here is another matter');
+});
+
+test('a look for replies ends when none is owed, however many were', async () => {
+  const { db } = database;
+  await sql`insert into gateway_events (org_id, event_id, target, session_id, turn_id, event, state)
+    select ${orgId}, 'evt_owed_' || n, ${submitTarget}, 'ses_owed', 'turn_owed', '{}', 'admitted' from generate_series(1, 120) n`.execute(
+    db,
+  );
+  const worker = new ReplyWorker({ ...context, identity: { name: 'here', url: undefined } });
+  const subscription = context.feed.subscribe('ses_owed', false);
+  await worker.lookWhenEnded({ sessionId: 'ses_owed', turnId: 'turn_owed', after: 0, replay: false, subscription, kept: [] });
+  await worker.stop();
+  const { rows } = await sql`select 1 from gateway_events where state = 'admitted'`.execute(db);
+  assert.equal(rows.length, 0);
 });
 
 async function rowsRead(transaction: Db): Promise<number> {

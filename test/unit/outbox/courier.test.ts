@@ -303,8 +303,8 @@ test('a result is written by who holds the claim, a success by anyone; a resend 
   assert.ok(queuedAt && retryAt && now);
   const endpointId = await newEndpoint('http://127.0.0.1:1/');
   const held = { claimed_by: 'here', attempt_count: 1, next_attempt_at: retryAt, due_at: now };
-  /** What becomes of a delivery that was left like this, when an attempt made here was answered with this status. */
-  const finish = async (left: object, status: number, manual = false) => {
+  /** What becomes of a delivery that was left like this, when attempts made here were answered with these statuses. */
+  const finish = async (left: object, statuses: number | number[], manual = false) => {
     await queue(endpointId, 1, queuedAt);
     const row = await db
       .updateTable('deliveries')
@@ -314,8 +314,11 @@ test('a result is written by who holds the claim, a success by anyone; a resend 
       .executeTakeFirstOrThrow();
     const sealed = { secret_ciphertext: null, previous_secret_ciphertext: null, previous_secret_until: null };
     const delivery = { ...row, ...sealed, manual, url: '', enabled: true };
-    const outcome = { ok: status === 200, status, error: null, excerpt: '', durationMs: 1, retryAfter: null };
-    await finishDeliveries(db, 'here', [{ delivery, outcome, startedAt: now }], now, 1_000);
+    const finished = [statuses].flat().map((status) => {
+      const outcome = { ok: status === 200, status, error: null, excerpt: '', durationMs: 1, retryAfter: null };
+      return { delivery, outcome, startedAt: now };
+    });
+    await finishDeliveries(db, 'here', finished, now, 1_000);
     const is = await db.selectFrom('deliveries').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow();
     return [is.state, is.claimed_by, is.attempt_count, is.next_attempt_at, is.due_at, is.delivered_at];
   };
@@ -328,17 +331,28 @@ test('a result is written by who holds the claim, a success by anyone; a resend 
   ];
   assert.deepEqual(await finish({ resend_requested: true }, 200), ['delivered', null, 2, null, now, now], 'asked for meanwhile');
   assert.deepEqual(await finish({}, 500, true), ['pending', null, 1, retryAt, retryAt, null], 'a resend that failed');
+  assert.deepEqual(await finish({}, 200, true), ['delivered', null, 1, null, null, now], 'a resend ahead of the schedule');
   for (const status of [200, 500]) assert.deepEqual(await finish(done, status, true), earlier, 'a resend of what was delivered');
   const [state, , attempts, next] = await finish({ endpoint_id: null, gateway_url: 'http://127.0.0.1:1/' }, 410);
   assert.deepEqual([state, attempts], ['pending', 2], 'another gateway may be there again');
   assert.ok(next instanceof Date && next > now);
+  const endpoint = () => sql`select consecutive_failures, xmin::text from webhook_endpoints where id = ${endpointId}`.execute(db);
+  await finish({}, [500, 200, 500]);
+  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 1, 'only what failed since');
+  await finish({}, 200);
+  const { rows: well } = await endpoint();
+  await finish({}, 200);
+  assert.deepEqual((await endpoint()).rows, well, 'the row of one that is well is not written again and again');
 });
 
-test('what was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
+test('what is under way or was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
   const now = new Date();
+  const later = new Date(now.getTime() + 60 * minute);
   const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  await queue(endpointId, 2, now);
-  const [resent] = await listDeliveries(db, organization.id, endpointId, noPage);
+  await queue(endpointId, 3, now);
+  const [resent, claimed] = await listDeliveries(db, organization.id, endpointId, noPage);
+  await db.updateTable('deliveries').set({ next_attempt_at: later }).where('endpoint_id', '=', endpointId).execute();
+  await sql`update deliveries set claimed_by = 'another' where id = ${claimed?.id}`.execute(db);
   const dueAt = async () => {
     const rows = await db.selectFrom('deliveries').select('due_at').where('endpoint_id', '=', endpointId).orderBy('position').execute();
     return rows.map(({ due_at }) => due_at);
@@ -349,7 +363,7 @@ test('what was asked for by hand is sent to an endpoint that is disabled at that
     await resendDelivery(transaction, organization.id, resent?.id ?? '', now);
     await disableEndpoint(transaction, actor, endpointId, 'By hand.');
   });
-  assert.deepEqual(await dueAt(), [null, now, now]);
+  assert.deepEqual(await dueAt(), [null, now, now, now]);
   await db.transaction().execute((transaction) => enableEndpoint(transaction, actor, endpointId));
-  assert.deepEqual(await dueAt(), [now, now, now]);
+  assert.deepEqual(await dueAt(), [later, now, now, now]);
 });

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
+import { ServiceError } from '../../../src/errors.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'silent' } });
-const { feed, log, runner, turns, database } = app.context;
+const { feed, log, newSessions, runner, turns, database } = app.context;
 
 beforeEach(() => runner.idle());
 
@@ -40,6 +41,34 @@ test('a call that another one under its key was quicker than, when the session i
   const answers = await Promise.all([send(), send()]);
   assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 500]);
   assert.equal(feed.watcherCount, 0);
+});
+
+test('a submitted message that is refused: nothing is left of a first try, and all of what another may be at', async (t) => {
+  const insert = t.mock.method(newSessions, 'insert');
+  let tries = 0;
+  /** How many sessions a try opened, whether it left one, and whether its event is known. */
+  const submit = async (isKnown = false) => {
+    tries += 1;
+    const id = `evt_refused_${tries}`;
+    if (isKnown)
+      await sql`insert into gateway_events (org_id, event_id, target, session_id, event)
+        values (1, ${id}, 'submit', ${`ses_refused_${tries}`}, '{}')`.execute(database.db);
+    insert.mock.resetCalls();
+    const count = async () => Number((await sql<{ count: string }>`select count(*) from sessions`.execute(database.db)).rows[0]?.count);
+    const before = await count();
+    const event = { id, sender_id: 'ada', sender_type: 'human', event_type: 'message', message: 'hi' };
+    const { status } = await app.request('POST', '/v1/gateway/events', event);
+    const known = await sql`select 1 from gateway_events where event_id = ${id} and state = 'received'`.execute(database.db);
+    return [status, insert.mock.callCount(), (await count()) - before, known.rows.length];
+  };
+  turns.draining = true;
+  assert.deepEqual(await submit(), [503, 0, 0, 0], 'before a session is opened, which others would hear of');
+  turns.draining = false;
+  const admit = t.mock.method(turns, 'admit', () => Promise.reject(new ServiceError('budget', 'Too late.')));
+  assert.deepEqual(await submit(), [402, 1, 0, 0]);
+  assert.deepEqual(await submit(true), [402, 1, 1, 1]);
+  admit.mock.mockImplementation(() => Promise.reject(new Error('the database is away')));
+  assert.deepEqual(await submit(), [500, 1, 1, 1], 'it may have been admitted');
 });
 
 test('a submitted message whose turn runs and cannot be written down', async () => {
