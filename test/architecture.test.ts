@@ -14,6 +14,8 @@ interface Import {
   /** A path below src/, or the name of a package. */
   to: string;
   typeOnly: boolean;
+  /** When it is needed, rather than at the start. */
+  isLate: boolean;
 }
 
 const http = /^(fastify|@fastify\/.*|node:https?|node:http2)$/;
@@ -58,6 +60,12 @@ const rules: { name: string; from: RegExp; not: RegExp; except?: (found: Import)
     from: /^(?!surfaces\/shared\/schemas\/compile-late\.ts$)/,
     not: /^(typebox|@fastify\/type-provider-typebox|@fastify\/fast-json-stringify-compiler)$/,
     except: ({ typeOnly }) => typeOnly,
+  },
+  {
+    name: 'a command that asks a server does not wait for what a server is made of',
+    from: /^cli\/(?!own-data\.ts$)/,
+    not: new RegExp(`^(cli/own-data|main)\\.ts$|${folders('database', 'accounts', 'telemetry', 'turn', 'surfaces').source}`),
+    except: ({ typeOnly, isLate }) => typeOnly || isLate,
   },
   { name: 'only the database opens an engine', from: /^(?!database\/)/, not: /^(pg|@electric-sql\/pglite)$/ },
   { name: 'only the destination guard sends requests to a URL of a customer', from: /^(?!destination\/)/, not: /^undici$/ },
@@ -120,6 +128,7 @@ function importsOf(file: string): Import[] {
       from: file,
       to: to.replace(/^(pg|kysely|fastify|typebox|undici|@electric-sql\/pglite)\/.*/, '$1'),
       typeOnly: type !== undefined,
+      isLate: dynamic !== undefined,
     };
   });
 }

@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { type Config, describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import type { Database } from '../../database/database.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
-import { createLogger } from '../../telemetry/logger.ts';
 import { checkKey, describeRedirect } from '../api.ts';
 import { oneLine, print } from '../print.ts';
 
@@ -75,6 +74,7 @@ async function database(): Promise<string> {
   const { openDatabase } = await import('../../database/open.ts');
   const { openBus } = await import('../../database/bus.ts');
   const { checkWritable } = await import('../../database/migrate.ts');
+  const { createLogger } = await import('../../telemetry/logger.ts');
   await using opened = new AsyncDisposableStack();
   const postgres = await openDatabase(config);
   opened.defer(() => postgres.close());
