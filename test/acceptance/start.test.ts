@@ -16,8 +16,9 @@ import { until } from '../support/until.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'parley-start-'));
 after(() => rmSync(directory, { recursive: true }));
+const ofAnyEngine = { skip: engine === 'pglite' && 'no engine changes it, and PostgreSQL starts in half the time' };
 
-test('a host that is none of this machine is one line that names the setting', async (t) => {
+test('a host that is none of this machine is one line that names the setting', ofAnyEngine, async (t) => {
   const database = await createDatabase();
   t.after(database.remove);
   const host = await runToEnd({ ...database.settings, HOST: '203.0.113.7' });
@@ -25,7 +26,7 @@ test('a host that is none of this machine is one line that names the setting', a
   assert.match(host.output, /^parley: HOST: cannot listen on 203\.0\.113\.7 \(.*EADDRNOTAVAIL.*\)\n$/);
 });
 
-test('a port in use is one clear line that names it', async (t) => {
+test('a port in use is one clear line that names it', ofAnyEngine, async (t) => {
   const server = await startServer(t);
   const second = await createDatabase();
   t.after(second.remove);
@@ -37,7 +38,7 @@ test('a port in use is one clear line that names it', async (t) => {
   assert.equal(existsSync(join(second.settings.PARLEY_DATA_DIR, 'credentials.json')), false);
 });
 
-test('a setting that does not exist, as a misspelt one, is named, and one without the other that it needs', async (t) => {
+test('a setting that does not exist, as a misspelt one, is named, and one without the other that it needs', ofAnyEngine, async (t) => {
   // Kubernetes sets the second for a service that is named parley.
   const unknown = { PARLEY_DATABSE_POOL: '5', PARLEY_SERVICE_HOST: '10.0.0.1' };
   const server = await startServer(t, { settings: { ...unknown, PARLEY_GATEWAY_PEERS: '{"https://hill.example.com":"key"}' } });
@@ -115,7 +116,7 @@ test('the first start shows its keys once, with a line to paste that works, and 
   assert.equal(organization.status, 200);
 });
 
-test('a server that whoever forked it has let go of ends well', async (t) => {
+test('a server that whoever forked it has let go of ends well', ofAnyEngine, async (t) => {
   const database = await createDatabase();
   t.after(() => database.remove());
   const env = { ...database.settings, PORT: '0', PARLEY_LOG_LEVEL: 'error' };
