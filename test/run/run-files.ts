@@ -12,10 +12,10 @@ export interface Outcome {
 
 const testTimeout = 90_000;
 const maxSecondTries = 6;
-/** A file waits for half of its time, for timers and for others: two at once leave two processors idle that long. */
-const filesAtOnce = Math.max(4, availableParallelism() - 1);
-/** When most of them wait, one more is begun: after a second with a third of a processor to spare. */
-const filesMore = 2;
+/** A file waits for a third of its time, for timers and for others: two at once leave two processors idle that long, and four take no less time than three. */
+const filesAtOnce = Math.max(3, availableParallelism() - 1);
+/** Three still do for an eighth: one more is begun when there was a third of a processor to spare for a second. */
+const filesMore = 3;
 const spareProcessors = 0.35;
 /** With tests done and none under way for this long, something that was left open keeps the process alive. */
 const silenceTimeout = 15_000;
