@@ -127,11 +127,11 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
 function isOfOneEngine(file: string): boolean {
   const ofTheWire =
     /\/(client-|widget-|docs\.|cli[.-]|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
-  const ofTheShown = /\/(chat-completions|responses|native-stream|event-stream|cut-short)\./;
+  const ofTheShown = /\/(chat-completions|responses|native-stream|event-stream|cut-short|closing)\./;
   const ofTheDoor =
     /\/(every-route|wrong-credentials|foreign-ids|adapter-access|native-errors|harness-approvals|overload|signed-in|session-tokens)\./;
-  const ofTheProcess = /\/(settings|drain)\./;
-  const ofPostgres = /\/(fleet|fleet-kills|redis|database|database-restart|held-snapshot|never-compiled|other-defaults)\./;
+  const ofTheProcess = /\/(settings|drain|seeing-inside)\./;
+  const ofPostgres = /\/(fleet|fleet-kills|redis|database|silent-database|database-restart|held-snapshot|never-compiled|other-defaults)\./;
   return [ofTheWire, ofTheShown, ofTheDoor, ofTheProcess, ofPostgres].some((pattern) => pattern.test(file));
 }
 
