@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
+import { prepareDataDirectory } from '../database/data-directory.ts';
 import type { Database, Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { createAgent } from './agents.ts';
@@ -43,7 +44,7 @@ export async function seedInstallation(database: Database, config: Config, clock
     const ownerToken = await createDemo(transaction, apiKey, clock.now());
     await storeOperatorKey(transaction, operatorKey);
     // Before the commit: a crash in between must not leave keys that nobody knows.
-    keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
+    await keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
     return { apiKey, operatorKey, ownerToken };
   });
 }
@@ -73,13 +74,13 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
   return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
 }
 
-function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): void {
+async function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): Promise<void> {
   const generated = {
     ...(config.PARLEY_API_KEY === undefined ? { api_key: keys.api_key } : {}),
     ...(config.PARLEY_OPERATOR_KEY === undefined ? { operator_key: keys.operator_key } : {}),
   };
   if (Object.keys(generated).length === 0) return;
-  mkdirSync(config.PARLEY_DATA_DIR, { recursive: true, mode: 0o700 });
+  await prepareDataDirectory(config.PARLEY_DATA_DIR);
   replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
 }
 

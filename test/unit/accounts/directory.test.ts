@@ -25,6 +25,14 @@ after(async () => {
   rmSync(directoryPath, { recursive: true });
 });
 
+test('keys that cannot be kept are not made: the setting is named, and the next start is the first', async () => {
+  const paths = [join(import.meta.filename, 'data'), ...(process.platform === 'linux' ? ['/proc/parley/data'] : [])];
+  for (const path of paths)
+    await assert.rejects(seedInstallation(database, loadConfig({ PARLEY_DATA_DIR: path }), systemClock), (error: Error) =>
+      error.message.startsWith(`PARLEY_DATA_DIR: ${path} is not writable (`),
+    );
+});
+
 test('the first start makes an org, an agent that answers and keys that are kept; the second changes nothing', async () => {
   const file = join(directoryPath, 'credentials.json');
   writeFileSync(file, '{"api_key": "of a start that was cut sh', { mode: 0o644 });
