@@ -14,7 +14,7 @@ export function sessionCommands(program: Command): void {
       const answer = await call<{ sessions: Row[]; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
       const columns = ['id', 'status', 'message_count', 'last_message_at', 'end_user_id'];
       const pages = Math.ceil(answer.total / 50);
-      const empty = answer.total === 0 ? 'No sessions yet. Start one with: parley chat' : `There is no page ${options.page}.`;
+      const empty = answer.total === 0 ? `No sessions yet. Start one with: parley chat ${agent}` : `There is no page ${options.page}.`;
       const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${options.page} of ${pages}, ${answer.total} sessions.` : '';
       print(command, answer, () => table(answer.sessions, columns, empty) + place);
     });
