@@ -45,6 +45,8 @@ export function Select({ label, value, onChange, options, disabled = false }: Se
       onChange={(event) => onChange(event.target.value)}
       className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1 text-ellipsis disabled:cursor-auto disabled:opacity-60"
     >
+      {/* One that is no longer there, as an address may name: it would else show the first of the others in its place. */}
+      {!options.some((option) => option.value === value) && <option value={value}>{value}</option>}
       {options.map((option) => (
         <option key={option.value} value={option.value}>
           {option.label}

@@ -100,12 +100,23 @@ export function useMay(scope: string): boolean {
   return useSignedIn().scopes.includes(scope);
 }
 
-export function useAgentList(): UseQueryResult<List<Agent>, Error> {
-  return useRead<List<Agent>>('/api/agents?limit=200');
+/** A list with all of its pages: for what is chosen from or counted, and for what nobody has more than a few pages of. */
+export function useAll<Item>(path: string, options: ReadOptions = {}): UseQueryResult<Item[], Error> {
+  return useQuery<Item[], Error>({ queryKey: [path, 'all'], queryFn: ({ signal }) => readAll<Item>(path, signal), ...options });
 }
 
-export function useAgents(): Agent[] | undefined {
-  return useAgentList().data?.data;
+async function readAll<Item>(path: string, signal: AbortSignal): Promise<Item[]> {
+  const items: Item[] = [];
+  for (let after = ''; ; ) {
+    const page = await get<List<Item>>(`${path}?limit=200${after}`, signal);
+    items.push(...page.data);
+    if (page.next_cursor === null) return items;
+    after = `&cursor=${encodeURIComponent(page.next_cursor)}`;
+  }
+}
+
+export function useAgents(options: ReadOptions = {}): UseQueryResult<Agent[], Error> {
+  return useAll<Agent>('/api/agents', options);
 }
 
 export function useGo(): (path: string) => void {

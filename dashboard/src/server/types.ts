@@ -15,6 +15,7 @@ export type Invitation = Schemas['Invitation'];
 export type Member = Schemas['Member'];
 export type Organization = Schemas['Organization'];
 export type Release = Schemas['Release'];
+export type SessionToken = Schemas['SessionToken'];
 export type UsageRow = Schemas['Usage'];
 export type Verification = Routes['GET /api/audit_events/verification']['answer'];
 export type WebhookEndpoint = Schemas['WebhookEndpoint'];

@@ -15,6 +15,7 @@ import { ConfigDiff } from './diff.tsx';
 import { isUnfinished } from './release-facts.ts';
 import { ReleaseList } from './release-list.tsx';
 import { useIsActivating } from './use-activation.ts';
+import { WidgetButton } from './widget.tsx';
 
 export default function AgentPage() {
   const { slug = '' } = useParams<{ slug: string }>();
@@ -55,6 +56,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
           <LinkButton to={`/playground/${agent.slug}`}>
             <TerminalSquare size={15} /> Playground
           </LinkButton>
+          <WidgetButton agent={agent} />
           {mayChange && <ChangeAgent agent={agent} />}
         </>
       }

@@ -8,7 +8,7 @@ import { notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { absoluteTime } from '../../parts/time.tsx';
-import { useMay, useRead } from '../../server/queries.ts';
+import { useAll, useMay, useRead } from '../../server/queries.ts';
 import { download } from '../../server/request.ts';
 import type { AuditEvent, List, Member, Verification } from '../../server/types.ts';
 import { auditActions } from '../../server/values.ts';
@@ -77,7 +77,7 @@ function AuditLog() {
 /** Kept in the address, so that what was found can be sent to somebody. */
 function Filters({ filters }: { filters: AuditFilters }) {
   const query = useQueryState();
-  const members = useRead<List<Member>>('/api/members?limit=200').data?.data ?? [];
+  const members = useAll<Member>('/api/members').data ?? [];
   return (
     <div className="filters">
       <Select

@@ -1,17 +1,16 @@
 import { useMemo } from 'react';
 import { Link } from 'wouter';
-import { LinkButton } from '../../parts/button.tsx';
 import { Chart } from '../../parts/chart.tsx';
+import { FirstMessage } from '../../parts/first-message.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
-import { Empty, Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
-import { useRead, useSignedIn } from '../../server/queries.ts';
+import { Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
+import { useRead } from '../../server/queries.ts';
 import type { List, Overview, SessionRow } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
 import { Figure } from './figure.tsx';
 import { Problems } from './problems.tsx';
 
 export default function OverviewPage() {
-  const { organization } = useSignedIn();
   const overview = useRead<Overview>('/dashboard/api/overview', { refetchInterval: 5_000 });
   const sessions = useRead<List<SessionRow>>('/dashboard/api/sessions?limit=8', { refetchInterval: 5_000 });
   if (overview.data === undefined) return <UnreadPage title="Overview" error={overview.error} />;
@@ -67,15 +66,7 @@ export default function OverviewPage() {
         }
       >
         {sessions.data !== undefined && sessions.data.data.length === 0 ? (
-          <Empty
-            title="No conversations yet."
-            text="Talk to an agent in the playground, or from a terminal:"
-            command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
-          >
-            <LinkButton to="/playground" kind="primary">
-              Open the playground
-            </LinkButton>
-          </Empty>
+          <FirstMessage title="No conversations yet." />
         ) : sessions.data !== undefined ? (
           <SessionTable sessions={sessions.data.data} />
         ) : sessions.error !== null ? (

@@ -4,12 +4,12 @@ import { State } from '../../parts/badge.tsx';
 import { plural } from '../../parts/format.ts';
 import { Section } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
-import { useRead } from '../../server/queries.ts';
-import type { Agent, List, Overview, WebhookList } from '../../server/types.ts';
+import { useAgents, useRead } from '../../server/queries.ts';
+import type { Overview, WebhookList } from '../../server/types.ts';
 
 /** What somebody should look at, each with the way there. Nothing, where all is well. */
 export function Problems({ failures }: { failures: Overview['turns']['failures'] }) {
-  const agents = useRead<List<Agent>>('/api/agents?limit=200', { refetchInterval: 15_000 }).data?.data ?? [];
+  const agents = useAgents({ refetchInterval: 15_000 }).data ?? [];
   const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
   const endpoints = data?.webhook_endpoints.filter((endpoint) => !endpoint.enabled || endpoint.consecutive_failures > 0) ?? [];
   return (

@@ -10,8 +10,8 @@ import { Button } from '../../parts/button.tsx';
 import { Select, Toggle } from '../../parts/field.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
-import { useAgentList, useGo, useRead, useSignedIn } from '../../server/queries.ts';
-import { RequestError } from '../../server/request.ts';
+import { useAgents, useGo, useRead, useSignedIn } from '../../server/queries.ts';
+import type { RequestError } from '../../server/request.ts';
 import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
 import { Composer } from './composer.tsx';
 import { usePlayground } from './use-playground.ts';
@@ -19,18 +19,15 @@ import { ViewCode } from './view-code.tsx';
 import { Welcome } from './welcome.tsx';
 
 export default function PlaygroundPage() {
-  const { data, error } = useAgentList();
+  const { data: agents, error, isFetching } = useAgents();
   const { agent: slug } = useParams<{ agent?: string }>();
-  const listed = data?.data.find((each) => each.slug === slug);
-  // Never another agent than the address says: this one is behind the list's first page, or it is no more.
-  const isUnlisted = data !== undefined && slug !== undefined && listed === undefined;
-  const unlisted = useRead<{ agent: Agent }>(`/api/agents/${encodeURIComponent(slug ?? '')}`, { enabled: isUnlisted });
-  if (isUnlisted && unlisted.error instanceof RequestError && unlisted.error.status === 404)
+  const named = agents?.find((each) => each.slug === slug);
+  // Never another agent than the address says. One that was made just now may not be in a list that was read before.
+  if (agents === undefined || (slug !== undefined && named === undefined && isFetching))
+    return <UnreadPage title="Playground" error={error} />;
+  if (slug !== undefined && named === undefined)
     return <MissingPage title="Playground" text="There is no agent with this name." to="/agents" all="All agents" />;
-  if (data === undefined || (isUnlisted && unlisted.data === undefined))
-    return <UnreadPage title="Playground" error={error ?? unlisted.error} />;
-  const agents = unlisted.data === undefined ? data.data : [...data.data, unlisted.data.agent];
-  const agent = listed ?? unlisted.data?.agent ?? agents.find((each) => each.default) ?? agents[0];
+  const agent = named ?? agents.find((each) => each.default) ?? agents[0];
   if (agent === undefined)
     return (
       <Page title="Playground">

@@ -1,18 +1,17 @@
 import { useEffect, useState } from 'react';
-import { LinkButton } from '../../parts/button.tsx';
 import { Select, Toggle } from '../../parts/field.tsx';
+import { FirstMessage } from '../../parts/first-message.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
-import { useAgents, useSignedIn } from '../../server/queries.ts';
+import { useAgents } from '../../server/queries.ts';
 import type { SessionRow } from '../../server/types.ts';
 import { sessionStates, surfaces } from '../../server/values.ts';
 import { SessionTable } from './session-table.tsx';
 
 export default function SessionsPage() {
   const query = useQueryState();
-  const agents = useAgents() ?? [];
-  const { organization } = useSignedIn();
+  const agents = useAgents().data ?? [];
   const live = query.read('live') !== 'off';
   const filters = {
     agent: query.read('agent'),
@@ -79,15 +78,7 @@ export default function SessionsPage() {
       ) : pages.error !== null ? null : filtered ? (
         <Empty title="No matching sessions." text="Search for a complete session id or end user id." />
       ) : (
-        <Empty
-          title="No sessions yet."
-          text="The first message through any API creates one. From a terminal:"
-          command={`curl -s -X POST ${window.location.origin}/${organization.slug}/${agents[0]?.slug ?? 'assistant'}/v1/sessions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{}'`}
-        >
-          <LinkButton to="/playground" kind="primary">
-            Open the playground
-          </LinkButton>
-        </Empty>
+        <FirstMessage title="No sessions yet." text="The first message through any API creates one." />
       )}
     </Page>
   );

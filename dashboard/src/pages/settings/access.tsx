@@ -11,7 +11,7 @@ import type { Organization } from '../../server/types.ts';
 
 export function Access() {
   const may = useMay('organization:write');
-  const agents = useAgents() ?? [];
+  const agents = useAgents().data ?? [];
   const { data, error } = useRead<{ organization: Organization }>('/api/organization');
   const save = useMutation({
     mutationFn: (body: Record<string, unknown>) => request('PATCH', '/api/organization', { body }),

@@ -8,16 +8,16 @@ import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget, useMay, useRead } from '../../server/queries.ts';
+import { forget, useAll, useMay } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
-import type { Credential, List } from '../../server/types.ts';
+import type { Credential } from '../../server/types.ts';
 import { providers } from '../../server/values.ts';
 import { TryModel } from './try-model.tsx';
 
 /** Keys of model providers, and of MCP servers. What is stored is never shown again. */
 export function Credentials() {
   const may = useMay('model_credentials:write');
-  const { data, error } = useRead<List<Credential>>('/api/model_credentials?limit=200', { enabled: may });
+  const { data, error } = useAll<Credential>('/api/model_credentials', { enabled: may });
   const [storing, setStoring] = useState(false);
   const [trying, setTrying] = useState<string>();
   const [removing, setRemoving] = useState<string>();
@@ -42,14 +42,14 @@ export function Credentials() {
     >
       {error !== null && <Failure error={error} />}
       {data === undefined && error === null && <Waiting />}
-      {data?.data.length === 0 && (
+      {data?.length === 0 && (
         <Empty
           title="No credentials yet."
           text="The offline model needs none. Store a provider key here or from a terminal:"
           command={`curl -s -X PUT ${window.location.origin}/api/model_credentials/anthropic -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"api_key":"..."}'`}
         />
       )}
-      {data !== undefined && data.data.length > 0 && (
+      {data !== undefined && data.length > 0 && (
         <div className="panel overflow-hidden">
           <table className="grid-table">
             <thead>
@@ -63,7 +63,7 @@ export function Credentials() {
               </tr>
             </thead>
             <tbody>
-              {data.data.map(({ provider, last_four: lastFour, updated_at: updatedAt }) => (
+              {data.map(({ provider, last_four: lastFour, updated_at: updatedAt }) => (
                 <tr key={provider}>
                   <td className="font-medium [overflow-wrap:anywhere]">{provider}</td>
                   <td className="font-mono whitespace-nowrap text-dim">{lastFour === '' ? '–' : `…${lastFour}`}</td>

@@ -1,18 +1,17 @@
 import { useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
-import { Field, Select } from '../../parts/field.tsx';
+import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
-import { roleChoices } from './roles.ts';
+import { roles } from '../../server/values.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
-  const [role, setRole] = useState('member');
   const invite = useMutation({
-    mutationFn: (form: FormData) => postOnce<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role }),
+    mutationFn: (form: FormData) =>
+      postOnce<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role: textOf(form, 'role') }),
     onSuccess: () => forget('/api/invitations'),
   });
   if (invite.data !== undefined)
@@ -34,7 +33,13 @@ export function InviteMember({ onClose }: { onClose(): void }) {
           label="Role"
           hint="Members can read everything except the audit log and credentials. Admins and owners can change things. Only owners can add owners."
         >
-          {() => <Select label="Role" value={role} onChange={setRole} options={roleChoices} />}
+          {(props) => (
+            <select {...props} name="role" className="input" defaultValue="member">
+              {roles.map((role) => (
+                <option key={role}>{role}</option>
+              ))}
+            </select>
+          )}
         </Field>
       </DialogForm>
     </Dialog>

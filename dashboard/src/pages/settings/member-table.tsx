@@ -3,7 +3,7 @@ import { Select } from '../../parts/field.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useMay, useSignedIn } from '../../server/queries.ts';
 import type { Member } from '../../server/types.ts';
-import { roleChoices } from './roles.ts';
+import { roles } from '../../server/values.ts';
 
 interface MemberTableProps {
   members: readonly Member[];
@@ -49,7 +49,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
                       label={`Role of ${member.email}`}
                       value={member.role}
                       onChange={(role) => onRole(member, role)}
-                      options={roleChoices}
+                      options={roles.map((value) => ({ value, label: value }))}
                     />
                   ) : (
                     member.role

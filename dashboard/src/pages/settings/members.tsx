@@ -5,9 +5,9 @@ import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget, useMay, useRead, useSignedIn } from '../../server/queries.ts';
+import { forget, useAll, useMay, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
-import type { Invitation, List, Member } from '../../server/types.ts';
+import type { Invitation, Member } from '../../server/types.ts';
 import { InviteMember } from './invite-member.tsx';
 import { MemberTable } from './member-table.tsx';
 
@@ -29,8 +29,8 @@ interface Question {
 export function Members() {
   const may = useMay('members:write');
   const { user } = useSignedIn();
-  const members = useRead<List<Member>>('/api/members?limit=200');
-  const invitations = useRead<List<Invitation>>('/api/invitations?limit=200');
+  const members = useAll<Member>('/api/members');
+  const invitations = useAll<Invitation>('/api/invitations');
   const [inviting, setInviting] = useState(false);
   const [asking, setAsking] = useState<Question>();
   const change = useMutation({
@@ -80,11 +80,11 @@ export function Members() {
       >
         {members.error !== null && <Failure error={members.error} />}
         {members.isPending && <Waiting />}
-        {members.data !== undefined && <MemberTable members={members.data.data} onRole={changeRole} onRemove={remove} />}
+        {members.data !== undefined && <MemberTable members={members.data} onRole={changeRole} onRemove={remove} />}
       </Section>
       <Section title="Open invitations">
         {invitations.error !== null && <Failure error={invitations.error} />}
-        {invitations.data !== undefined && <OpenInvitations invitations={invitations.data.data} onWithdraw={withdraw} />}
+        {invitations.data !== undefined && <OpenInvitations invitations={invitations.data} onWithdraw={withdraw} />}
       </Section>
       {inviting && <InviteMember onClose={() => setInviting(false)} />}
       {asking !== undefined && (

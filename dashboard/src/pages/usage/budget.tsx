@@ -8,17 +8,17 @@ import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
-import { Section } from '../../parts/page.tsx';
+import { Failure, Section, Waiting } from '../../parts/page.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Budget as BudgetFacts } from '../../server/types.ts';
 import { Figure } from '../overview/figure.tsx';
 
 export function Budget() {
-  const { data } = useRead<{ budget: BudgetFacts }>('/api/budget');
+  const { data, error } = useRead<{ budget: BudgetFacts }>('/api/budget');
   const may = useMay('budgets:write');
   const [editing, setEditing] = useState(false);
-  if (data === undefined) return null;
+  if (data === undefined) return <Section title="Caps">{error === null ? <Waiting /> : <Failure error={error} />}</Section>;
   const { budget } = data;
   const share = (used: number, cap: number | null) => (cap === null ? undefined : cap === 0 ? 100 : (used / cap) * 100);
   const spent = budget.credits_micros === null ? 0 : budget.credits_micros - (budget.credits_remaining_micros ?? 0);

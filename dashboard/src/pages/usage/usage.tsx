@@ -2,11 +2,11 @@ import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import { Chart } from '../../parts/chart.tsx';
 import { Select } from '../../parts/field.tsx';
+import { FirstMessage } from '../../parts/first-message.tsx';
 import { compact, count, money } from '../../parts/format.ts';
-import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
+import { Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
-import { useSignedIn } from '../../server/queries.ts';
 import { Budget } from './budget.tsx';
 import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage, type UsageGroup } from './read-usage.ts';
 
@@ -25,7 +25,6 @@ const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad',
 
 export default function UsagePage() {
   const query = useQueryState();
-  const { organization } = useSignedIn();
   const length = ranges.find((days) => String(days) === query.read('days')) ?? 30;
   const dimension = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
   const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
@@ -77,11 +76,7 @@ export default function UsagePage() {
       {usage.isPending ? (
         <Waiting />
       ) : usage.data === undefined ? null : table.length === 0 ? (
-        <Empty
-          title="No usage in this period."
-          text="Turns are counted when they end; days are in UTC. To see some usage, run this in a terminal:"
-          command={`curl -s ${window.location.origin}/${organization.slug}/assistant/v1/chat/completions -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"messages":[{"role":"user","content":"Hello!"}]}'`}
-        />
+        <FirstMessage title="No usage in this period." text="Turns are counted when they end; days are in UTC." />
       ) : (
         <>
           {usage.data.cutIn !== undefined && (

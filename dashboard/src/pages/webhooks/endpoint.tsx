@@ -18,6 +18,7 @@ import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '
 import { Fact } from '../sessions/facts.tsx';
 import { DeliveryList } from './delivery-list.tsx';
 import { EndpointForm, ShowSecret } from './endpoint-form.tsx';
+import { Recover } from './recover.tsx';
 import { stateOf } from './webhooks.tsx';
 
 const done = {
@@ -147,17 +148,21 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
   const query = useQueryState();
   const may = useMay('webhooks:write');
   const state = query.read('state');
+  const [recovering, setRecovering] = useState(false);
   const deliveries = usePages<Delivery>(withQuery(`/api/webhook_endpoints/${endpoint.id}/deliveries`, { state, limit: 50 }), 3_000);
   return (
     <Section
       title="Deliveries"
       actions={
-        <Select
-          label="State"
-          value={state}
-          onChange={(next) => query.write({ state: next })}
-          options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
-        />
+        <>
+          <Select
+            label="State"
+            value={state}
+            onChange={(next) => query.write({ state: next })}
+            options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
+          />
+          {may && <Button onClick={() => setRecovering(true)}>Recover</Button>}
+        </>
       }
     >
       {deliveries.error !== null && <Failure error={deliveries.error} />}
@@ -177,6 +182,7 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
         />
       )}
       <More pages={deliveries} />
+      {recovering && <Recover endpoint={endpoint} onClose={() => setRecovering(false)} />}
     </Section>
   );
 }

@@ -1,0 +1,165 @@
+// What an operator does now and then: recovers a webhook, puts an agent on a page, invites, looks through what is longer than a page.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, test } from 'node:test';
+import { promisify } from 'node:util';
+import { createAgent, createOrganization } from '../support/accounts.ts';
+import { apiKey, startApp } from '../support/app.ts';
+import { openBrowser } from '../support/browser.ts';
+import { buildWidget } from '../support/build-widget.ts';
+import { buildDashboardOnce, joinAsOwner, openDashboard, overflow, owner, signIn } from '../support/dashboard.ts';
+import { serveLocally } from '../support/local-server.ts';
+import { browserOf, password } from '../support/members.ts';
+import { startReceiver } from '../support/webhook-receiver.ts';
+
+buildDashboardOnce();
+buildWidget();
+const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
+const url = await app.listen();
+const receiver = await startReceiver({ after });
+const browser = await openBrowser({ after });
+const { page, context, problems } = await openDashboard(browser, url);
+await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+const dialog = () => page.getByRole('dialog');
+
+test('what a webhook endpoint missed while it was disabled is recovered, for the time that is asked', async () => {
+  const { body } = await app.request('POST', '/api/webhook_endpoints', {
+    name: 'Orders',
+    url: receiver.url,
+    event_types: ['session.started'],
+  });
+  const path = `/api/webhook_endpoints/${body.webhook_endpoint.id}`;
+  await app.request('POST', `${path}/disable`, {});
+  const { body: session } = await app.request('POST', '/demo/assistant/v1/sessions', {});
+  await page.goto(`/dashboard/webhooks/${body.webhook_endpoint.id}`);
+  const recover = async (from?: string) => {
+    await page.getByRole('button', { name: 'Recover' }).click();
+    if (from !== undefined) await dialog().getByLabel('From').fill(from);
+    await dialog().getByRole('button', { name: 'Recover' }).click();
+  };
+  await recover('2100-01-01T00:00');
+  await dialog().getByRole('alert').getByText('from: must not be after to').waitFor();
+  await dialog().getByLabel('From').fill('2000-01-01T00:00');
+  await dialog().getByLabel('To').fill('2000-01-02T00:00');
+  await dialog().getByRole('button', { name: 'Recover' }).click();
+  await page.getByText('Nothing was missed in that time.').waitFor();
+  await recover();
+  await page.getByText('1 delivery will be sent once it is enabled.').waitFor();
+  assert.deepEqual(receiver.received, []);
+  await page.getByRole('button', { name: 'Enable' }).click();
+  const [delivery] = await receiver.until((received) => received.length === 1);
+  assert.equal(delivery?.body.data.session_id, session.id);
+  await page.locator('summary').getByText('delivered').waitFor();
+});
+
+test('the code of the widget is shown for an agent, and with a token in it works on a page of another origin', async () => {
+  await page.goto('/dashboard/agents/assistant');
+  await page.getByRole('button', { name: 'Widget' }).click();
+  await dialog().locator('pre').getByText(`src="${url}/widget/parley-chat.js"`).waitFor();
+  await dialog().locator('pre').getByText('org="demo" agent="assistant" token-url="/token"').waitFor();
+  await dialog().getByLabel('End user').fill('user_42');
+  await page.keyboard.press('Enter');
+  await dialog().getByText('expires in 15 min').waitFor();
+  await page.setViewportSize({ width: 320, height: 740 });
+  assert.equal(await overflow(page), 0);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  const code = (await dialog().locator('pre').textContent()) ?? '';
+  await page.keyboard.press('Escape');
+  const shop = await serveLocally((_request, response) => response.setHeader('content-type', 'text/html').end(`<!doctype html>${code}`));
+  after(() => shop.close());
+  const visitor = await browser.newPage();
+  await visitor.goto(shop.origin);
+  await visitor.getByLabel('Write a message').fill('/say from the shop');
+  await visitor.keyboard.press('Enter');
+  await visitor.locator('parley-chat .agent').getByText('from the shop', { exact: true }).waitFor();
+  await visitor.close();
+  const { body } = await app.request('GET', '/dashboard/api/sessions?q=user_42');
+  assert.equal(body.data.length, 1);
+});
+
+test('lists that have several pages are shown and chosen from as a whole', async () => {
+  for (const slug of ['second', 'third']) await createAgent(app, apiKey, slug);
+  await browserOf(app, { id: 1, slug: 'demo', key: apiKey }, 'grace@example.com', 'owner');
+  for (const email of ['alan@example.com', 'kurt@example.com']) await app.request('POST', '/api/invitations', { email, role: 'member' });
+  for (const name of ['openai', 'anthropic'])
+    await app.request('PUT', `/api/model_credentials/${name}`, { api_key: 'sk-0123456789abcdef' });
+  await page.route('**/api/*?limit=200*', (route) => route.continue({ url: route.request().url().replace('limit=200', 'limit=1') }));
+  const choices = (label: string) => page.getByLabel(label, { exact: true }).locator('option').allTextContents();
+  await page.goto('/dashboard/settings/members');
+  for (const email of ['alan@example.com', 'kurt@example.com', owner.email]) await page.getByText(email).first().waitFor();
+  // Not the last owner, as the first page alone would have it.
+  const isOff = await page
+    .getByRole('row', { name: /grace@example/ })
+    .getByRole('button', { name: 'Remove' })
+    .isDisabled();
+  assert.equal(isOff, false);
+  await page.goto('/dashboard/settings/models');
+  for (const name of ['openai', 'anthropic']) await page.getByRole('cell', { name, exact: true }).waitFor();
+  for (const path of ['sessions', 'playground/third', 'settings/organization']) {
+    await page.goto(`/dashboard/${path}`);
+    const label = path.startsWith('settings') ? 'Default agent' : 'Agent';
+    await page.getByLabel(label, { exact: true }).locator('option', { hasText: 'third' }).waitFor({ state: 'attached' });
+    assert.deepEqual((await choices(label)).slice(-3), ['Assistant', 'second', 'third'], path);
+  }
+  await page.goto('/dashboard/audit');
+  await page.getByLabel('Person').locator('option', { hasText: 'grace' }).waitFor({ state: 'attached' });
+  assert.deepEqual((await choices('Person')).toSorted(), ['Anyone', owner.email, 'grace@example.com']);
+  await page.unrouteAll();
+});
+
+test('a choice that is no longer offered is shown as it is, not as another one', async () => {
+  await page.goto('/dashboard/sessions?agent=long-gone');
+  await page.getByText('No matching sessions.').waitFor();
+  assert.equal(await page.getByLabel('Agent').locator('option:checked').textContent(), 'long-gone');
+});
+
+test('the role of an invitation is chosen in a field that its label and its hint belong to', async () => {
+  await page.goto('/dashboard/settings/members');
+  await page.getByRole('button', { name: 'Invite someone' }).click();
+  await dialog().getByLabel('E-mail').fill('emmy@example.com');
+  await dialog().getByText('Role', { exact: true }).click();
+  assert.equal(await page.evaluate('document.activeElement.tagName'), 'SELECT');
+  const described = page.locator(`[id="${await dialog().locator('select').getAttribute('aria-describedby')}"]`);
+  assert.match((await described.textContent()) ?? '', /^Members can read everything/);
+  await dialog().getByLabel('Role').selectOption('admin');
+  await dialog().getByRole('button', { name: 'Create invitation' }).click();
+  await dialog().getByRole('button', { name: 'Done' }).click();
+  await page
+    .getByRole('listitem')
+    .filter({ hasText: /emmy@example.com.*admin/ })
+    .waitFor();
+});
+
+test('caps that could not be read are said to be missing', async () => {
+  await page.route('**/api/budget', (route) => route.fulfill({ status: 500, json: { detail: 'No caps today.' } }));
+  await page.goto('/dashboard/usage');
+  await page.getByRole('heading', { name: 'Caps' }).waitFor();
+  await page.getByRole('alert').getByText('No caps today.').waitFor();
+  await page.unrouteAll();
+});
+
+test('the command to begin with names an agent that the organization has, and says that one comes first where it has none', async () => {
+  const second = await createOrganization(app, 'second');
+  await browserOf(app, second, 'lise@example.com', 'owner');
+  const other = await openDashboard(browser, url);
+  await signIn(other.page, 'lise@example.com', password);
+  await other.page.getByRole('link', { name: 'Go to the agents' }).waitFor();
+  await createAgent(app, second.key, 'helper');
+  const commands = new Set<string>();
+  for (const path of ['', 'sessions', 'usage']) {
+    await other.page.goto(`/dashboard/${path}`);
+    commands.add((await other.page.getByRole('main').locator('pre').textContent()) ?? '');
+  }
+  const [command = ''] = commands;
+  assert.equal(commands.size, 1);
+  const environment = { PATH: process.env.PATH, PARLEY_API_KEY: second.key };
+  const { stdout } = await promisify(execFile)('sh', ['-c', command], { env: environment, timeout: 20_000 });
+  assert.match(stdout, /"chat.completion"/);
+  assert.deepEqual(other.problems, []);
+  await other.context.close();
+});
+
+test('nothing went wrong on the way, and no request left the machine', async () => {
+  assert.deepEqual(problems, []);
+  await context.close();
+});
