@@ -1,5 +1,5 @@
 // Plain JavaScript without packages, as install.mjs is: builds what browsers are served before a start that would have none, or an old one,
-// and compiles the server before its first start.
+// and packs and compiles the server before its first start.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,8 +9,9 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const pinnedNode = join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 const parts = [
+  { name: 'query builder', script: 'pack-kysely.mjs', output: 'node_modules/kysely/dist/packed', sources: [] },
   // Once only: what has changed since is compiled by the start itself.
-  { name: 'server', script: 'compile-server.mjs', output: 'node_modules/.cache/parley/compiled/done', sources: [] },
+  { name: 'server', script: 'compile-server.mjs', output: 'node_modules/.cache/parley/compiled/done', sources: [], isPlain: true },
   { name: 'dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
   { name: 'widget', script: 'build-widget.mjs', output: 'widget/dist/parley-chat.js.gz', sources: ['widget', 'client/src'] },
 ];
@@ -18,8 +19,8 @@ const parts = [
 /** Never in the way of a start: without the development packages, or when it fails, the server says in its place what to do. */
 export function buildMissing() {
   const hasVite = existsSync(join(root, 'node_modules', 'vite'));
-  for (const { name, script, output, sources } of parts) {
-    if ((sources.length > 0 && !hasVite) || isBuilt(output, sources)) continue;
+  for (const { name, script, output, sources, isPlain } of parts) {
+    if ((!isPlain && !hasVite) || isBuilt(output, sources)) continue;
     console.error(`Building the ${name}, once ...`);
     const started = Date.now();
     const { status } = spawnSync(pinnedNode, [join(root, 'scripts', script)], { stdio: ['ignore', 2, 2] });

@@ -1,4 +1,4 @@
-import { createServer, type Server as HttpServer, type RequestListener } from 'node:http';
+import type { Server as HttpServer, RequestListener } from 'node:http';
 import fastify, { type FastifyBaseLogger, LogController } from 'fastify';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
@@ -114,5 +114,6 @@ function createHttpServer(config: Config, listener: RequestListener): HttpServer
     connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
     keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
   };
-  return createServer(options, listener);
+  // Not imported: to offer all its names to a module, node:http loads Node's own fetch, which no start needs: 40 ms and 3 MiB.
+  return process.getBuiltinModule('node:http').createServer(options, listener);
 }
