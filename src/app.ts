@@ -42,7 +42,7 @@ export async function createApp(context: Context): Promise<Server> {
     serverFactory: (serve) =>
       createHttpServer(config, (request, response) => {
         // Its client asks somebody else next.
-        if (context.turns.draining) response.shouldKeepAlive = false;
+        if (context.turns.draining || !server.server.listening) response.shouldKeepAlive = false;
         if (!refusals.answer(request, response)) serve(request, response);
       }),
     genReqId: () => newId('rid_'),

@@ -57,7 +57,7 @@ export interface Context {
   /** What the first start made, to be shown once. */
   seeded: SeedResult;
   warnings: string[];
-  /** Takes no more turns, lets running ones finish for a while or until `hurry`, and lets go of the rest for another process to go on with. */
-  drain(seconds: number, hurry: AbortSignal): Promise<void>;
+  /** Takes no more turns, lets running ones finish until it is `over`, and lets go of the rest for another process to go on with. */
+  drain(over: Promise<void>): Promise<void>;
   close(): Promise<void>;
 }

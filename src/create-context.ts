@@ -137,15 +137,9 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     gateway,
     seeded,
     warnings,
-    async drain(seconds, hurry) {
+    async drain(over) {
       turns.draining = true;
-      let timer: NodeJS.Timeout | undefined;
-      const patience = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, seconds * 1000);
-        hurry.addEventListener('abort', () => resolve());
-      });
-      await Promise.race([runner.idle(), patience]);
-      clearTimeout(timer);
+      await Promise.race([runner.idle(), over]);
       await releaseTurns();
     },
     close: () => started.disposeAsync(),

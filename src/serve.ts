@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createServer, Server as NetServer } from 'node:net';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -13,7 +13,7 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
 import { logConsole } from './telemetry/logger.ts';
 import { welcome } from './welcome.ts';
-import { serving, stopSignals } from './workers.ts';
+import { askForAnother, serving, stopSignals } from './workers.ts';
 
 const patienceMs = 2_000;
 /** Long enough for a balancer to use again what it has in use. */
@@ -39,16 +39,23 @@ export async function serve(config: Config): Promise<void> {
 
   let stopping = false;
   const hurry = new AbortController();
+  const { promise: over, resolve: endDrain } = Promise.withResolvers<void>();
   const stop = async (signal: NodeJS.Signals) => {
     // Ctrl-C, or a terminal that was closed: nobody waits for turns, nor goes on doing so.
     if (signal !== 'SIGTERM') hurry.abort();
-    const seconds = hurry.signal.aborted ? 0 : config.PARLEY_DRAIN_SECONDS;
+    const milliseconds = hurry.signal.aborted ? 0 : config.PARLEY_DRAIN_SECONDS * 1_000;
+    setTimeout(endDrain, milliseconds).unref();
     // What cannot be closed, as beside a database that does not answer, is left as a kill would leave it: nothing acknowledged is lost.
-    setTimeout(() => endUnclosed(context), seconds * 1_000 + closingMs).unref();
+    setTimeout(() => endUnclosed(context), milliseconds + closingMs).unref();
     if (stopping) return;
     stopping = true;
     context.logger.info({ signal }, 'stopping');
-    await context.drain(seconds, hurry.signal);
+    if (await askForAnother()) {
+      stopListening(server);
+      await Promise.race([context.runner.idle(), over]);
+      await letGo(server, hurry.signal);
+    }
+    await context.drain(over);
     await letGo(server, hurry.signal);
     // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
     const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
@@ -78,6 +85,14 @@ async function letGo({ server }: Server, hurry: AbortSignal): Promise<void> {
   const end = performance.now() + lettingGoMs;
   const countConnections = promisify(server.getConnections.bind(server));
   while (!hurry.aborted && performance.now() < end && (await countConnections()) > 0) await sleep(20);
+}
+
+/**
+ * The others behind the port get what comes from now on. What still comes on a connection of this one is answered as ever: the
+ * server as a whole is not stopping. Its own `close` would cut at once those on which nobody asks just now.
+ */
+function stopListening({ server }: Server): void {
+  NetServer.prototype.close.call(server);
 }
 
 function endStarting(signal: NodeJS.Signals): void {

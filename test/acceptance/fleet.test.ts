@@ -1,13 +1,10 @@
 // Several processes on one PostgreSQL: any of them serves any request, whichever runs the turn.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
-import { freePort } from '../support/free-port.ts';
-import { type ServerProcess, spawnServer, startServer } from '../support/server-process.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
 import { connect, type LogEntry, type Wire } from '../support/wire.ts';
 
@@ -172,48 +169,6 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     assert.equal(said.length, answers.length);
   });
 
-  test('of workers behind one port one that dies is replaced, and a signal ends them all, also while one is missing', {
-    timeout: 60_000,
-  }, async () => {
-    const { port, primary, printed, workers, started } = await startWorkers();
-    const exited = once(primary, 'exit');
-    const killOne = () => {
-      const [worker = 0] = workers();
-      process.kill(worker, 'SIGKILL');
-      return until(async () => !workers().includes(worker));
-    };
-    await started(2);
-    assert.equal(workers().length, 2);
-    await killOne();
-    await started(3);
-    assert.match(printed(), /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
-    // Whichever is asked: a counter that came from one alone would fall and rise from scrape to scrape.
-    for (let scrape = 0; scrape < 3; scrape += 1) {
-      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      assert.deepEqual(text.match(/^parley_turns_running\{worker="\d+"\}/gm)?.length, 2);
-      assert.equal(text.split('# TYPE parley_turns_running gauge\n').length, 2);
-    }
-    assert.equal(workers().length, 2);
-    await two.post('/v1/sessions', { session_id: 'workers' });
-    await killOne();
-    const client = connect(`http://127.0.0.1:${port}`, first.apiKey);
-    const slow = client.post('/v1/sessions/workers/messages', { text: '/delay 100\n/words 25' });
-    await until(async () => (await statusOf(two, 'workers')) === 'running');
-    primary.kill('SIGTERM');
-    assert.equal((await slow).status, 200);
-    assert.deepEqual(await exited, [0, null]);
-  });
-
-  test('workers whose primary process is killed say so as they end', { timeout: 60_000 }, async () => {
-    const { primary, printed, workers, started } = await startWorkers();
-    await started(2);
-    const orphans = workers();
-    primary.kill('SIGKILL');
-    await until(async () => orphans.every((pid) => !existsSync(`/proc/${pid}/cwd`)));
-    await until(async () => printed().split('the process that started this worker is gone').length === 3);
-    for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
-  });
-
   test('of a session that was dropped, and made again for somebody else, the other processes remember nothing', async () => {
     const path = '/demo/assistant/v1/responses';
     const { token } = (await one.post('/api/agents/assistant/session_tokens', { end_user_id: 'ann' })).body;
@@ -230,24 +185,6 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     const { body } = await two.post(`/v1/sessions/${id}/messages`, { text: '/say his' });
     assert.ok(body.usage.input_tokens < 500, `${body.usage.input_tokens} tokens`);
   });
-
-  async function startWorkers() {
-    const port = await freePort();
-    let printed = '';
-    const settings = { ...database.settings, PORT: String(port) };
-    const print = (text: string) => {
-      printed += text;
-    };
-    const primary = spawnServer(settings, print, ['--workers', '2']);
-    endings.push(async () => void primary.kill('SIGKILL'));
-    return {
-      port,
-      primary,
-      printed: () => printed,
-      workers: () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number),
-      started: (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000),
-    };
-  }
 });
 
 async function isReady(server: ServerProcess): Promise<boolean> {

@@ -1,0 +1,148 @@
+// `--workers`: several processes behind one port, and a first one that starts and stops them.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { apiKey } from '../support/app.ts';
+import { startDatabaseProxy } from '../support/database-proxy.ts';
+import { createDatabase, engine } from '../support/engine.ts';
+import { freePort } from '../support/free-port.ts';
+import { spawnServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
+import { connect, type Wire } from '../support/wire.ts';
+
+const options = { skip: engine === 'pglite' ? 'the embedded database takes one process' : false, timeout: 60_000 };
+
+test('one that dies is replaced, and a signal ends them all, also while one is missing', options, async (t) => {
+  const { primary, printed, workers, started, client } = await startWorkers(t);
+  const exited = once(primary, 'exit');
+  const killOne = () => {
+    const [worker = 0] = workers();
+    process.kill(worker, 'SIGKILL');
+    return until(async () => !workers().includes(worker));
+  };
+  assert.equal(workers().length, 2);
+  await killOne();
+  await started(3);
+  assert.match(printed(), /^parley: process \d+ ended \(SIGKILL\); another is started$/m);
+  // Whichever is asked: a counter that came from one alone would fall and rise from scrape to scrape.
+  for (let scrape = 0; scrape < 3; scrape += 1) {
+    const { text } = await client.get('/metrics');
+    assert.deepEqual(text.match(/^parley_turns_running\{worker="\d+"\}/gm)?.length, 2);
+    assert.equal(text.split('# TYPE parley_turns_running gauge\n').length, 2);
+  }
+  assert.equal(workers().length, 2);
+  await client.post('/v1/sessions', { session_id: 'workers' });
+  await killOne();
+  const slow = client.post('/v1/sessions/workers/messages', { text: '/delay 100\n/words 25' });
+  await until(async () => (await statusOf(client, 'workers')) === 'running');
+  primary.kill('SIGTERM');
+  assert.equal((await slow).status, 200);
+  assert.deepEqual(await exited, [0, null]);
+});
+
+test('those whose primary process is killed say so as they end', options, async (t) => {
+  const { primary, printed, workers } = await startWorkers(t);
+  const orphans = workers();
+  primary.kill('SIGKILL');
+  await until(async () => orphans.every((pid) => !existsSync(`/proc/${pid}/cwd`)));
+  await until(async () => printed().split('the process that started this worker is gone').length === 3);
+  for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
+});
+
+test('one that is told to stop is replaced at once, ends its turns, and no request fails', options, async (t) => {
+  const { url, printed, workers, started, client } = await startWorkers(t);
+  const [leaving = 0] = workers();
+  let isOver = false;
+  const answers: (number | undefined)[] = [];
+  /** On a connection that is kept, so that some are with the one that leaves. */
+  const converse = async (index: number) => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const say = async (path: string, body: unknown) => {
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' };
+      const asked = request(url + path, { agent, method: 'POST', headers }).end(JSON.stringify(body));
+      const [response] = (await once(asked, 'response')) as [IncomingMessage];
+      await once(response.resume(), 'end');
+      answers.push(response.statusCode);
+    };
+    await say('/v1/sessions', { session_id: `c${index}` });
+    // Of two that begin a long turn one is surely with each worker, which takes connections in turn.
+    if (index < 2) await say(`/v1/sessions/c${index}/messages`, { text: '/delay 100\n/words 40' });
+    while (!isOver) {
+      await say(`/v1/sessions/c${index}/messages`, { text: '/say ok' });
+      await sleep(20);
+    }
+    agent.destroy();
+  };
+  const conversations = Promise.all([0, 1, 2, 3, 4, 5].map(converse));
+  await until(async () => (await statusOf(client, 'c0')) === 'running' && (await statusOf(client, 'c1')) === 'running');
+  process.kill(leaving, 'SIGTERM');
+  await started(3);
+  assert.ok(workers().includes(leaving), 'the other is there before it has ended');
+  await until(async () => !workers().includes(leaving));
+  await sleep(200);
+  isOver = true;
+  await conversations;
+  assert.deepEqual(
+    answers.filter((status) => status !== 200),
+    [],
+  );
+  assert.match(printed(), new RegExp(`^parley: process ${leaving} was told to stop; another is started$`, 'm'));
+  assert.equal(workers().length, 2);
+});
+
+test('one that cannot start again leaves the others serving, and is there when it can', options, async (t) => {
+  const { database, printed, workers, started, client } = await startWorkers(t);
+  const admin = new pg.Client({ connectionString: database.settings.DATABASE_URL });
+  await admin.connect();
+  // As of a standby that has not been promoted yet.
+  await admin.query(`alter database ${admin.database} set default_transaction_read_only = on`);
+  process.kill(workers()[0] ?? 0, 'SIGKILL');
+  await until(async () => /^parley: process \d+ ended \(exit code 2\); another is started$/m.test(printed()), 30_000);
+  assert.equal((await client.get('/healthz')).status, 200);
+  await admin.query(`alter database ${admin.database} reset default_transaction_read_only`);
+  await admin.end();
+  await started(3);
+});
+
+test('the first process ends with the exit code of one that could not close', options, async (t) => {
+  const { primary, proxy } = await startWorkers(t);
+  const exited = once(primary, 'exit');
+  proxy.hold();
+  primary.kill('SIGINT');
+  assert.deepEqual(await exited, [1, null]);
+});
+
+async function startWorkers(t: TestContext) {
+  const database = await createDatabase();
+  t.after(database.remove);
+  const proxy = await startDatabaseProxy(t, database);
+  const port = await freePort();
+  let printed = '';
+  const settings = { ...proxy.database.settings, PORT: String(port) };
+  const print = (text: string) => {
+    printed += text;
+  };
+  const primary = spawnServer(settings, print, ['--workers', '2']);
+  t.after(() => void primary.kill('SIGKILL'));
+  const started = (count: number) => until(async () => printed.split('Parley is ready').length > count, 30_000);
+  await started(2);
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    database,
+    proxy,
+    url,
+    client: connect(url, apiKey),
+    primary,
+    printed: () => printed,
+    workers: () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number),
+    started,
+  };
+}
+
+async function statusOf(client: Wire, sessionId: string): Promise<unknown> {
+  return (await client.get(`/demo/assistant/v1/managed-agents/sessions/${sessionId}`)).body.status;
+}
