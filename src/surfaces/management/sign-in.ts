@@ -51,6 +51,8 @@ async function passOn(context: Context, request: FastifyRequest, reply: FastifyR
   if (email !== undefined) context.signIn.countAttempt(email);
   const response = await context.signIn.handle(toFetchRequest(request));
   if (email !== undefined && response.ok) context.signIn.succeeded(email);
+  // The library knows the path only with another method, or spelled another way.
+  if (response.status === 404) throw notFound();
   return answerWith(reply, response);
 }
 

@@ -24,6 +24,13 @@ test('signing in sets a strict cookie that a script cannot read, and no token in
   assert.equal(wrong.text, nobody.text, 'whether an account exists is not told');
 });
 
+test('what signing in does not know is the 404 of every surface', async () => {
+  for (const path of ['/auth/sign-out', '/auth/%67et-session', '/auth/sign-up/email']) {
+    const answer = await parley.call('GET', path);
+    assert.deepEqual([answer.status, answer.text], [404, '{"detail":"Not Found"}'], path);
+  }
+});
+
 test('a signed-in member talks to an agent of their org, and to none of another', async () => {
   const other = await createOrganization(parley, 'elsewhere');
   await createAgent(parley, other.key, 'desk');
