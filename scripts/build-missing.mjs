@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const pinnedNode = join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 const parts = [
-  { name: 'query builder', script: 'pack-kysely.mjs', output: 'node_modules/kysely/dist/packed', sources: [] },
+  { name: 'packages', script: 'pack-packages.mjs', output: 'node_modules/kysely/dist/packed', sources: [] },
   // Once only: what has changed since is compiled by the start itself.
   { name: 'server', script: 'compile-server.mjs', output: 'node_modules/.cache/parley/compiled/done', sources: [], isPlain: true },
   { name: 'dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },

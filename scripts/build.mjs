@@ -1,13 +1,13 @@
-// `npm run build`: what browsers are served, the query builder in one file, and the client as a package. Needs the development packages; the server itself runs without this.
+// `npm run build`: what browsers are served, two packages in one file each, and the client as a package. Needs the development packages; the server itself runs without this.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { buildDashboard } from './build-dashboard.mjs';
 import { buildWidget } from './build-widget.mjs';
-import { packKysely } from './pack-kysely.mjs';
+import { packPackages } from './pack-packages.mjs';
 
 const file = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
 await buildDashboard();
 await buildWidget();
-await packKysely();
+await packPackages();
 execFileSync(process.execPath, [file('node_modules/typescript/bin/tsc'), '--project', file('client')], { stdio: 'inherit' });
