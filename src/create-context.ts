@@ -1,6 +1,6 @@
 import { credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
-import { checkSecretKey, loadSecretKey } from './accounts/secret-box.ts';
+import { checkSecretKey, loadSecretKey } from './accounts/secret-key.ts';
 import { seedInstallation } from './accounts/seed.ts';
 import { SessionTokens } from './accounts/session-tokens.ts';
 import { SignIn } from './accounts/sign-in.ts';

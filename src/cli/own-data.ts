@@ -1,7 +1,8 @@
 import { rotateSecretKey } from '../accounts/rotate-secret-key.ts';
-import { compareSecretKey, createSecretBox, loadSecretKey } from '../accounts/secret-box.ts';
+import { createSecretBox } from '../accounts/secret-box.ts';
+import { compareSecretKey, findSecretKey } from '../accounts/secret-key.ts';
 import { type Config, loadConfig } from '../config.ts';
-import { backup, keyInUse, requireDatabase, restore } from '../database/backup.ts';
+import { backup, requireDatabase, restore } from '../database/backup.ts';
 import type { Database } from '../database/database.ts';
 import { openDatabase } from '../database/open.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
@@ -14,9 +15,8 @@ export async function backUpTo(folder: string): Promise<{ hasKey: boolean }> {
 
 /** With another key than that of the database nobody could start on what is restored, and would learn of it only then. */
 async function checkKeyInUse(config: Config, database: Database): Promise<void> {
-  if ((await keyInUse(config)) === undefined) return;
-  const { box, origin } = await loadSecretKey(config);
-  await compareSecretKey(database, box, origin);
+  const key = await findSecretKey(config);
+  if (key !== undefined) await compareSecretKey(database, key.box, key.origin);
 }
 
 export async function restoreFrom(folder: string): Promise<void> {
@@ -28,11 +28,11 @@ export async function rotateSecretKeyTo(readKey: () => Promise<string>): Promise
   const config = loadConfig();
   const next = createSecretBox(parseSecretKey(await readKey()));
   await requireDatabase(config);
-  if ((await keyInUse(config)) === undefined) throw new Error('PARLEY_SECRET_KEY is not set, and PARLEY_DATA_DIR has no secret.key');
-  const { box } = await loadSecretKey(config);
+  const key = await findSecretKey(config);
+  if (key === undefined) throw new Error('PARLEY_SECRET_KEY is not set, and PARLEY_DATA_DIR has no secret.key');
   const database = await openDatabase(config);
   try {
-    return await rotateSecretKey(database, box, next);
+    return await rotateSecretKey(database, key.box, next);
   } finally {
     await database.close();
   }

@@ -88,12 +88,12 @@ async function database(): Promise<string> {
 
 /** With another key than that of the database no start goes either. */
 async function checkSecretKey(config: Config, postgres: Database): Promise<void> {
-  const { isInstalled, keyInUse } = await import('../../database/backup.ts');
+  const { isInstalled } = await import('../../database/backup.ts');
   if (!(await isInstalled(config))) return;
-  if ((await keyInUse(config)) === undefined) throw new Error('PARLEY_SECRET_KEY is not set: set the one that the installation has');
-  const { compareSecretKey, loadSecretKey } = await import('../../accounts/secret-box.ts');
-  const { box, origin } = await loadSecretKey(config);
-  await compareSecretKey(postgres, box, origin);
+  const { compareSecretKey, findSecretKey } = await import('../../accounts/secret-key.ts');
+  const key = await findSecretKey(config);
+  if (key === undefined) throw new Error('PARLEY_SECRET_KEY is not set: set the one that the installation has');
+  await compareSecretKey(postgres, key.box, key.origin);
 }
 
 /** The server as a client sees it. */

@@ -4,7 +4,8 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createSecretBox, loadSecretKey } from '../../../src/accounts/secret-box.ts';
+import { createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { loadSecretKey } from '../../../src/accounts/secret-key.ts';
 import { loadConfig } from '../../../src/config.ts';
 
 test('what is sealed opens only with its key and its context, and is never the same twice', () => {
@@ -40,7 +41,7 @@ test('a start that dies in the first write of its key leaves no half of one, and
   try {
     const config = loadConfig({ PARLEY_DATA_DIR: directory });
     const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../../src', path));
-    const program = `const { loadSecretKey } = await import(${source('accounts/secret-box.ts')});
+    const program = `const { loadSecretKey } = await import(${source('accounts/secret-key.ts')});
       const { loadConfig } = await import(${source('config.ts')});
       await loadSecretKey(loadConfig({ PARLEY_DATA_DIR: ${JSON.stringify(directory)} }));`;
     // The shell's limit ends every write into a file at its first byte, whoever writes.

@@ -1,0 +1,107 @@
+import { randomBytes } from 'node:crypto';
+import { constants, copyFile, link, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { sql } from 'kysely';
+import { type Config, ConfigError } from '../config.ts';
+import { prepareDataDirectory } from '../database/data-directory.ts';
+import type { Database } from '../database/database.ts';
+import { errorCode } from '../errors.ts';
+import { createSecretBox, type SecretBox } from './secret-box.ts';
+
+interface SecretKey {
+  box: SecretBox;
+  /** What to call it where it is not the database's. */
+  origin: string;
+  /** Of one in the data directory: what a person should do about it. */
+  warning: string | undefined;
+}
+
+/** The key of `PARLEY_SECRET_KEY`, or the one kept in the data directory, which is made where there is none. */
+export async function loadSecretKey(config: Config): Promise<SecretKey> {
+  return (await findSecretKey(config)) ?? keptKey(config, await generateKey(config));
+}
+
+/** The same for one who only looks: undefined where a start would make one. */
+export async function findSecretKey(config: Config): Promise<SecretKey | undefined> {
+  if (config.PARLEY_SECRET_KEY !== undefined)
+    return { box: createSecretBox(config.PARLEY_SECRET_KEY), origin: 'the key given', warning: undefined };
+  const key = await readKey(keyFile(config));
+  return key && keptKey(config, key);
+}
+
+function keptKey(config: Config, key: Buffer): SecretKey {
+  const file = keyFile(config);
+  return {
+    box: createSecretBox(key),
+    origin: `the key in ${file}`,
+    warning: `PARLEY_SECRET_KEY is not set: stored credentials are encrypted with the key in ${file}. Back it up; they cannot be read without it.`,
+  };
+}
+
+function keyFile(config: Config): string {
+  return join(config.PARLEY_DATA_DIR, 'secret.key');
+}
+
+/** Refuses a start with a key that cannot open what is stored, before anything fails on it. */
+export async function checkSecretKey(database: Database, box: SecretBox, origin = 'the key given'): Promise<void> {
+  await database.db
+    .insertInto('installation')
+    .values({ key: 'secret_key', value: JSON.stringify({ id: box.keyId }) })
+    .onConflict((conflict) => conflict.column('key').doNothing())
+    .execute();
+  await compareSecretKey(database, box, origin);
+}
+
+/** The same for one who only looks. */
+export async function compareSecretKey(database: Database, box: SecretBox, origin: string): Promise<void> {
+  const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
+  const id = rows[0]?.id;
+  // None yet: a first start that did not come this far.
+  if (id === undefined || id === box.keyId) return;
+  throw new ConfigError(
+    `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but ${origin} is ${box.keyId}. Set the one it was started with`,
+  );
+}
+
+async function readKey(file: string): Promise<Buffer | undefined> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    // ENOTDIR: the data directory is a file, which is told when it is prepared.
+    if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
+    throw error;
+  }
+  const key = Buffer.from(text.trim(), 'base64');
+  if (key.length !== 32) throw new ConfigError(`PARLEY_SECRET_KEY: ${file} does not hold 32 bytes as Base64`);
+  return key;
+}
+
+async function generateKey(config: Config): Promise<Buffer> {
+  await prepareDataDirectory(config.PARLEY_DATA_DIR);
+  const file = keyFile(config);
+  const key = randomBytes(32);
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  try {
+    await writeFile(draft, `${key.toString('base64')}\n`, { mode: 0o600, flag: 'wx', flush: true });
+    await publish(draft, file);
+    return key;
+  } catch (error) {
+    // Another process of this directory was first.
+    const theirs = errorCode(error) === 'EEXIST' ? await readKey(file) : undefined;
+    if (theirs === undefined) throw error;
+    return theirs;
+  } finally {
+    await rm(draft, { force: true });
+  }
+}
+
+/**
+ * Gives the complete draft its final name, unless that is taken. A link cannot leave half a file, whenever the process or the
+ * machine stops; the copy, for file systems without links, can.
+ */
+async function publish(draft: string, file: string): Promise<void> {
+  await link(draft, file).catch(() => copyFile(draft, file, constants.COPYFILE_EXCL));
+  const directory = await open(dirname(file), 'r');
+  await directory.sync().finally(() => directory.close());
+}
