@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import { sql } from 'kysely';
+import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
+import type { Schema } from '../database/schema.ts';
 import type { AuditAction } from './actions.ts';
 
 /** Who acts, for which org. Nobody named: the operator, or the program itself. */
@@ -25,20 +26,7 @@ export interface AuditEntry {
 }
 
 /** What a row's hash covers, with that of the row before it in its org. */
-export interface ChainedContent {
-  org_id: number;
-  created_at: Date;
-  action: string;
-  actor_email: string | null;
-  actor_user_id: string | null;
-  api_key_prefix: string | null;
-  subject_type: string;
-  subject_id: string;
-  ip_address: string | null;
-  user_agent: string | null;
-  metadata: Record<string, unknown>;
-  previous_hash: string;
-}
+export type ChainedContent = Omit<Selectable<Schema['audit_events']>, 'id' | 'hash'>;
 
 export const firstHash = '0'.repeat(64);
 
@@ -75,8 +63,5 @@ export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEnt
 }
 
 export function hashOf(content: ChainedContent): string {
-  const text = canonicalize({ ...content, created_at: content.created_at.toISOString() });
-  return createHash('sha256')
-    .update(text ?? '')
-    .digest('hex');
+  return hash('sha256', canonicalize({ ...content, created_at: content.created_at.toISOString() }) ?? '');
 }

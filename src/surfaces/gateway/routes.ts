@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
@@ -88,7 +88,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
 function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, takenAt: Date | undefined): GatewayEvent {
   if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid');
   const key = takenAt && `${idempotencyKey(request)} ${takenAt.toISOString()}`;
-  const keyed = key && `idem_${createHash('sha256').update(key).digest('hex')}`;
+  const keyed = key && `idem_${hash('sha256', key)}`;
   return {
     id: body.id ?? keyed ?? newId('evt_'),
     sender_id: body.sender_id,

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -47,7 +47,7 @@ export function sendBuilt(request: FastifyRequest, reply: FastifyReply, { type, 
 async function readBuilt(path: string, builtAt: number): Promise<BuiltFile> {
   const [plain, compressed] = await Promise.all([readFile(path), readFile(`${path}.gz`).catch(() => undefined)]);
   // A weak tag (RFC 9110), since the plain and the compressed bytes share it.
-  const tag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  const tag = `W/"${hash('sha256', plain, 'base64url').slice(0, 22)}"`;
   return { builtAt, type: types[extname(path)] ?? 'application/octet-stream', plain, compressed, tag };
 }
 
