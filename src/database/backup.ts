@@ -1,18 +1,17 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { sql } from 'kysely';
-import { type Config, environmentWith } from '../config.ts';
+import type { Config } from '../config.ts';
 import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
 import { makeDirectory, makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
 import type { Database } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
+import { dumpPostgres, restorePostgres } from './postgres-programs.ts';
 import { pack, unpack } from './tar.ts';
 
 /**
@@ -24,12 +23,13 @@ export async function backup(
   folder: string,
   { isUsed = isInstalled, check }: { isUsed?: typeof isInstalled; check?: Check } = {},
 ): Promise<{ hasKey: boolean }> {
+  const { DATABASE_URL: url } = config;
   await requireDatabase(config, isUsed);
-  if (config.DATABASE_URL !== undefined && check !== undefined) await checkAndClose(await openDatabase(config), check);
+  if (url !== undefined && check !== undefined) await checkAndClose(await openDatabase(config), check);
   const isNew = !(await isThere(folder));
   await makeDirectory(folder);
   try {
-    if (config.DATABASE_URL !== undefined) await dumpPostgres(config.DATABASE_URL, join(folder, 'database.dump'));
+    if (url !== undefined) await replaceFile(join(folder, 'database.dump'), (draft) => dumpPostgres(url, draft));
     else await dumpEmbedded(config.PARLEY_DATA_DIR, join(folder, 'database.tar.gz'), check);
     const key = await keyInUse(config);
     if (key === undefined) await rm(join(folder, 'secret.key'), { force: true });
@@ -63,11 +63,6 @@ export async function requireDatabase(config: Config, isUsed = isInstalled): Pro
   }
 }
 
-async function dumpPostgres(databaseUrl: string, file: string): Promise<void> {
-  const { url, environment } = withoutPassword(databaseUrl);
-  await replaceFile(file, (draft) => run('pg_dump', ['--format=custom', `--file=${draft}`, url], environment));
-}
-
 async function dumpEmbedded(dataDirectory: string, file: string, check?: Check): Promise<void> {
   const { startPGlite } = await import('./pglite.ts');
   const release = await lockDirectory(dataDirectory);
@@ -82,7 +77,7 @@ async function dumpEmbedded(dataDirectory: string, file: string, check?: Check):
 }
 
 /** The setting comes before the file, which a rotation leaves as it was. */
-export async function keyInUse(config: Config): Promise<string | undefined> {
+async function keyInUse(config: Config): Promise<string | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
   return (await isThere(keyFile(config))) ? readFile(keyFile(config), 'utf8') : undefined;
 }
@@ -136,13 +131,6 @@ async function restoreKey(config: Config, kept: string): Promise<void> {
   }
 }
 
-async function restorePostgres(databaseUrl: string, file: string): Promise<void> {
-  const { url, environment } = withoutPassword(databaseUrl);
-  // Roles are the server's, and another may not have those that owned the tables or were let in.
-  const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
-  await run('pg_restore', [...options, `--dbname=${url}`, file], environment);
-}
-
 /** Tables come back into the schema that they were in. A start that does not look there would make new ones elsewhere, and all would seem lost. */
 async function namingSchema(config: Config): Promise<Error> {
   const database = await openDatabase(config);
@@ -192,28 +180,4 @@ async function isThere(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-/** Arguments are in the list of processes for all to see: the password goes by the environment, and the URL keeps every other option that libpq knows. */
-function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
-  const url = new URL(databaseUrl);
-  // As `pg` reads it: one among the options comes before the one beside the user.
-  const password = url.searchParams.get('password') || decodeURIComponent(url.password);
-  url.password = '';
-  // The second is for `pg` alone: libpq, which would refuse it, is always itself.
-  for (const name of ['password', 'uselibpqcompat']) {
-    if (!url.searchParams.has(name)) continue;
-    url.searchParams.delete(name);
-    // libpq takes a plus for a plus.
-    url.search = url.search.replaceAll('+', '%20');
-  }
-  return { url: url.href, environment: password === '' ? {} : { PGPASSWORD: password } };
-}
-
-async function run(program: string, args: string[], environment: NodeJS.ProcessEnv): Promise<void> {
-  const child = spawn(program, args, { stdio: ['ignore', 'inherit', 'inherit'], env: environmentWith(environment) });
-  const [code] = await once(child, 'exit').catch((error: unknown) => {
-    throw new Error(`${program} is not installed; it comes with the PostgreSQL client`, { cause: error });
-  });
-  if (code !== 0) throw new Error(`${program} failed; nothing was changed`);
 }
