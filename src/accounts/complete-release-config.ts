@@ -30,10 +30,10 @@ export function completeReleaseConfig(input: unknown): ReleaseConfig {
   const agents = readSubAgents(fields, instructions);
   return {
     instructions,
-    model: fields.has('model') ? readModel(fields.raw('model'), 'model') : defaultModel(),
+    model: fields.raw('model') === undefined ? defaultModel() : readModel(fields.raw('model'), 'model'),
     main: readMain(fields, agents),
     agents,
-    tools: fields.has('tools') ? fields.list('tools', builtInTools.length, readTool) : [...builtInTools],
+    tools: fields.raw('tools') === undefined ? [...builtInTools] : fields.list('tools', builtInTools.length, readTool),
     mcp_servers: readMcpServers(fields),
     permissions: readPermissions(fields.raw('permissions') ?? {}),
     instance: {

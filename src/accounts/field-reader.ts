@@ -20,10 +20,6 @@ export class FieldReader {
     return this.base === '' ? key : `${this.base}.${key}`;
   }
 
-  has(key: string): boolean {
-    return this.fields.has(key);
-  }
-
   /** An absent field and one that is null are the same. */
   raw(key: string): unknown {
     return this.fields.get(key) ?? undefined;
