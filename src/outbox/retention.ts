@@ -5,8 +5,8 @@ const page = 1_000;
 
 /**
  * Forgets deliveries and events older than so many days, in small steps that hold nobody up. By the database's clock: a process
- * whose own is weeks ahead would forget everybody's. A gateway's event whose reply is
- * still owed stays: its turn may wait for an approval for as long as it takes.
+ * whose own is weeks ahead would forget everybody's. A gateway's event whose reply is still owed stays: its turn may wait for an
+ * approval for as long as it takes.
  */
 export async function dropOldDeliveries(db: Db, days: number): Promise<void> {
   for (const table of ['deliveries', 'webhook_events', 'gateway_events']) {

@@ -1,11 +1,9 @@
 import type { Static } from 'typebox';
 import { Type } from '../shared/schemas/type.ts';
 
-const sessionStates = ['running', 'waiting', 'idle', 'stopped'] as const;
-
 export const searchQuery = Type.Object({
   agent: Type.Optional(Type.String({ maxLength: 64 })),
-  state: Type.Optional(Type.Enum([...sessionStates])),
+  state: Type.Optional(Type.Enum(['running', 'waiting', 'idle', 'stopped'])),
   surface: Type.Optional(Type.Enum(['native', 'managed', 'chat', 'responses', 'gateway'])),
   release: Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })),
   q: Type.Optional(Type.String({ maxLength: 256 })),
