@@ -68,6 +68,10 @@ test('in the path', async () => {
         name,
       );
       count += 1;
+      if (method !== 'GET' && method !== 'DELETE') {
+        const unreadable = await asStranger(method, pathOf(operation, owner), { body: '{' });
+        assert.deepEqual([unreadable.status, unreadable.body.detail], [404, 'Not Found'], `${name}, a body that is no JSON`);
+      }
       if (!/\{(session_id|response_id)\}/.test(operation.path)) continue;
       const below = (tenant: FurnishedOrganization) => pathOf(operation, { ...tenant, slug: stranger.slug });
       assertSame(await asStranger(method, below(owner), call), await asStranger(method, below(never), call), 404, `${name}, own agent`);

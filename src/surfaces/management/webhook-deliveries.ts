@@ -8,7 +8,7 @@ import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
-import { pathNumber, pathParameter } from '../shared/path.ts';
+import { pathNumber, pathParameter, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
@@ -25,6 +25,8 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   const canWrite = requireKey(context, 'webhooks:write');
   const { db } = context.database;
   const seesEndpoint = requireEndpoint(context);
+  const deliveryOf = async (request: FastifyRequest) =>
+    orNotFound(await findDelivery(db, principalOf(request).organization.id, deliveryId(request)));
 
   server.get(
     '/api/webhook_endpoints/:id/deliveries',
@@ -109,17 +111,14 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   server.get(
     '/api/webhook_deliveries/:id',
     { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a delivery', response: answered(200, answer) } },
-    async (request) => {
-      const delivery = orNotFound(await findDelivery(db, principalOf(request).organization.id, deliveryId(request)));
-      return { delivery: showDelivery(delivery) };
-    },
+    async (request) => ({ delivery: showDelivery(await deliveryOf(request)) }),
   );
 
   server.post(
     '/api/webhook_deliveries/:id/resend',
     {
       config,
-      onRequest: [canWrite],
+      onRequest: [canWrite, requireFound(deliveryOf)],
       schema: {
         tags,
         summary: 'Resend a delivery',

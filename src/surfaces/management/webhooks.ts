@@ -33,6 +33,7 @@ const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Typ
 export function webhookRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
+  const seesEndpoint = requireEndpoint(context);
 
   server.get(
     '/api/webhook_endpoints',
@@ -86,7 +87,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id',
     {
       config,
-      onRequest: [canWrite, requireEndpoint(context)],
+      onRequest: [canWrite, seesEndpoint],
       schema: { tags, summary: 'Change a webhook endpoint', body: updateBody, response: answered(200, answer) },
     },
     async (request, reply) => {
@@ -108,7 +109,11 @@ export function webhookRoutes(server: Server, context: Context): void {
 
   server.post(
     '/api/webhook_endpoints/:id/enable',
-    { config, onRequest: [canWrite], schema: { tags, summary: 'Enable a webhook endpoint', response: answered(200, answer) } },
+    {
+      config,
+      onRequest: [canWrite, seesEndpoint],
+      schema: { tags, summary: 'Enable a webhook endpoint', response: answered(200, answer) },
+    },
     async (request, reply) => {
       const body = await changeEndpoint(request, reply, enableEndpoint);
       context.courier.wake();
@@ -118,7 +123,11 @@ export function webhookRoutes(server: Server, context: Context): void {
 
   server.post(
     '/api/webhook_endpoints/:id/disable',
-    { config, onRequest: [canWrite], schema: { tags, summary: 'Disable a webhook endpoint', response: answered(200, answer) } },
+    {
+      config,
+      onRequest: [canWrite, seesEndpoint],
+      schema: { tags, summary: 'Disable a webhook endpoint', response: answered(200, answer) },
+    },
     (request, reply) =>
       changeEndpoint(request, reply, (transaction, actor, id) => disableEndpoint(transaction, actor, id, 'Disabled by hand.')),
   );
@@ -127,7 +136,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     '/api/webhook_endpoints/:id/rotate_secret',
     {
       config,
-      onRequest: [canWrite],
+      onRequest: [canWrite, seesEndpoint],
       schema: {
         tags,
         summary: 'Rotate the signing secret',
