@@ -6,7 +6,6 @@ import { pathParameter } from '../shared/path.ts';
 import { wantsPage } from '../shared/wants-page.ts';
 import { readContents } from './contents.ts';
 import { pageHtml } from './page.ts';
-import { style } from './style.ts';
 
 const noPage = '# There is no page of this name\n\nThe menu lists every page. Start with the [quickstart](/docs/quickstart).\n';
 
@@ -18,6 +17,7 @@ export async function docsRoutes(server: Server): Promise<void> {
   const pictures = new Set((await readdir(new URL('images/', folder))).filter((file) => file.endsWith('.png')));
   const llms = await readFile(new URL('llms.txt', folder), 'utf8');
   const contents = readContents(llms);
+  const style = await readFile(new URL('style.css', import.meta.url), 'utf8');
   const rendered = new Map<string, string>();
   const options = { config: { family: 'management' as const }, schema: { hide: true } };
 
