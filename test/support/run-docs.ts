@@ -23,7 +23,9 @@ export function startReading(url: string, environment: Record<string, string>): 
   let requestId = 'req_not_seen_yet';
   return {
     async run(block) {
-      const here = block.replaceAll('http://127.0.0.1:8080', url).replaceAll('req_...', requestId);
+      // Nothing is sent to anybody else: a webhook of the reader's goes to the same server.
+      const own = block.replaceAll(/http:\/\/127\.0\.0\.1:8080|https:\/\/example\.com/g, url);
+      const here = own.replaceAll('req_...', requestId);
       // A line such as `export PARLEY_API_KEY=svc_live_...` stands for what the reader was shown.
       const lines = here.split('\n').filter((line) => !/^export \w+=.*\.\.\./.test(line));
       setUp += lines.filter((line) => /^(alias|export) /.test(line)).join('\n');
