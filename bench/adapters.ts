@@ -1,12 +1,12 @@
 // The two adapters beside the native surface, on the same server, in sessions that go on: what the other wire costs.
 import { measure, table } from './measure.ts';
-import { call, createSessions, headers, type Parley } from './parley.ts';
+import { call, createSessions, type Engine, headers, type Parley } from './parley.ts';
 
 const text = '/words 64';
 const base = '/demo/assistant/v1';
 
 /** A table each for unary and streamed turns; the first row, the native surface, is what the others are compared to. */
-export async function adapterTables(parley: Parley, pids: number[], clients: number, seconds: number): Promise<string[]> {
+export async function adapterTables({ name: engine, parley, pids }: Engine, clients: number, seconds: number): Promise<string[]> {
   const tables: string[] = [];
   for (const stream of [false, true]) {
     const surfaces = await prepare(parley, clients, stream);
@@ -15,7 +15,7 @@ export async function adapterTables(parley: Parley, pids: number[], clients: num
       plan: { url: parley.url, headers, seconds, clients, paths, body: '', bodies },
       pids,
     }));
-    const title = `${stream ? 'Streamed' : 'Unary'} turn on each wire, offline model, ${clients} clients`;
+    const title = `${stream ? 'Streamed' : 'Unary'} turn on each wire of ${engine}, offline model, ${clients} clients`;
     tables.push(table(title, await measure(contenders)));
   }
   return tables;

@@ -56,8 +56,7 @@ say(
 await offlineTurns('Unary turn, offline model, 32 clients', 'unary');
 await offlineTurns('Streamed turn of 64 chunks, offline model, 32 clients', 'stream');
 await longSession();
-for (const { name, parley, pids } of engines)
-  for (const rows of await adapterTables(parley, pids, clients, seconds)) say(`${name}\n\n${rows}`);
+for (const engine of engines) for (const rows of await adapterTables(engine, clients, seconds)) say(rows);
 say(await measureApprovals(engines));
 say(await measureFanOut(engines));
 await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, false);
