@@ -8,7 +8,7 @@ import { Gateway } from './gateway/gateway.ts';
 import { Courier } from './outbox/courier.ts';
 import type { Tracing } from './telemetry/tracing.ts';
 import { operatorKey } from './turn/create-settings.ts';
-import { isHeld } from './turn/leases.ts';
+import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
 
 export function createRunner(
@@ -39,6 +39,25 @@ export function createRunner(
     runner.recheck(change).catch((error: unknown) => logger.warn({ err: error }, 'could not check running turns'));
   });
   return runner;
+}
+
+export function createLeases(
+  config: Config,
+  parts: Pick<Context, 'database' | 'runner' | 'log' | 'feed' | 'turns' | 'logger'>,
+): Promise<Leases> {
+  const { database, runner, log, feed, turns, logger } = parts;
+  return holdLeases(database, runner, {
+    holderName: () => log.holderName(),
+    leaseMs: config.PARLEY_LEASE_MS,
+    logger,
+    mayClaim: () => !turns.draining,
+    onBeat() {
+      const doubtful = log.takeDoubtful();
+      for (const sessionId of doubtful) feed.lookAgain(sessionId);
+      if (doubtful.size > 0) log.onWritten(doubtful);
+    },
+    onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
+  });
 }
 
 export function createMaterializer(

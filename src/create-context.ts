@@ -8,7 +8,7 @@ import { SigningKeys } from './accounts/signing-keys.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { type Config, describeIdleSettings } from './config.ts';
 import type { Context } from './context.ts';
-import { createCourier, createGateway, createMaterializer, createRunner } from './context-parts.ts';
+import { createCourier, createGateway, createLeases, createMaterializer, createRunner } from './context-parts.ts';
 import { openBus } from './database/bus.ts';
 import { migrate } from './database/migrate.ts';
 import { openDatabase } from './database/open.ts';
@@ -27,7 +27,6 @@ import { createMetrics } from './telemetry/metrics.ts';
 import { watchProcess } from './telemetry/process-metrics.ts';
 import { createTracing } from './telemetry/tracing.ts';
 import { createSettings } from './turn/create-settings.ts';
-import { holdLeases } from './turn/leases.ts';
 import { createMcpProxy } from './turn/mcp-proxy.ts';
 import { joinPeers } from './turn/peers.ts';
 import { Turns } from './turn/turns.ts';
@@ -88,18 +87,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   gateway?.replies.start();
   opened.defer(() => gateway?.replies.stop());
   // Last, so that turns are let go of first: whatever they need is still there.
-  const leases = await holdLeases(database, runner, {
-    holderName: () => log.holderName(),
-    leaseMs: config.PARLEY_LEASE_MS,
-    logger,
-    mayClaim: () => !turns.draining,
-    onBeat() {
-      const doubtful = log.takeDoubtful();
-      for (const sessionId of doubtful) feed.lookAgain(sessionId);
-      if (doubtful.size > 0) log.onWritten(doubtful);
-    },
-    onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
-  });
+  const leases = await createLeases(config, { database, runner, log, feed, turns, logger });
   const releaseTurns = async () => {
     turns.draining = true;
     await runner.release();
