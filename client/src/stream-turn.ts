@@ -1,4 +1,5 @@
 import { sleep } from './backoff.ts';
+import { newKey } from './new-key.ts';
 import type { RequestOptions } from './options.ts';
 import { readEvents } from './read-events.ts';
 import { ToldAgain } from './told-again.ts';
@@ -19,7 +20,7 @@ export async function* streamTurn(
   body: unknown,
   options: RequestOptions,
 ): AsyncGenerator<TurnEvent, void> {
-  const idempotencyKey = options.idempotencyKey ?? crypto.randomUUID();
+  const idempotencyKey = options.idempotencyKey ?? newKey();
   const turn = new ToldAgain();
   for (let broken = 0; ; broken += 1) {
     const response = await transport.open('POST', path, { ...options, idempotencyKey, body, headers: { accept: 'text/event-stream' } });

@@ -1,6 +1,7 @@
 import { backoffMs, sleep } from './backoff.ts';
 import { Credentials } from './credentials.ts';
 import { ApiError, apiError, ConnectionError, ParleyError } from './errors.ts';
+import { newKey } from './new-key.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
 import { readText } from './read-body.ts';
 
@@ -55,7 +56,7 @@ export class Transport {
     const { maxRetries = this.#options.maxRetries ?? 5, signal } = call;
     const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
     if (call.body !== undefined) headers['content-type'] = 'application/json';
-    if (method === 'POST' && !call.harmless) headers['idempotency-key'] = call.idempotencyKey ?? crypto.randomUUID();
+    if (method === 'POST' && !call.harmless) headers['idempotency-key'] = call.idempotencyKey ?? newKey();
     const init = { method, headers, ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }) };
     let isRenewed = false;
     for (let attempt = 0; ; attempt += 1) {
