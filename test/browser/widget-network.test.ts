@@ -59,3 +59,82 @@ test('a page over plain HTTP, where browsers lack half of their cryptography, is
   await answers(page).getByText('unencrypted').waitFor({ timeout: 10_000 });
   await page.close();
 });
+
+test('a message waits for as long as the connection is away, the first one too, and arrives once', async () => {
+  const page = await visit();
+  const outage = await cutOff(page, /managed-agents/);
+  await say(page, '/say at last');
+  await until(async () => outage.keys.length > beyondPatience, 20_000, 'it is tried again');
+  await lost(page).waitFor();
+  assert.equal(await written(page), '');
+  await outage.back();
+  await answers(page).getByText('at last').waitFor();
+  await until(async () => (await status(page)) === '');
+  assert.deepEqual([await said(page), new Set(outage.keys).size], [['You: /say at last'], 1]);
+  await page.close();
+});
+
+test('a message whose answers were lost is sent, as the log shows, and not written again', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  unanswered = /\/events$/;
+  let failed = 0;
+  page.on('requestfailed', () => {
+    failed += 1;
+  });
+  await say(page, '/say arrived');
+  await answers(page).getByText('arrived').waitFor();
+  await until(async () => failed === 6, 20_000, 'the client gives up');
+  unanswered = undefined;
+  await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+  assert.deepEqual([await said(page), await written(page), await status(page)], [['You: /say before', 'You: /say arrived'], '', '']);
+  await page.close();
+});
+
+test('a reload keeps what could not be sent, before what was written since; what was sent is not written again', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  const outage = await cutOff(page, /managed-agents/);
+  await say(page, '/say unsent');
+  await lost(page).waitFor();
+  await page.getByLabel('Write a message').fill('half a thought');
+  await page.reload();
+  await outage.back();
+  await answers(page).getByText('before').waitFor();
+  assert.equal(await written(page), '/say unsent\nhalf a thought');
+  await say(page, '/say sent');
+  await answers(page).getByText('sent', { exact: true }).waitFor();
+  await page.reload();
+  await answers(page).getByText('sent', { exact: true }).waitFor();
+  assert.equal(await written(page), '');
+  await page.close();
+});
+
+test('a new token that cannot be fetched, as after a sleep, is waited for as well', async () => {
+  const page = await visit();
+  const outage = await cutOff(page, /\/token$/);
+  await say(page, '/say awake');
+  await lost(page).waitFor();
+  await outage.back();
+  await answers(page).getByText('awake').waitFor();
+  assert.equal(await status(page), '');
+  await page.close();
+});
+
+test('an approval that could not be given is not given later: it says so until the connection is back', async () => {
+  const page = await visit();
+  await say(page, '/tool bash {"command":"echo approved"}');
+  const approve = page.getByRole('button', { name: 'Approve once' });
+  await approve.waitFor();
+  const outage = await cutOff(page, /managed-agents/);
+  await lost(page).waitFor();
+  await approve.click();
+  await page.getByText('The server could not be reached').waitFor();
+  await outage.back();
+  await until(async () => (await status(page)) === '', 20_000);
+  await approve.click();
+  await answers(page).getByText('approved').waitFor();
+  await page.close();
+});

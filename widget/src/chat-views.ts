@@ -30,6 +30,6 @@ export function statusView(
   const failure = problem ?? chat?.failure;
   if (failure !== undefined)
     return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${retry}>${labels.retry}</button>` : nothing}`;
-  if (chat?.state === 'lost' || !navigator.onLine) return labels.lost;
+  if (chat?.state === 'lost' || chat?.isWaiting || !navigator.onLine) return labels.lost;
   return chat?.state === 'loading' ? labels.loading : nothing;
 }

@@ -1,4 +1,5 @@
-import { type Decision, type Managed, NotFoundError, ParleyError } from '../../client/src/index.ts';
+import { ConnectionError, type Decision, type Managed, NotFoundError, ParleyError, type RequestOptions } from '../../client/src/index.ts';
+import { newKey } from '../../client/src/new-key.ts';
 import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
 import type { Remembered } from './remembered.ts';
 
@@ -6,6 +7,8 @@ import type { Remembered } from './remembered.ts';
 export interface Outgoing {
   text: string;
   files: string[];
+  /** The server has it. */
+  isSent: boolean;
 }
 
 /** One conversation with the server: begins or resumes a session, follows its log, and sends what the person does. */
@@ -15,8 +18,10 @@ export class Chat {
   /** `loading` until the log so far is there. */
   state: 'empty' | 'loading' | 'open' | 'lost' | 'failed' = 'empty';
   failure: string | undefined;
+  /** A message could not be sent, and waits for the network. */
+  isWaiting = false;
   readonly #managed: Managed;
-  /** The text that is being written. */
+  /** The text that is being written, kept over a reload. */
   readonly draft: Remembered;
   readonly #remembered: Remembered;
   readonly #metadata: Record<string, unknown>;
@@ -45,22 +50,34 @@ export class Chat {
 
   /** Throws when it could not be sent; the text is then still the caller's. */
   async send(text: string, files: File[]): Promise<void> {
-    const entry = { text, files: files.map(({ name }) => name) };
+    const { signal } = this.#following;
+    const entry = { text, files: files.map(({ name }) => name), isSent: false };
     this.outgoing.push(entry);
     this.#changed();
     const sent = this.#before.then(() => this.#deliver(entry, files));
     this.#before = sent.catch(() => {});
     try {
       await sent;
+      entry.isSent = true;
       this.failure = undefined;
       // What made the stream fail has passed.
       if (this.state === 'failed') this.reconnect();
     } catch (error) {
+      // It is in the log by now: only the answer was lost.
+      if (!this.outgoing.includes(entry) && !signal.aborted) return;
       this.outgoing = this.outgoing.filter((other) => other !== entry);
       throw error;
     } finally {
       this.#changed();
     }
+  }
+
+  /** Keeps what only this page has, and a reload would lose: what is not sent yet, and then what is being written. */
+  keep(writing: string): void {
+    const unsent = this.outgoing.filter(({ isSent }) => !isSent).map(({ text }) => text);
+    const text = [...unsent, writing].filter((each) => each !== '').join('\n');
+    if (text === '') this.draft.forget();
+    else this.draft.write(text);
   }
 
   async confirm(requestId: string, decision: Decision): Promise<void> {
@@ -107,22 +124,43 @@ export class Chat {
     if (this.#sessionId === undefined) await this.#load();
     const tried = this.#sessionId;
     try {
-      await this.#post(tried ?? (await this.#begin()), entry.text, files);
+      await this.#post(tried ?? (await this.#begin(entry)), entry, files);
     } catch (error) {
       // The remembered conversation is gone, or somebody else's: this message begins a new one.
       if (!(error instanceof NotFoundError) || tried === undefined) throw error;
       if (this.#sessionId === tried) this.#leave();
-      await this.#post(this.#sessionId ?? (await this.#begin()), entry.text, files);
+      await this.#post(this.#sessionId ?? (await this.#begin(entry)), entry, files);
     }
   }
 
-  async #post(sessionId: string, text: string, files: File[]): Promise<void> {
+  async #post(sessionId: string, entry: Outgoing, files: File[]): Promise<void> {
+    // Given up at some time: one that is too large for this connection would never arrive.
     for (const file of files) await this.#managed.upload(sessionId, file.name, file);
-    await this.#managed.send(sessionId, text);
+    await this.#insist(entry, (options) => this.#managed.send(sessionId, entry.text, options));
   }
 
-  async #begin(): Promise<string> {
-    const { id } = await this.#managed.create({ metadata: this.#metadata });
+  /** Tries for as long as there is no connection, and somebody waits for it: under one key, so that it arrives once. */
+  async #insist<Answer>(entry: Outgoing, request: (options: RequestOptions) => Promise<Answer>): Promise<Answer> {
+    const { signal } = this.#following;
+    const idempotencyKey = newKey();
+    try {
+      for (;;) {
+        try {
+          return await request({ idempotencyKey });
+        } catch (error) {
+          if (!(error instanceof ConnectionError) || signal.aborted || !this.outgoing.includes(entry)) throw error;
+        }
+        this.isWaiting = true;
+        this.#changed();
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+      }
+    } finally {
+      this.isWaiting = false;
+    }
+  }
+
+  async #begin(entry: Outgoing): Promise<string> {
+    const { id } = await this.#insist(entry, (options) => this.#managed.create({ metadata: this.#metadata }, options));
     this.#sessionId = id;
     this.#remembered.write(id);
     this.state = 'open';

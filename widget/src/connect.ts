@@ -1,4 +1,4 @@
-import { ParleyClient, ParleyError } from '../../client/src/index.ts';
+import { ConnectionError, ParleyClient, ParleyError } from '../../client/src/index.ts';
 import { Chat } from './chat.ts';
 import { remembered, type StorageKind } from './remembered.ts';
 
@@ -37,7 +37,10 @@ function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | T
 
 /** Your backend's own route: it knows who is signed in, mints a token for them, and answers `{token}`. */
 async function fetchToken(url: string): Promise<string> {
-  const response = await fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' } });
+  const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' } });
+  const response = await asked.catch((cause) => {
+    throw new ConnectionError(`${url} could not be reached`, { cause });
+  });
   // Where nobody is signed in, it may be a page that asks them to.
   const body: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string')

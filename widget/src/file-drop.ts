@@ -1,3 +1,5 @@
+export const maxFileBytes = 10 * 1024 * 1024;
+
 export interface FileDrop {
   over(event: DragEvent): void;
   leave(): void;

@@ -5,13 +5,11 @@ import { messagesView, statusView } from './chat-views.ts';
 import { composerView } from './composer.ts';
 import { connect, type TokenProvider } from './connect.ts';
 import { openQuestion } from './conversation.ts';
-import { fileDrop } from './file-drop.ts';
+import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
 import type { StorageKind } from './remembered.ts';
 import { styles } from './styles.ts';
-
-const maxFileBytes = 10 * 1024 * 1024;
 
 /** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a conversation with an agent, on anybody's page. */
 export class ParleyChat extends LitElement {
@@ -55,8 +53,10 @@ export class ParleyChat extends LitElement {
 
   #chat: Chat | undefined;
   #text = '';
+  #sending = 0;
   #files: File[] = [];
   #problem: string | undefined;
+  #wasLost = false;
   #answering: string | undefined;
   #dragging = false;
   /** Follows the end of the log until the person scrolls away from it. */
@@ -101,6 +101,9 @@ export class ParleyChat extends LitElement {
   }
 
   override willUpdate(changed: PropertyValues<this>): void {
+    // What failed without a connection can be tried again now that there is one.
+    if (this.#wasLost && this.#chat?.state !== 'lost') this.#problem = undefined;
+    this.#wasLost = this.#chat?.state === 'lost';
     const moved = (['baseUrl', 'org', 'agent', 'endUser', 'storage', 'token', 'tokenUrl', 'tokenProvider'] as const).some((name) =>
       changed.has(name),
     );
@@ -109,7 +112,8 @@ export class ParleyChat extends LitElement {
     this.#chat = undefined;
     if (!this.isConnected || !this.org || !this.agent) return;
     this.#chat = connect(this, () => this.requestUpdate());
-    this.#text ||= this.#chat?.draft.read() ?? '';
+    // What is on its way may be part of what was kept.
+    if (this.#sending === 0) this.#text ||= this.#chat?.draft.read() ?? '';
     this.#chat?.resume();
   }
 
@@ -196,6 +200,8 @@ export class ParleyChat extends LitElement {
     const chat = this.#chat;
     const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
     if (chat === undefined || text === '') return;
+    const sent = chat.send(text, files);
+    this.#sending += 1;
     this.#change(() => {
       this.#write('');
       this.#files = [];
@@ -203,7 +209,8 @@ export class ParleyChat extends LitElement {
       this.#atEnd = true;
     });
     try {
-      await chat.send(text, files);
+      await sent;
+      chat.keep(this.#text);
     } catch (error) {
       this.#change(() => {
         // Before what was written since.
@@ -211,13 +218,14 @@ export class ParleyChat extends LitElement {
         this.#files = [...files, ...this.#files];
         this.#problem = reasonOf(error);
       });
+    } finally {
+      this.#sending -= 1;
     }
   }
 
   #write(text: string): void {
     this.#text = text;
-    if (text === '') this.#chat?.draft.forget();
-    else this.#chat?.draft.write(text);
+    this.#chat?.keep(text);
   }
 
   async #decide(requestId: string, decision: Decision): Promise<void> {
