@@ -122,6 +122,11 @@ async function* settleCall(
       return 'settled';
     }
     if (permission.action === 'ask') {
+      const problem = tool.problem(call.input);
+      if (problem !== undefined) {
+        yield finish(call, { output: problem, isError: true });
+        return 'settled';
+      }
       const requestId = call.approval?.requestId ?? world.newId('req_');
       yield ask(requestId, call, tool, permission.pattern, turn);
       return 'paused';

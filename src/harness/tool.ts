@@ -11,6 +11,8 @@ export interface Tool {
   readonly repeatable: boolean;
   /** What permission rules match against: the command, the path, the URL. */
   subject(input: unknown): string;
+  /** Why this input cannot run, whoever allows it: then nobody is asked, and the model is told. */
+  problem(input: unknown): string | undefined;
   /** The sentence a person is asked to approve. */
   prompt(input: unknown): string;
   /** Throws nothing that the model caused: a bad input or a failing command is an outcome with `isError`. */

@@ -40,6 +40,32 @@ test('by default shell, writes and fetch ask; reading and listing do not', async
   assert.equal(await asks('/tool files {"operation":"read","path":"none.txt"}'), 'error');
 });
 
+test('a call that cannot run asks nobody, also where a rule asks: the model is told why', async () => {
+  const rules = [{ tool: '*', action: 'ask' }];
+  const tenant = await createTenant(url, { agents: [{ name: 'main' }, { name: 'clerk' }], permissions: { rules } });
+  const calls: [text: string, problem: string][] = [
+    ['/tool bash {}', 'bash failed: The command is missing'],
+    ['/tool bash {"command":" "}', 'bash failed: The command is missing'],
+    ['/tool bash "ls"', 'bash failed: The command is missing'],
+    ['/tool files {"operation":"write","path":"a.txt"}', 'files failed: The content to write is missing'],
+    ['/tool files {"operation":"delete"}', 'files failed: The path of a file is missing'],
+    ['/tool files {"operation":"chmod","path":"a.txt"}', 'files failed: The operation must be one of read, write, list, delete'],
+    ['/tool fetch {}', 'fetch failed: The url is missing'],
+    [
+      '/tool fetch {"url":"https://example.com/","method":"BREW"}',
+      'fetch failed: The method must be one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+    ],
+    ['/handoff nobody', 'handoff failed: There is no agent "nobody" to hand over to. Agents: clerk'],
+  ];
+  for (const [text, problem] of calls) {
+    const body = await tenant.say(await tenant.session(), text);
+    assert.deepEqual([states(body), body.text], [['error'], problem], text);
+  }
+  const id = await tenant.session();
+  assert.deepEqual(states(await tenant.say(id, `/tool bash {}\n${bash('echo hi')}`)), ['error', 'asks']);
+  assert.match((await resolve(tenant, id, 'approve_once')).events.at(-3).data.part.text, /bash answered: hi$/);
+});
+
 test('an autonomous release asks nobody, a locked one denies, and the session may say otherwise', async () => {
   const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
   const run = async (body: Record<string, unknown>) => {

@@ -22,10 +22,11 @@ export function createBashTool(pool: ShellPool, whose: number): Tool {
     repeatable: false,
     guards: () => true,
     subject: (input) => (textField(input, 'command') ?? '').trim(),
+    problem: (input) => (commandOf(input) === undefined ? missing : undefined),
     prompt: (input) => `Run this command?\n${excerpt(textField(input, 'command') ?? '')}`,
     async run(input, { workspace, signal }) {
-      const command = textField(input, 'command');
-      if (command === undefined || command.trim() === '') return failed('The command is missing');
+      const command = commandOf(input);
+      if (command === undefined) return failed(missing);
       const result = await pool.run(whose, command, workspace, signal);
       if (result === 'timed-out') return timedOut(pool);
       if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
@@ -36,6 +37,13 @@ export function createBashTool(pool: ShellPool, whose: number): Tool {
       return result.changes.length === 0 ? outcome : { ...outcome, changes: result.changes };
     },
   };
+}
+
+const missing = 'The command is missing';
+
+function commandOf(input: unknown): string | undefined {
+  const command = textField(input, 'command');
+  return command === undefined || command.trim() === '' ? undefined : command;
 }
 
 function timedOut(pool: ShellPool): ToolOutcome {

@@ -38,15 +38,17 @@ export function createFetchTool({ fetch, timeoutMs = 30_000 }: FetchToolOptions)
       const url = textField(input, 'url') ?? '';
       return URL.parse(url)?.href ?? url;
     },
+    problem(input) {
+      const request = requestOf(input);
+      return 'problem' in request ? request.problem : undefined;
+    },
     prompt: (input) => `Send a ${methodOf(input)} request to ${excerpt(textField(input, 'url') ?? '')}?`,
     async run(input, { signal }) {
-      const url = textField(input, 'url');
-      if (url === undefined) return failed('The url is missing');
-      const init = initOf(input);
-      if ('problem' in init) return failed(init.problem);
+      const request = requestOf(input);
+      if ('problem' in request) return failed(request.problem);
       const timeout = AbortSignal.timeout(timeoutMs);
       try {
-        return await describe(await fetch(url, { ...init, signal: AbortSignal.any([signal, timeout]) }));
+        return await describe(await fetch(request.url, { ...request.init, signal: AbortSignal.any([signal, timeout]) }));
       } catch (error) {
         signal.throwIfAborted();
         if (timeout.aborted) return failed(`No complete answer within ${timeoutMs / 1_000} s`);
@@ -56,7 +58,9 @@ export function createFetchTool({ fetch, timeoutMs = 30_000 }: FetchToolOptions)
   };
 }
 
-function initOf(input: unknown): RequestInit | { problem: string } {
+function requestOf(input: unknown): { url: string; init: RequestInit } | { problem: string } {
+  const url = textField(input, 'url');
+  if (url === undefined) return { problem: 'The url is missing' };
   const method = methodOf(input);
   if (!methods.includes(method)) return { problem: `The method must be one of ${methods.join(', ')}` };
   const given = isRecord(input) && isRecord(input.headers) ? input.headers : {};
@@ -70,9 +74,9 @@ function initOf(input: unknown): RequestInit | { problem: string } {
     }
   }
   const body = textField(input, 'body');
-  if (body === undefined) return { method, headers };
+  if (body === undefined) return { url, init: { method, headers } };
   if (method === 'GET' || method === 'HEAD') return { problem: `A ${method} request has no body` };
-  return { method, headers, body };
+  return { url, init: { method, headers, body } };
 }
 
 async function describe(response: Response): Promise<ToolOutcome> {

@@ -26,24 +26,45 @@ export const filesTool: Tool = {
     const parsed = parseWorkspacePath(given);
     return 'path' in parsed ? parsed.path : given;
   },
+  problem(input) {
+    const action = actionOf(input);
+    return 'problem' in action ? action.problem : undefined;
+  },
   prompt(input) {
     const path = excerpt(textField(input, 'path') ?? '');
     if (textField(input, 'operation') === 'delete') return `Delete the file ${path}?`;
     return `Write ${Buffer.byteLength(textField(input, 'content') ?? '')} bytes to the file ${path}?`;
   },
   async run(input, { workspace }) {
-    const parsed = parseWorkspacePath(textField(input, 'path') ?? '');
-    if ('problem' in parsed) return failed(parsed.problem);
-    const { path } = parsed;
-    const operation = textField(input, 'operation');
-    if (operation === 'list') return list(workspace, path);
-    if (path === '') return failed('The path of a file is missing');
-    if (operation === 'read') return read(workspace, path);
-    if (operation === 'write') return write(workspace, path, textField(input, 'content'));
-    if (operation === 'delete') return remove(workspace, path);
-    return failed('The operation must be one of read, write, list, delete');
+    const action = actionOf(input);
+    if ('problem' in action) return failed(action.problem);
+    switch (action.operation) {
+      case 'list':
+        return list(workspace, action.path);
+      case 'read':
+        return read(workspace, action.path);
+      case 'write':
+        return write(workspace, action.path, action.content);
+      case 'delete':
+        return remove(workspace, action.path);
+    }
   },
 };
+
+type Action = { operation: 'list' | 'read' | 'delete'; path: string } | { operation: 'write'; path: string; content: string };
+
+function actionOf(input: unknown): Action | { problem: string } {
+  const parsed = parseWorkspacePath(textField(input, 'path') ?? '');
+  if ('problem' in parsed) return parsed;
+  const { path } = parsed;
+  const operation = textField(input, 'operation');
+  if (operation === 'list') return { operation, path };
+  if (path === '') return { problem: 'The path of a file is missing' };
+  if (operation === 'read' || operation === 'delete') return { operation, path };
+  if (operation !== 'write') return { problem: 'The operation must be one of read, write, list, delete' };
+  const content = textField(input, 'content');
+  return content === undefined ? { problem: 'The content to write is missing' } : { operation, path, content };
+}
 
 async function list(workspace: Workspace, path: string): Promise<ToolOutcome> {
   const files = await workspace.list();
@@ -60,8 +81,7 @@ async function read(workspace: Workspace, path: string): Promise<ToolOutcome> {
   return succeeded(`[binary file of ${content.length} bytes, shown in base64]\n${Buffer.from(content).toString('base64')}`);
 }
 
-async function write(workspace: Workspace, path: string, content: string | undefined): Promise<ToolOutcome> {
-  if (content === undefined) return failed('The content to write is missing');
+async function write(workspace: Workspace, path: string, content: string): Promise<ToolOutcome> {
   const files = await workspace.list();
   const changes = [{ path, content: new TextEncoder().encode(content) }];
   const problem = collision(files, path) ?? changesProblem(files, changes);

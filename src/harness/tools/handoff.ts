@@ -15,11 +15,17 @@ export function createHandoffTool(agents: readonly string[]): Tool {
     repeatable: true,
     guards: () => false,
     subject: (input) => textField(input, 'agent') ?? '',
+    problem: (input) => problemOf(agents, textField(input, 'agent') ?? ''),
     prompt: (input) => `Hand the conversation over to ${textField(input, 'agent') ?? ''}?`,
     async run(input) {
       const agent = textField(input, 'agent') ?? '';
-      if (!agents.includes(agent)) return failed(`There is no agent "${agent}" to hand over to. Agents: ${agents.join(', ')}`);
+      const problem = problemOf(agents, agent);
+      if (problem !== undefined) return failed(problem);
       return { output: `The conversation is now with ${agent}.`, isError: false, handoff: agent };
     },
   };
+}
+
+function problemOf(agents: readonly string[], agent: string): string | undefined {
+  return agents.includes(agent) ? undefined : `There is no agent "${agent}" to hand over to. Agents: ${agents.join(', ')}`;
 }

@@ -34,11 +34,21 @@ function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
     repeatable: pinned.repeatable,
     guards: () => !pinned.read_only,
     subject: (input) => JSON.stringify(input) ?? '',
+    problem: (input) => (argumentsOf(input) === undefined ? notAnObject : undefined),
     prompt: (input) => `Call the tool ${pinned.name} of ${pinned.server} with ${excerpt(JSON.stringify(input) ?? '{}')}?`,
     async run(input, { signal }) {
-      if (input !== undefined && input !== null && !isRecord(input)) return failed('The input must be an object');
-      const { output, isError } = await call(pinned.server, pinned.name, input ?? {}, signal);
+      const given = argumentsOf(input);
+      if (given === undefined) return failed(notAnObject);
+      const { output, isError } = await call(pinned.server, pinned.name, given, signal);
       return isError ? failed(output) : succeeded(output);
     },
   };
+}
+
+const notAnObject = 'The input must be an object';
+
+/** A model may leave out the input of a tool that takes none. */
+function argumentsOf(input: unknown): Record<string, unknown> | undefined {
+  const given = input ?? {};
+  return isRecord(given) ? given : undefined;
 }

@@ -233,6 +233,10 @@ test('pinned tools become tools: named, and guarded unless read-only', async () 
   assert.equal(find?.name, 'crm__find');
   assert.equal(find.guards({}), false);
   assert.equal(rename?.guards({}), true);
+  assert.deepEqual(
+    [rename.problem(null), rename.problem({}), rename.problem('text')],
+    [undefined, undefined, 'The input must be an object'],
+  );
   assert.equal(rename.subject({ to: 'Ada' }), '{"to":"Ada"}');
   assert.match(rename.prompt({ to: 'Ada' }), /rename of crm with {"to":"Ada"}/);
   const environment = { workspace: new MemoryWorkspace(), signal };
