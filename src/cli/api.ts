@@ -127,17 +127,21 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
   if (redirect !== undefined) return redirect;
   const text = await response.text();
   if (response.status === 401) return `the server does not accept this ${caller}`;
-  // The base URL of a client library ends with a path; this one seldom does.
-  if (response.status === 404 && new URL(url).pathname !== '/')
-    return `not found: ${url}${path.split('?')[0]} (does ${new URL(url).pathname} belong in PARLEY_URL?)`;
-  if (response.status === 404 && path === '/v1/sessions')
-    return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
-  if (response.status === 404) return `not found: ${path.split('?')[0]}`;
+  if (response.status === 404) return describeAbsence(url, path.split('?')[0] ?? path);
   try {
     return detailText(JSON.parse(text)) ?? `HTTP ${response.status}`;
   } catch {
     return `HTTP ${response.status} ${text.slice(0, 200)}`;
   }
+}
+
+function describeAbsence(url: string, path: string): string {
+  const { pathname } = new URL(url);
+  // The base URL of a client library ends with a path; this one seldom does.
+  if (pathname !== '/') return `not found: ${url}${path} (does ${pathname} belong in PARLEY_URL?)`;
+  if (path === '/v1/sessions') return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
+  if (path.endsWith('/v1/sessions')) return `not found: ${path} (no such agent, or it has no active release; see: parley agents list)`;
+  return `not found: ${path}`;
 }
 
 /** What an error says; the mint endpoint has it flat. */

@@ -34,7 +34,6 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
   const failed = await cli(['chat'], '/fail rate_limited\n');
   assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
-  assert.match((await cli(['chat', 'nobody'])).stderr, /^parley: not found: \/demo\/nobody\/v1\/sessions\n$/);
 });
 
 test('Ctrl-C stops the answer and not the conversation; a reader that has seen enough ends what follows a session', async (t) => {
@@ -149,6 +148,14 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
   const nobody = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: fresh }, ['chat'], 'hello\n');
   assert.equal(nobody.stderr, 'parley: not found: /v1/sessions (is there no default agent? name one: parley chat <agent>)\n');
+  await cli(['agents', 'create', 'bare']);
+  for (const agent of ['bare', 'nobody']) {
+    const { stderr } = await cli(['chat', agent], 'hello\n');
+    assert.equal(
+      stderr,
+      `parley: not found: /demo/${agent}/v1/sessions (no such agent, or it has no active release; see: parley agents list)\n`,
+    );
+  }
   const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, REDIS_URL: 'redis://127.0.0.1' }, ['doctor']);
   assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
   assert.match(doctor.stdout, /FAIL {2}server: no server at/);
