@@ -27,6 +27,9 @@ const asExpected = "set datestyle = 'ISO'; set default_transaction_isolation = '
 /** To build an index, or to wait for a process that does. What a role was given for its queries would fail every start. */
 const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
+/** The second takes bytes as they come, and is what a server gets that is set up without a locale. */
+const holdsAnyText = new Set(['UTF8', 'SQL_ASCII']);
+
 export async function openPostgres(databaseUrl: string, poolSize: number): Promise<Database> {
   const url = verifyingUrl(databaseUrl);
   const options: pg.PoolConfig = {
@@ -112,8 +115,15 @@ function giveUp(this: Socket): void {
 /** A wrong address is found out at the start, in words that name the setting. */
 async function checkServer(pool: pg.Pool, url: string): Promise<void> {
   try {
-    const { rows } = await pool.query<{ version: number }>(`select current_setting('server_version_num')::int as version`);
-    if ((rows[0]?.version ?? 0) < 150_000) throw new Error('PostgreSQL 15 or later is required');
+    const { rows } = await pool.query<{ version: number; encoding: string }>(
+      `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
+    );
+    const { version = 0, encoding = '' } = rows[0] ?? {};
+    if (version < 150_000) throw new Error('PostgreSQL 15 or later is required');
+    if (!holdsAnyText.has(encoding)) {
+      const advice = 'Make another with: createdb --encoding=UTF8 --template=template0';
+      throw new ConfigError(`DATABASE_URL: the encoding of the database is ${encoding}, which has no place for most characters. ${advice}`);
+    }
     await checkPooler(openPool(url, { max: 1 }), pool);
   } catch (error) {
     await pool.end();

@@ -206,6 +206,27 @@ if (engine === 'pglite') {
     await startServer(t, { database });
   });
 
+  test('a database whose encoding has no place for most characters is refused', async (t) => {
+    const database = await createDatabase();
+    const url = new URL(database.settings.DATABASE_URL ?? '');
+    const client = new pg.Client({ connectionString: url.href });
+    await client.connect();
+    const name = `western_${process.pid}`;
+    await client.query(`create database ${name} encoding 'WIN1252' locale 'C' template template0`);
+    t.after(async () => {
+      await client.query(`drop database ${name}`);
+      await client.end();
+      await database.remove();
+    });
+    url.pathname = `/${name}`;
+    const { code, output } = await runToEnd({ PARLEY_DATA_DIR: directory, DATABASE_URL: url.href });
+    assert.match(
+      output,
+      /^parley: DATABASE_URL: the encoding of the database is WIN1252, .* createdb --encoding=UTF8 --template=template0\n$/,
+    );
+    assert.equal(code, 2);
+  });
+
   test('an unreachable database is one clear line', async () => {
     const { code, output } = await runToEnd({ PARLEY_DATA_DIR: directory, DATABASE_URL: 'postgresql://parley@127.0.0.1:1/parley' });
     assert.equal(code, 1);
