@@ -83,14 +83,14 @@ test('an approval is given by the keyboard alone, and the focus goes to it and b
   await answers(page).getByText('again').waitFor();
 });
 
-test('a file is attached, uploaded with its message, and read by the agent', async () => {
+test('a file is attached, uploaded with its message, and read by the agent; the focus is back in the text', async () => {
   const page = await visit();
   const chooser = page.waitForEvent('filechooser');
   await page.getByRole('button', { name: 'Attach a file' }).click();
   const files = ['notes.txt', 'unwanted.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(`inside ${name}`) }));
   await (await chooser).setFiles(files);
   await page.getByRole('button', { name: 'Remove unwanted.txt' }).click();
-  await say(page, '/tool files {"operation":"read","path":"uploads/notes.txt"}');
+  await page.keyboard.type('/tool files {"operation":"read","path":"uploads/notes.txt"}\n');
   await answers(page).getByText('inside notes.txt').waitFor();
   assert.equal(await page.locator('parley-chat .user .file').textContent(), 'notes.txt');
 });

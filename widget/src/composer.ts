@@ -39,7 +39,12 @@ export function composerView(composer: Composer): TemplateResult {
     event.preventDefault();
     composer.onFiles(pasted);
   };
-  return html`<form part="composer" @submit=${submit}>
+  // The button that was pressed goes, or becomes another one: the focus would go with it.
+  const onClick = ({ target, currentTarget }: Event) => {
+    if (!(target instanceof Element) || !(currentTarget instanceof HTMLFormElement)) return;
+    if (target.closest('button:not(.icon)') !== null) currentTarget.querySelector('textarea')?.focus();
+  };
+  return html`<form part="composer" @submit=${submit} @click=${onClick}>
     ${files.length > 0 ? html`<div class="files">${files.map((file) => chip(file, composer))}</div>` : nothing}
     ${composer.uploads ? attachButton(composer) : nothing}
     <textarea part="input" rows="1" maxlength="200000" enterkeyhint="send" aria-label=${labels.placeholder} placeholder=${labels.placeholder} ?disabled=${disabled}
