@@ -73,12 +73,14 @@ test('four times as many calls take about four times as long, to collect and to 
   }
 });
 
+/** In milliseconds of this thread's own time: what else the machine does is none of it. */
 async function fastest(work: () => unknown): Promise<number> {
   let best = Number.POSITIVE_INFINITY;
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const begun = performance.now();
+    const begun = process.threadCpuUsage();
     await work();
-    best = Math.min(best, performance.now() - begun);
+    const { user, system } = process.threadCpuUsage(begun);
+    best = Math.min(best, (user + system) / 1_000);
   }
   return best;
 }

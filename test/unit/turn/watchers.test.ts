@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, beforeEach, test } from 'node:test';
 import { sql } from 'kysely';
 import { ServiceError } from '../../../src/errors.ts';
+import type { NewSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
 
@@ -36,6 +37,17 @@ test('an answer to an approval that cannot be watched: what was approved is done
 test('a call that another one under its key was quicker than, when the session it had opened cannot be dropped', async (t) => {
   t.mock.method(database.db, 'transaction', () => {
     throw new Error('the database is away');
+  });
+  // Each has opened one before either is admitted: with several connections one may else be done when the other comes.
+  const { insert } = newSessions;
+  const both = Promise.withResolvers<void>();
+  let opened = 0;
+  t.mock.method(newSessions, 'insert', async (session: NewSession) => {
+    const inserted = await insert.call(newSessions, session);
+    opened += 1;
+    if (opened === 2) both.resolve();
+    await both.promise;
+    return inserted;
   });
   const send = () => app.request('POST', '/demo/assistant/v1/responses', { input: '/say once' }, { 'idempotency-key': 'at once' });
   const answers = await Promise.all([send(), send()]);
