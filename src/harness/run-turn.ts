@@ -127,8 +127,7 @@ async function* settleCall(
         yield finish(call, { output: problem, isError: true });
         return 'settled';
       }
-      const requestId = call.approval?.requestId ?? world.newId('req_');
-      yield ask(requestId, call, tool, permission.pattern, turn);
+      yield ask(world.newId('req_'), call, tool, permission.pattern, turn);
       return 'paused';
     }
   }

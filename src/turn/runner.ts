@@ -205,7 +205,6 @@ export class Runner {
           this.show(turn.session, step.fragment);
           continue;
         }
-        if (step.events.length === 0) continue;
         await this.onStoring(turn.session);
         const { point, applied } = await writeStep(this.parts, step, turn, state, setting);
         if (!(await this.take(turn, state, point, applied))) return undefined;

@@ -1,0 +1,223 @@
+// The loop of a turn over a log, with a model that answers as it is told.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
+import { type ModelCall, ModelError, type ModelPart } from '../../../src/harness/model.ts';
+import { runTurn } from '../../../src/harness/run-turn.ts';
+import type { Tool } from '../../../src/harness/tool.ts';
+import { newId } from '../../../src/ids.ts';
+import type { LiveFragment, MessageReceived, NewEvent } from '../../../src/session/events.ts';
+import { numberEvents } from '../../../src/session/log.ts';
+import { foldSession } from '../../../src/session/state.ts';
+import { MemoryWorkspace } from '../../support/memory-workspace.ts';
+
+type AnswerPart = ModelPart | ModelError;
+
+interface Scene {
+  events: NewEvent[];
+  /** What the model says each time it is asked; asked once more, it fails. */
+  answers?: AnswerPart[][];
+  recovered?: boolean;
+  repeatable?: boolean;
+  release?: unknown;
+}
+
+async function run({ events, answers = [], recovered = false, repeatable = false, release = {} }: Scene) {
+  const seen = {
+    asked: [] as ModelCall[],
+    ran: [] as unknown[],
+    slept: [] as number[],
+    shown: [] as LiveFragment[],
+    added: [] as NewEvent[],
+  };
+  const tool: Tool = {
+    name: 'bash',
+    description: '',
+    inputSchema: {},
+    repeatable,
+    problem: () => undefined,
+    guards: () => false,
+    subject: () => '',
+    prompt: () => '',
+    async run(input) {
+      seen.ran.push(input);
+      return { output: 'ran', isError: false };
+    },
+  };
+  const model = {
+    provider: 'offline',
+    name: 'demo',
+    contextLimit: 100_000,
+    async *stream(call: ModelCall) {
+      seen.asked.push({ ...call });
+      for (const part of answers.shift() ?? assert.fail('the model is asked once more')) {
+        if (part instanceof ModelError) throw part;
+        yield part;
+      }
+    },
+  };
+  const world = {
+    release: completeReleaseConfig(release),
+    permissionMode: 'interactive' as const,
+    modelFor: async () => model,
+    toolsFor: async () => [tool],
+    workspace: new MemoryWorkspace(),
+    isWatched: () => true,
+    newId,
+    sleep: async (milliseconds: number) => void seen.slept.push(milliseconds),
+  };
+  const state = foldSession(numberEvents(events, 'turn_1', 1, new Date(0)));
+  for await (const step of runTurn(state, world, new AbortController().signal, recovered)) {
+    if (step.type === 'live') {
+      seen.shown.push(step.fragment);
+      continue;
+    }
+    foldSession(numberEvents(step.events, 'turn_1', state.seq + 1, new Date(0)), state);
+    seen.added.push(...step.events);
+  }
+  assert.deepEqual(answers, [], 'the model is asked for all of it');
+  return seen;
+}
+
+const received = (text: string, more: Partial<MessageReceived> = {}): NewEvent => ({
+  type: 'message-received',
+  data: { messageId: newId('msg_'), text, ...more },
+});
+const called = (callId: string): NewEvent => ({ type: 'tool-called', data: { callId, tool: 'bash', input: callId, step: 1 } });
+const finished = (callId: string, output = 'done'): NewEvent => ({
+  type: 'tool-finished',
+  data: { callId, tool: 'bash', output, isError: false },
+});
+const text = (said: string): ModelPart => ({ type: 'text-delta', text: said });
+const thought = (said: string): ModelPart => ({ type: 'reasoning-delta', text: said });
+const call = (input: string): ModelPart => ({ type: 'tool-call', tool: 'bash', input });
+const finish: ModelPart = { type: 'finish', usage: { input: 100, output: 10, cachedInput: 0 } };
+const broken = new ModelError('broken_stream', 'offline', 'It broke off.');
+
+const results = (added: NewEvent[]) => added.flatMap(({ type, data }) => (type === 'tool-finished' ? [data.notRun ?? data.output] : []));
+const messages = (added: NewEvent[]) => added.flatMap(({ type, data }) => (type === 'message-produced' ? [data] : []));
+const thoughts = (added: NewEvent[]) => added.flatMap(({ type, data }) => (type === 'reasoning-produced' ? [data] : []));
+const cuts = (added: NewEvent[]) => added.flatMap(({ type, data }) => (type === 'context-condensed' ? [data] : []));
+
+test('of a run that died only the call it was at may have acted: it is not repeated unless it may be, and those behind it run', async () => {
+  const events = [received('hi'), called('one'), called('two'), called('three'), finished('one')];
+  const answers = () => [
+    [call('four'), finish],
+    [text('Done.'), finish],
+  ];
+  const once = await run({ events, recovered: true, answers: answers() });
+  assert.deepEqual(
+    [once.ran, results(once.added)],
+    [
+      ['three', 'four'],
+      ['unknown', 'ran', 'ran'],
+    ],
+  );
+  const again = await run({ events, recovered: true, repeatable: true, answers: answers() });
+  assert.deepEqual(
+    [again.ran, results(again.added)],
+    [
+      ['two', 'three', 'four'],
+      ['ran', 'ran', 'ran'],
+    ],
+  );
+});
+
+test('a turn that was stopped before its process died ends: nothing runs, and the model is not asked', async () => {
+  const stopped: NewEvent = { type: 'interrupt-requested', data: { reason: 'user' } };
+  const { ran, added } = await run({ events: [received('hi'), called('one'), stopped], recovered: true, repeatable: true });
+  assert.deepEqual([ran, results(added), added.at(-1)?.type], [[], ['interrupted'], 'turn-ended']);
+});
+
+test('the model is asked with the settings of its sub-agent and, where that is wanted, to think', async () => {
+  const model = (temperature: number) => ({ provider: 'offline', name: 'demo', settings: { temperature } });
+  const release = { model: model(0.1), main: 'a', agents: [{ name: 'a' }, { name: 'b', model: model(0.9) }] };
+  for (const [agent, thinking, temperature] of [
+    ['a', false, 0.1],
+    ['b', true, 0.9],
+  ] as const) {
+    const started: NewEvent = { type: 'turn-started', data: { agent } };
+    const { asked } = await run({ events: [received('hi', { thinking }), started], release, answers: [[text('Yes.'), finish]] });
+    assert.deepEqual([asked[0]?.settings, asked[0]?.thinking], [{ temperature }, thinking]);
+  }
+});
+
+test('an answer that broke off and comes again is shown on from where it was, and paid for twice', async () => {
+  const answers = [
+    [text('One '), text('two '), broken],
+    [text('One'), text(' two three'), finish],
+  ];
+  const { shown, added, slept } = await run({ events: [received('hi')], answers });
+  assert.deepEqual(
+    shown.map(({ text, offset }) => [offset, text]),
+    [
+      [0, 'One '],
+      [4, 'two '],
+      [8, 'three'],
+    ],
+  );
+  const [said] = messages(added);
+  assert.deepEqual([...new Set(shown.map(({ messageId }) => messageId))], [said?.messageId]);
+  assert.equal(said?.text, 'One two three');
+  // The first attempt by its length: a question of two characters, an answer of eight.
+  const end = added.at(-1);
+  assert.deepEqual(end?.type === 'turn-ended' && end.data.usage, { input: 101, output: 12, cachedInput: 0 });
+  assert.ok(slept.length === 1 && Number(slept[0]) >= 200);
+});
+
+test('the third attempt is the last, and what stays of it is the most that was shown, with what all of them took', async () => {
+  const usageOf = (added: NewEvent[]) => (added.at(-1)?.type === 'turn-failed' ? Object(added.at(-1)?.data).usage : undefined);
+  const said = await run({ events: [received('hi')], answers: [[text('One two'), broken], [text('One'), broken], [broken]] });
+  assert.deepEqual(
+    messages(said.added).map(({ text, partial }) => [text, partial]),
+    [['One two', true]],
+  );
+  assert.deepEqual([said.slept.length, usageOf(said.added)], [2, { input: 2, output: 3, cachedInput: 0 }]);
+  const thinking = await run({ events: [received('hi')], answers: [[broken], [broken], [thought('Hm.'), broken]] });
+  assert.deepEqual([thoughts(thinking.added)[0]?.text, usageOf(thinking.added)], ['Hm.', { input: 1, output: 1, cachedInput: 0 }]);
+  const acting = await run({ events: [received('hi')], answers: [[broken], [broken], [call('rm -r .'), broken]] });
+  assert.deepEqual([acting.ran, acting.added.length], [[], 1], 'half an answer acts on nothing');
+  assert.deepEqual(usageOf(acting.added), { input: 1, output: 3, cachedInput: 0 });
+});
+
+test('each block of reasoning is kept by itself', async () => {
+  const end: ModelPart = { type: 'reasoning-end' };
+  const { added } = await run({ events: [received('hi')], answers: [[thought('a'), end, thought('b'), end, text('Yes.'), finish]] });
+  assert.deepEqual(
+    thoughts(added).map(({ text }) => text),
+    ['a', 'b'],
+  );
+});
+
+test('an answer of more than a thousand calls fails, and none of them runs', async () => {
+  const answer = [...Array.from({ length: 1_001 }, () => call('again')), finish];
+  const { ran, added } = await run({ events: [received('hi')], answers: [answer, answer, answer] });
+  assert.deepEqual([ran, added.map(({ type }) => type)], [[], ['turn-failed']]);
+});
+
+test('a conversation that is too long is cut before the first message from which on it fits, and never inside a turn', async () => {
+  const release = { context: { limit_tokens: 1_000 } };
+  const answers = () => [[text('Yes.'), finish]];
+  const long = (count: number) => Array.from({ length: count }, () => received('x'.repeat(700)));
+  assert.deepEqual(cuts((await run({ events: long(6), release, answers: answers() })).added), [{ throughSeq: 4, summary: null }]);
+  const heard = received('by the way', { silent: true });
+  const events = [received('x'.repeat(3_000)), called('one'), heard, finished('one', 'x'.repeat(600)), received('and now?')];
+  assert.deepEqual(cuts((await run({ events, release, answers: answers() })).added), [{ throughSeq: 4, summary: null }]);
+});
+
+test('what cannot be summarized leaves the summary before it in place, and a model that is away ends the turn', async () => {
+  const release = { context: { limit_tokens: 256, overflow: 'summarize' } };
+  const before: NewEvent = { type: 'context-condensed', data: { throughSeq: 0, summary: 'Ada likes tea.' } };
+  const hm: NewEvent = { type: 'reasoning-produced', data: { messageId: 'msg_hm', text: 'Hm.', step: 1 } };
+  const events = [before, received('x'.repeat(900)), hm, received('and now?')];
+  const tooLong = new ModelError('context_length_exceeded', 'offline', 'Too long.');
+  const kept = await run({ events, release, answers: [[tooLong], [text('Yes.'), finish]] });
+  assert.deepEqual(cuts(kept.added), [{ throughSeq: 3, summary: 'Ada likes tea.' }]);
+  assert.doesNotMatch(JSON.stringify(kept.asked[0]?.messages), /Hm\./, 'reasoning is not taken without what it led to');
+  const away = new ModelError('overloaded', 'offline', 'Later.');
+  const failed = await run({ events, release, answers: [[away], [away], [away]] });
+  assert.deepEqual(
+    failed.added.map(({ type }) => type),
+    ['turn-failed'],
+  );
+});
