@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { ServiceError } from '../../src/errors.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { reserved } from '../support/turns.ts';
@@ -128,7 +129,7 @@ test('what each sub-agent of a turn used is paid for and reported as usage of it
   }
 });
 
-test('a turn that may be handed to a sub-agent on credits needs some, whoever it begins with', async () => {
+test('a turn that may be handed to a sub-agent on credits needs some, whoever it begins with', async (t) => {
   const tenant = await createTenant(url);
   await tenant.put('/api/model_credentials/openai', { api_key: 'sk-of-the-customer' });
   const own = { provider: 'openai', name: 'gpt-5' };
@@ -144,6 +145,11 @@ test('a turn that may be handed to a sub-agent on credits needs some, whoever it
   assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 402);
   await tenant.release({ model: own });
   assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 200, 'on the own key alone none is needed');
+  const apply = t.mock.method(app.context.log, 'apply', () => Promise.reject(new ServiceError('unavailable', 'Not now.')));
+  const free = await tenant.session();
+  await tenant.post(`/v1/sessions/${free}/messages`, { text: 'hi' });
+  const { reserveCreditMicros, reserveMicros } = Object(apply.mock.calls[0]?.arguments[0]);
+  assert.deepEqual([reserveCreditMicros, reserveMicros > 0], [0, true]);
 });
 
 test('the cap of an instance is its own: another end user goes on', async () => {
@@ -196,7 +202,9 @@ test('every way a turn ends gives its reservation back', async () => {
   const stream = await tenant.stream(`/v1/sessions/${queued}/messages`, { text: '/delay 60000\n/say a b', stream: true });
   await stream.until('text');
   const waiting = await tenant.stream(`/v1/sessions/${queued}/messages`, { text: 'next', stream: true });
-  assert.ok((await reserved(app, tenant.orgId)).tokens >= 2_048, 'who runs and who waits holds a reservation');
+  // 1024 tokens each, and one for every four characters.
+  const both = 2 * 1_024 + 6 + 1;
+  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: both, micros: both }, 'who runs and who waits holds a reservation');
   await stop(queued);
   await Promise.all([stream.rest(), waiting.rest()]);
   assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });

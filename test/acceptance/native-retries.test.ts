@@ -252,6 +252,10 @@ test('a retry belongs to the turn of its first try for 10 minutes', async () => 
   await grow(30);
   await retry();
   assert.equal(await turnsOf(tenant, id), 2);
+  await grow(60);
+  const newest = (await tenant.post(`/v1/sessions/${id}/messages`, { text: '/say so' })).body;
+  assert.deepEqual((await retry()).body.messages, newest.messages, 'of two with the same words, to the later one');
+  assert.equal(await turnsOf(tenant, id), 3);
 });
 
 test("a retry of another credential is not the same caller's", async () => {

@@ -47,6 +47,19 @@ test('a process that lets go of its turns takes none of them up again, also wher
   assert.ok(Number(leaseUntil) <= Date.now());
 });
 
+test('a turn that is stopped in this process ends at once, and not with the next look', { timeout: 10_000 }, async () => {
+  await app.request('POST', '/v1/sessions', { session_id: 'heard' });
+  const answer = app.request('POST', '/v1/sessions/heard/messages', { text: '/delay 60000\n/words 2' });
+  await until(async () => runner.turnOf('heard') !== undefined);
+  const interrupt = () => app.context.turns.interrupt(1, 'heard', 'interrupt');
+  await interrupt();
+  assert.equal((await answer).status, 200);
+  await app.request('POST', '/v1/sessions/heard/messages', { text: '/tool bash {"command":"ls"}' });
+  await interrupt();
+  assert.equal(runner.running.size, 1, 'one that waits for an approval is taken up to end');
+  await runner.idle();
+});
+
 test('a turn whose interrupt this process did not hear of ends with the next look', { timeout: 20_000 }, async (t) => {
   const quick = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
   await quick.request('POST', '/v1/sessions', { session_id: 'unheard' });

@@ -36,6 +36,7 @@ test('a notice of a stop that comes when the session was resumed leaves alone wh
   const forget = t.mock.method(settings, 'forget');
   const [resumed, stopped] = [await newSession(), await newSession()];
   await app.request('DELETE', `/demo/assistant/v1/sessions/${stopped}`);
+  assert.deepEqual(sent, [`proc_here stopped ${stopped}`]);
   forget.mock.resetCalls();
   receive(`proc_there stopped ${resumed}`);
   receive(`proc_there stopped ${stopped}`);

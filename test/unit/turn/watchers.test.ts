@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import { ServiceError } from '../../../src/errors.ts';
 import type { NewSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
+import { untilAccepted } from '../../support/turns.ts';
 import { until } from '../../support/until.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_LOG_LEVEL: 'silent' } });
@@ -32,6 +33,31 @@ test('an answer to an approval that cannot be watched: what was approved is done
   await runner.idle();
   const { messages } = (await app.request('GET', `/demo/assistant/v1/sessions/${id}/messages`)).body;
   assert.equal(messages.at(-1).text, 'bash answered: done');
+});
+
+test('an answer to an approval that is given twice at the same moment: what was approved is begun once', async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const asked = await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo done"}' });
+  const begin = t.mock.method(runner, 'begin');
+  const path = `/v1/sessions/${id}/inputs/${asked.body.pending_input.request_id}`;
+  const answers = await Promise.all([1, 2].map(() => app.request('PUT', path, { decision: 'approve_once' })));
+  assert.deepEqual([answers.map(({ status }) => status), begin.mock.callCount()], [[200, 200], 1]);
+});
+
+test('a message that is refused, and one that was taken so late that another process may run it by now', async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const say = (text: string) => app.request('POST', `/v1/sessions/${id}/messages`, { text });
+  t.mock.method(runner, 'mayAct', async () => false, { times: 1 });
+  const begin = t.mock.method(runner, 'begin');
+  const late = say('/say late');
+  await untilAccepted(app, id, 1);
+  assert.equal(begin.mock.callCount(), 0);
+  const { id: turn } = await database.db.selectFrom('turns').select('id').where('session_id', '=', id).executeTakeFirstOrThrow();
+  runner.begin({ turn, session: id, org: 1 }, [], { recovered: true });
+  assert.equal((await late).body.text, 'late');
+  await turns.interrupt(1, id, 'stop');
+  assert.equal((await say('/say more')).status, 409);
+  assert.equal(feed.watcherCount, 0);
 });
 
 test('a call that another one under its key was quicker than, when the session it had opened cannot be dropped', async (t) => {
@@ -105,13 +131,28 @@ test('a message that waited, told of so late that another process may run it by 
   assert.deepEqual(turns, [{ state: 'ended' }, { state: 'running' }]);
 });
 
-test('a turn that another process has taken over: nobody is shown what it had begun to say here', async () => {
+test('a turn that is stopped before this process has taken it up, and one that waited behind it', { timeout: 20_000 }, async (t) => {
+  const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
+  const say = (text: string) => app.request('POST', `/v1/sessions/${id}/messages`, { text: `/delay 60000\n/say ${text}` });
+  const { begin } = runner;
+  t.mock.method(runner, 'begin', (...[turn, ...rest]: Parameters<typeof begin>) => {
+    runner.interrupt(turn.turn);
+    begin.call(runner, turn, ...rest);
+  });
+  const [first, second] = [say('never said'), say('as little')];
+  assert.equal((await first).body.text, '');
+  await until(async () => runner.turnOf(id) !== undefined);
+  await turns.interrupt(1, id, 'interrupt');
+  assert.equal((await second).status, 200);
+});
+
+test('a turn that another process has taken over: nobody is shown what it had begun to say here', { timeout: 20_000 }, async () => {
   const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
   const watcher = feed.subscribe(id, true);
   const isSaid = new Promise<void>((resolve) => {
     watcher.onNews = () => feed.draftsOf(id).length > 0 && resolve();
   });
-  const event = { type: 'user.message', text: '/delay 20\n/words 1000' };
+  const event = { type: 'user.message', text: '/delay 60000\n/words 2' };
   await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${id}/events`, event);
   await isSaid;
   runner.lose(runner.turnOf(id) ?? '');
@@ -125,8 +166,12 @@ test('an end that was written, before what stands ahead of it could be read: who
   const answer = app.request('POST', `/v1/sessions/${id}/messages`, { text: '/delay 50\n/words 4' });
   await until(async () => runner.turnOf(id) !== undefined);
   const note = { messageId: 'msg_note', text: 'by the way', participantName: 'bob', silent: true };
+  const watcher = feed.subscribe(id, false);
   await turns.note(1, id, [{ type: 'message-received', data: note }]);
+  assert.equal(watcher.take(0)?.updates.length, 1, 'who watches sees a note at once');
+  watcher.close();
   const cut = Object.assign(new Error('cut'), { code: 'ECONNRESET' });
-  t.mock.method(log, 'read', () => Promise.reject(cut), { times: 1 });
+  const read = t.mock.method(log, 'read', () => Promise.reject(cut), { times: 1 });
   assert.equal((await answer).body.text, 'a slow river carries');
+  assert.equal(read.mock.callCount(), 1);
 });
