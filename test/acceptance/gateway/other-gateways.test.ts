@@ -119,6 +119,9 @@ test('recipient_gateway_url sends the event on, once, with this gateway among it
     event: { ...message('pass it on'), id: 'f-1', hops: [...hops, ownUrl] },
     session_id: 'ses_there',
   });
+  await deliver(org, { ...body, recipient_id: 'eve' });
+  const [, second] = await other.until((received) => received.length === 2);
+  assert.equal(second?.body.recipient_id, 'eve', 'the same event, for another participant there');
   const { id } = await parley.context.database.db
     .selectFrom('deliveries')
     .select('id')
@@ -139,7 +142,8 @@ test('what already passed here, or passed eight gateways, goes no further', asyn
   for (const sessionId of [id, 'of another\ngateway'])
     assert.equal((await submit(org, { ...looped, session_id: sessionId })).text, '{"status":"ok"}');
   assert.equal((await deliver(org, { recipient_id: 'helper', session_id: id, event: looped })).text, '{"status":"ok"}');
-  const tired = message('far', { hops: Array.from({ length: 8 }, (_, index) => `https://g${index}.example.com`) });
+  const hops = Array.from({ length: 8 }, (_, index) => `https://g${index}.example.com`);
+  const tired = message('far', { hops });
   const forward = { recipient_id: 'bob', recipient_gateway_url: new URL(other.url).origin, event: tired };
   assert.equal((await deliver(org, forward)).text, '{"status":"ok"}');
   await parley.context.courier.idle();
@@ -156,6 +160,9 @@ test('what already passed here, or passed eight gateways, goes no further', asyn
     ['near'],
     'the reply is an event of its own',
   );
+  await submit(org, { ...tired, message: '/say nearer', session_id: id, hops: hops.slice(1) });
+  const [, eighth] = await other.until((received) => received.length === 3);
+  assert.deepEqual([eighth?.body.event.message, eighth?.body.event.hops.length], ['/say nearer', 8]);
 });
 
 test('the URL of a gateway is refused where it is too long once encoded, and any other is taken with any recipient', async (t) => {

@@ -105,7 +105,14 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   assert.deepEqual([said(['hello']), said(['one', 'two', 'three'])], [1, 1], 'what is refused is not done');
 
   const dayAgo = new Date(Date.now() - 24 * 3_600_000 - 1_000);
-  await parley.context.database.db.updateTable('idempotency_keys').set({ created_at: dayAgo }).where('key', 'in', ['k1', 'k2']).execute();
+  await parley.context.database.db
+    .updateTable('idempotency_keys')
+    .set({ created_at: dayAgo })
+    .where('key', 'in', ['k1', 'k2', 'gateway event-1'])
+    .execute();
+  assert.equal((await submit(org, body)).status, 200);
+  const still = await logOf(org, String([...sessions][0]), 1);
+  assert.deepEqual(still, events, 'an event is not forgotten with its key');
   const nextDay = await submit(org, message('/say keyed'), keyed);
   assert.notEqual(nextDay.headers['x-svc-session'], first.headers['x-svc-session'], 'a key is kept for 24 hours');
   assert.deepEqual([nextDay.status, nextDay.headers['idempotent-replayed']], [200, undefined]);
@@ -275,6 +282,10 @@ test('a delivery whose process died is made by the next try, once it cannot be u
   assert.deepEqual([early.status, early.headers['retry-after']], [503, '1']);
   await die(15);
   for (let count = 0; count < 2; count += 1) assert.equal((await deliver(org, delivery)).status, 200);
+  assert.equal((await logOf(org, id, 0)).length, 1);
+  // As if it had died when the entry was written.
+  await sql`update gateway_events set state = 'received' where org_id = ${org.id}`.execute(parley.context.database.db);
+  assert.equal((await deliver(org, delivery)).status, 200);
   assert.equal((await logOf(org, id, 0)).length, 1);
 });
 

@@ -3,18 +3,22 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
+import { gatewayUrl } from '../../../src/gateway/event.ts';
 import { isKnownParticipant, joinSession, newestSessionWith } from '../../../src/gateway/participants.ts';
 import { deliverReply, markAdmitted } from '../../../src/gateway/replies.ts';
 import { ReplyWorker } from '../../../src/gateway/reply-worker.ts';
-import { recordEvent, submitTarget } from '../../../src/gateway/seen.ts';
+import { forgetEvent, recordEvent, submitTarget } from '../../../src/gateway/seen.ts';
 import { dropSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 
-const { context, request } = await startApp({ after });
+const { context, request, operatorKey } = await startApp({ after });
 const { database, directory } = context;
 const orgId = 1;
 // No agent is asked for: the directory has a connection of its own, and the embedded database only one.
 const found = (db: Db, name: string) => newestSessionWith(db, { agentBySlug: async () => undefined }, orgId, name, 'evt_unknown');
+
+const created = await request('POST', '/operator/organizations', { slug: 'other' }, { authorization: `Bearer ${operatorKey}` });
+const otherOrgId: number = created.body.organization.id;
 
 async function newSession(): Promise<string> {
   return JSON.parse((await request('POST', '/v1/sessions', {})).text).id;
@@ -70,6 +74,27 @@ test('a session that is not kept, or of a deleted agent, is nobody’s newest', 
   await sql`update agents set deleted_at = null`.execute(db);
 });
 
+test('who takes part in a session, and what was brought there, is known to its organization alone', async () => {
+  const { db } = database;
+  const session = await newSession();
+  await joinSession(db, session, { name: 'fay', type: 'human' });
+  const event = { id: 'evt_theirs', sender_id: 'ada', sender_type: 'human' as const, event_type: 'message', hops: [] };
+  await recordEvent(db, orgId, event, `session ${session}`, session);
+  const nobody = { agentBySlug: async () => undefined };
+  const newest = (org: number) => newestSessionWith(db, nobody, org, 'fay', event.id);
+  assert.deepEqual([await newest(orgId), await newest(otherOrgId)], [session, undefined]);
+  assert.equal(await isKnownParticipant(db, directory, otherOrgId, 'fay'), false);
+});
+
+test('a gateway is the same however its URL is spelled', () => {
+  for (const url of [
+    'https://there.example.com/gateway',
+    'HTTPS://There.Example.Com:443/gateway//?key=1',
+    'https://there.example.com/gateway/#top',
+  ])
+    assert.equal(gatewayUrl(url), 'https://there.example.com/gateway');
+});
+
 test('of two processes that find an event, one tells the others, a long reply in pieces', async () => {
   const { db } = database;
   const session = await newSession();
@@ -85,9 +110,14 @@ test('of two processes that find an event, one tells the others, a long reply in
   );
   const brought = `session ${session}`;
   for (const target of [submitTarget, brought]) await recordEvent(db, orgId, event, target, session);
+  const theirs = () => recordEvent(db, otherOrgId, event, submitTarget, 'ses_theirs');
+  await theirs();
+  const setTheirs = (state: string) => sql`update gateway_events set state = ${state} where org_id = ${otherOrgId}`.execute(db);
   const open = { org_id: orgId, event_id: event.id, session_id: session, turn_id: turn, event };
   const mark = () => markAdmitted(db, open, own, now);
   await Promise.all([mark(), mark()]);
+  assert.equal((await theirs()).state, 'received', 'another organization’s of the same id is another event');
+  await setTheirs('admitted');
   const reply = () => deliverReply(db, open, own, now);
   await Promise.all([reply(), reply()]);
   const queued = await db.selectFrom('deliveries').select('body').where('org_id', '=', orgId).orderBy('position').execute();
@@ -99,6 +129,16 @@ test('of two processes that find an event, one tells the others, a long reply in
   );
   const { state } = await recordEvent(db, orgId, event, brought, session);
   assert.equal(state, 'received', 'that it is also brought here is another matter');
+  assert.equal((await theirs()).state, 'admitted');
+  await setTheirs('received');
+  await forgetEvent(db, orgId, event.id, submitTarget);
+  await forgetEvent(db, orgId, event.id, brought);
+  const left = await sql<{ org_id: number; state: string }>`
+    select org_id, state from gateway_events where event_id = ${event.id} order by org_id`.execute(db);
+  assert.deepEqual(left.rows, [
+    { org_id: orgId, state: 'done' },
+    { org_id: otherOrgId, state: 'received' },
+  ]);
 });
 
 test('a look for replies ends when none is owed, however many were', async () => {
