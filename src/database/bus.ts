@@ -19,6 +19,8 @@ export interface Bus {
 export const maxNoticeBytes = 7_500;
 
 const silenceMs = 5_000;
+/** Redis answers within a millisecond. What owes an answer for this long is written nothing more, see below. */
+const patienceMs = 1_000;
 
 /** Alone on its data, nobody else is there to be told. */
 const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
@@ -67,12 +69,25 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
   publisher.on('error', (error) => logger.warn({ err: error }, 'Redis is not reachable: notices go through PostgreSQL'));
   publisher.on('ready', () => logger.warn('Redis is reachable again'));
   const fallback = postgresBus(database);
+  let unanswered = 0;
+  let heardAt = 0;
+  const hear = () => {
+    unanswered -= 1;
+    heardAt = performance.now();
+  };
+  // The time after which a silent connection is given up begins anew with all that is written, and something is every second.
+  const isSilent = () => unanswered > 0 && performance.now() - heardAt > patienceMs;
   return {
     announcesWrites: false,
     // What follows goes over the same connection, behind it: nobody needs to wait.
     async send(payload) {
-      if (!publisher.isReady) return fallback.send(payload);
-      publisher.publish(channel, payload).catch(() => fallback.send(payload));
+      if (!publisher.isReady || isSilent()) return fallback.send(payload);
+      if (unanswered === 0) heardAt = performance.now();
+      unanswered += 1;
+      publisher
+        .publish(channel, payload)
+        .finally(hear)
+        .catch(() => fallback.send(payload));
     },
     async receive(listener) {
       await database.listen(listener);

@@ -63,6 +63,25 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
     assert.ok(first.output().includes(`"msg":"${line}"`), line);
 });
 
+test('a Redis that takes what is said and never answers is given up, also while more is said every second', {
+  skip,
+  timeout: 60_000,
+}, async (t) => {
+  const redis = await startRedis(t);
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const settings = { REDIS_URL: redis.url };
+  const first = await startServer(t, { database, settings });
+  const second = await startServer(t, { database, settings });
+  const [one, two] = [connect(first.url, first.apiKey), connect(second.url, second.apiKey)];
+  await one.post('/v1/sessions', { session_id: 'live' });
+  assert.ok((await deltasOf(one, two, 'live')) > 1);
+  process.kill(redis.pid, 'SIGSTOP');
+  assert.equal((await one.post('/v1/sessions/live/messages', { text: '/say into the void' })).status, 200);
+  await until(async () => first.output().includes('"msg":"Redis is not reachable: notices go through PostgreSQL"'), 15_000);
+  assert.ok((await deltasOf(one, two, 'live')) > 1, 'live text crosses through PostgreSQL');
+});
+
 test('a Redis that is not there stops the start with a line that names the setting', { skip }, async (t) => {
   const database = await createDatabase();
   t.after(() => database.remove());
