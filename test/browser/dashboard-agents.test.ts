@@ -1,6 +1,7 @@
 // Agents and their releases in the dashboard: made, compared, activated, rolled back, deleted.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { createAgent } from '../support/accounts.ts';
 import { startApp } from '../support/app.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
@@ -116,6 +117,13 @@ test('a release is made once although its answer was lost, and activated when it
   await page.unrouteAll();
   const { body } = await app.request('GET', '/api/agents/slow/releases');
   assert.equal(body.data.length, 1);
+});
+
+test('a new release begins with the active one, however many newer ones there are', async () => {
+  await createAgent(app, app.apiKey, 'prolific', { instructions: 'The one in use.' });
+  for (let count = 0; count < 50; count += 1) await app.request('POST', '/api/agents/prolific/releases', { instructions: 'Never used.' });
+  await page.goto('/dashboard/agents/prolific?tab=edit');
+  assert.match(await page.getByLabel('Release, from 1', { exact: true }).inputValue(), /The one in use/);
 });
 
 test('a double click makes one release', async () => {

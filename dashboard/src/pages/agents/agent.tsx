@@ -40,7 +40,13 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const releases = pages.items;
   const active = releases.find((release) => release.active);
   const from = query.read('from');
-  const source = releases.find((release) => String(release.version) === from) ?? active ?? releases[0];
+  // The one to begin with may be older than those that are listed.
+  const wanted = from === '' ? String(active?.version ?? agent.active_version ?? '') : from;
+  const listed = releases.find((release) => String(release.version) === wanted);
+  const older = useRead<{ release: Release }>(`${path}/${encodeURIComponent(wanted)}`, {
+    enabled: pages.isSuccess && listed === undefined && wanted !== '',
+  });
+  const source = listed ?? older.data?.release ?? active ?? releases[0];
   const tabs = [
     { value: 'releases', label: 'Releases' },
     ...(mayWrite ? [{ value: 'edit', label: 'New release' }] : []),
@@ -71,7 +77,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
         />
       </div>
       {pages.error !== null && <Failure error={pages.error} />}
-      {pages.isPending ? (
+      {pages.isPending || (tab === 'edit' && older.isLoading) ? (
         <Waiting />
       ) : tab === 'edit' ? (
         <ConfigEditor key={from} agent={agent} source={source} from={from} onMade={() => query.write({ tab: '', from: '' })} />
