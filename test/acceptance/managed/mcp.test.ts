@@ -135,8 +135,14 @@ test('the key of a call whose process died is let go: what may be repeated is ca
 
 test('a guarded tool is 403 until the session has approved it', async () => {
   const id = await client.create();
-  const rename = () =>
-    client.request('POST', '/mcp', { method: 'tools/call', params: { name: 'rename', arguments: { to: 'Bo' } } }, { 'x-svc-session': id });
+  const renameIn = (session: string) =>
+    client.request(
+      'POST',
+      '/mcp',
+      { method: 'tools/call', params: { name: 'rename', arguments: { to: 'Bo' } } },
+      { 'x-svc-session': session },
+    );
+  const rename = () => renameIn(id);
   const refused = await rename();
   assert.equal(refused.status, 403, refused.text);
   assert.equal(refused.body.detail.error, 'approval_required');
@@ -152,6 +158,7 @@ test('a guarded tool is 403 until the session has approved it', async () => {
     seq = (await client.untilIdle(id, pause?.seq)).at(-1)?.seq ?? 0;
     assert.equal((await rename()).status, status, result);
   }
+  assert.equal((await renameIn(await client.create())).status, 403, 'another session has approved nothing');
 });
 
 test('the rules and the mode of the release hold as in a turn', async () => {

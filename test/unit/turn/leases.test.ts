@@ -118,3 +118,38 @@ test('a process that drains takes up no turn of another: it would only cut it of
   await turns.interrupt(1, 'own', 'interrupt');
   await own;
 });
+
+test('a turn that runs here is not begun again when its lease ran out, and let go of when another process has it', {
+  timeout: 20_000,
+}, async (t) => {
+  const { log, turns } = app.context;
+  const start = async (session: string): Promise<string> => {
+    await app.request('POST', '/v1/sessions', { session_id: session });
+    const event = { type: 'user.message', text: '/delay 60000\n/words 2' };
+    await app.request('POST', `/demo/assistant/v1/managed-agents/sessions/${session}/events`, event);
+    return runner.turnOf(session) ?? assert.fail();
+  };
+  const [late, taken] = [await start('late'), await start('taken')];
+  await sql`update turns set lease_until = now() - interval '1 second' where id = ${late}`.execute(database.db);
+  const theirs = new Date(Date.now() + 3_600_000);
+  await database.db.updateTable('turns').set({ process_id: 'proc_there', lease_until: theirs }).where('id', '=', taken).execute();
+  // The beat that would have renewed the other did not come in time.
+  t.mock.method(runner.running, 'keys', () => [taken].values());
+  const begin = t.mock.method(runner, 'begin', () => {});
+  const looked = Promise.withResolvers<void>();
+  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+    holderName: () => log.holderName(),
+    leaseMs: 400,
+    logger: createLogger('silent'),
+    onBeat: looked.resolve,
+    onStranded: looked.reject,
+  });
+  await looked.promise;
+  await until(async () => !runner.running.has(taken));
+  await leases.release();
+  assert.ok(begin.mock.calls.every(({ arguments: [turn] }) => turn?.turn !== late));
+  const row = await database.db.selectFrom('turns').select(['process_id', 'lease_until']).where('id', '=', taken).executeTakeFirstOrThrow();
+  assert.deepEqual(row, { process_id: 'proc_there', lease_until: theirs });
+  await turns.interrupt(1, 'late', 'interrupt');
+  await runner.idle();
+});

@@ -91,3 +91,25 @@ test('text that comes while a notice of its session is still on its way goes in 
   const rest = { session: 'slow', after: 4, fragments: [{ ...about, offset: 3, text: ' two three' }] };
   assert.equal(notices[1], `proc_here live ${JSON.stringify(rest)}`);
 });
+
+test('text too long for one notice goes in several, and none of it is lost', async () => {
+  const notices: string[] = [];
+  const send = async (payload: string) => void notices.push(payload);
+  const relay = new LiveRelay(
+    { ...bus, send },
+    'proc_here',
+    () => [],
+    () => 4,
+  );
+  relay.watch('long');
+  const text = '😀'.repeat(5_000);
+  relay.show('long', { type: 'text-delta', turnId: 'turn_1', messageId: 'msg_1', step: 1, agent: 'main', offset: 0, text });
+  await relay.flush('long');
+  assert.ok(notices.length > 1 && notices.every((notice) => Buffer.byteLength(notice) < 8_000));
+  let said = '';
+  for (const { offset, text: piece } of notices.flatMap((notice) => JSON.parse(notice.slice(notice.indexOf('{'))).fragments)) {
+    assert.equal(offset, said.length);
+    said += piece;
+  }
+  assert.equal(said, text);
+});
