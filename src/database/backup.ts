@@ -110,25 +110,33 @@ export async function restore(config: Config, folder: string, isUsed = isInstall
     throw new Error(`${embedded} already exists; restore into an empty PARLEY_DATA_DIR`);
   }
   // First: what is cut short here leaves no database without its key.
-  await restoreKey(config, join(folder, 'secret.key'));
-  if (config.DATABASE_URL !== undefined) {
-    await restorePostgres(config.DATABASE_URL, file);
-    if (!(await isUsed(config))) throw await namingSchema(config);
-  } else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
+  const isNewKey = await restoreKey(config, join(folder, 'secret.key'));
+  try {
+    if (config.DATABASE_URL !== undefined) await restorePostgres(config.DATABASE_URL, file);
+    else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
+  } catch (error) {
+    // The backup that is tried next may have another.
+    if (isNewKey) await rm(keyFile(config), { force: true });
+    throw error;
+  }
+  if (config.DATABASE_URL !== undefined && !(await isUsed(config))) throw await namingSchema(config);
 }
 
-/** A key that is there already may be the only one that opens another database. */
-async function restoreKey(config: Config, kept: string): Promise<void> {
-  if (!(await isThere(kept))) return;
+/** Gives whether there was none. One that is there already may be the only one that opens another database. */
+async function restoreKey(config: Config, kept: string): Promise<boolean> {
+  if (!(await isThere(kept))) return false;
   const key = await readFile(kept, 'utf8');
   const inUse = await keyInUse(config);
   if (inUse === undefined) {
     await prepareDataDirectory(config.PARLEY_DATA_DIR);
     await replaceFile(keyFile(config), (draft) => writeFile(draft, key));
-  } else if (!parseSecretKey(inUse.trim()).equals(parseSecretKey(key.trim()))) {
+    return true;
+  }
+  if (!parseSecretKey(inUse.trim()).equals(parseSecretKey(key.trim()))) {
     const place = config.PARLEY_SECRET_KEY === undefined ? keyFile(config) : 'PARLEY_SECRET_KEY';
     throw new Error(`${place}: is another key than that of the backup, ${kept}; nothing was changed`);
   }
+  return false;
 }
 
 /** Tables come back into the schema that they were in. A start that does not look there would make new ones elsewhere, and all would seem lost. */

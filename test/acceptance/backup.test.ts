@@ -111,7 +111,7 @@ test('a backup that fails leaves no folder, which would look like one', async (t
   await app.close();
 });
 
-test('a damaged backup is one line and changes nothing: the intact one can be restored after it', async (t) => {
+test('a damaged backup is one line and changes nothing: an intact one, whatever its key, can be restored after it', async (t) => {
   const { database, folder, target } = await places(t);
   await (await startApp(t, { database })).close();
   const made = await run(database.settings, ['backup', folder]);
@@ -119,10 +119,13 @@ test('a damaged backup is one line and changes nothing: the intact one can be re
   const file = join(folder, engine === 'pglite' ? 'database.tar.gz' : 'database.dump');
   const whole = readFileSync(file);
   writeFileSync(file, whole.subarray(0, whole.length / 2));
+  writeFileSync(join(folder, 'secret.key'), Buffer.alloc(32, 1).toString('base64'));
   const refused = await run(target.settings, ['restore', folder]);
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, engine === 'pglite' ? /^parley: .* is damaged .*\n$/ : /parley: pg_restore failed; nothing was changed\n$/);
   writeFileSync(file, whole);
+  // Of another backup, which has another key.
+  writeFileSync(join(folder, 'secret.key'), Buffer.alloc(32, 2).toString('base64'));
   const back = await run(target.settings, ['restore', folder]);
   assert.equal(back.code, 0, back.stderr);
 });
