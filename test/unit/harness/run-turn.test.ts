@@ -9,6 +9,7 @@ import { newId } from '../../../src/ids.ts';
 import type { LiveFragment, MessageReceived, NewEvent } from '../../../src/session/events.ts';
 import { numberEvents } from '../../../src/session/log.ts';
 import { foldSession } from '../../../src/session/state.ts';
+import { turnFailure } from '../../../src/turn/failure.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
 type AnswerPart = ModelPart | ModelError;
@@ -178,6 +179,13 @@ test('the third attempt is the last, and what stays of it is the most that was s
   const acting = await run({ events: [received('hi')], answers: [[broken], [broken], [call('rm -r .'), broken]] });
   assert.deepEqual([acting.ran, acting.added.length], [[], 1], 'half an answer acts on nothing');
   assert.deepEqual(usageOf(acting.added), { input: 1, output: 3, cachedInput: 0 });
+});
+
+test('a provider that says when to come again is asked then, and so is whoever waits', async () => {
+  const busy = new ModelError('rate_limited', 'offline', 'Later.', { retryAfterSeconds: 7 });
+  const { slept, added } = await run({ events: [received('hi')], answers: [[busy], [busy], [busy]] });
+  const [end] = added;
+  assert.deepEqual([slept, end?.type === 'turn-failed' && turnFailure(end.data).retryAfterSeconds], [[7_000, 7_000], 7]);
 });
 
 test('each block of reasoning is kept by itself', async () => {

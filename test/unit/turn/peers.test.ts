@@ -53,6 +53,16 @@ test('a change whose answer never came is heard of by the process that made it',
   assert.deepEqual(invalidate.mock.calls[0]?.arguments, ['7']);
 });
 
+test('of a session that was dropped, here or elsewhere, nothing is held: its id may be given to somebody else', async () => {
+  for (const drop of [(id: string) => receive(`proc_there dropped ${id}`), (id: string) => parts.feed.drop(id)]) {
+    const id = await newSession();
+    await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
+    assert.equal(runner.seqOf(id), 4);
+    drop(id);
+    assert.equal(runner.seqOf(id), 0);
+  }
+});
+
 test('text says how far the log goes that it follows', async () => {
   const id = await newSession();
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
