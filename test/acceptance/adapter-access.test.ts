@@ -1,4 +1,5 @@
 // Who may call the two adapters, for whom, and what they are told when they may not.
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { notFoundText, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';

@@ -1,4 +1,5 @@
 // What no client library sends, byte for byte over bare sockets: each is answered or cut, none with a 5xx, and the server goes on.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, test } from 'node:test';

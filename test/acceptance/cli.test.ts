@@ -1,4 +1,5 @@
 // The command line as a person uses it: a process of its own, against a listening server.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

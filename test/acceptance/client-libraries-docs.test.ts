@@ -1,4 +1,5 @@
 // The examples of docs/client-libraries.md, and the line that the first start prints, run as they stand.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
 // The openai package, unchanged, against a listening server.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import OpenAI, { APIError, AuthenticationError, ConflictError, NotFoundError, UnprocessableEntityError } from 'openai';

@@ -1,4 +1,5 @@
 // The client's managed sessions, against a running server: a log that is followed across every kind of break.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { AuthenticationError, type ManagedEvent, NotFoundError, ParleyClient } from '../../client/src/index.ts';

@@ -1,4 +1,5 @@
 // The client's native calls, against a running server.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import {

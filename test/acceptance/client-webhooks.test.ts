@@ -1,4 +1,5 @@
 // The client checks what the server really signs, and the example that talks in a terminal really talks.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 // A turn that goes on while the server that shows it stops: nobody may take a part of its answer for the whole.
+// One engine: this is about how the log is shown on a wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';

@@ -1,4 +1,5 @@
 // PostgreSQL crashes and comes back under load: requests of that moment hear 503, and nothing acknowledged is lost.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startApp } from '../support/app.ts';

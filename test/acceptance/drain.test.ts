@@ -1,4 +1,5 @@
 // Stopping: what a signal does to requests and to turns that run.
+// One engine: this is about how a process begins and ends.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

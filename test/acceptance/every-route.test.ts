@@ -1,3 +1,4 @@
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { deadUrl } from '../support/accounts.ts';

@@ -1,4 +1,5 @@
 // Several processes on one PostgreSQL: any of them serves any request, whichever runs the turn.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

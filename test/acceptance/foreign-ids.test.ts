@@ -1,4 +1,5 @@
 // Every id of one org in the hands of another, wherever an id can stand: the answer is that of an id that never was, and nothing changes.
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { type Answer, type Call, startApp } from '../support/app.ts';

@@ -1,4 +1,5 @@
 // Somebody else's transaction is open for long, as that of a backup is: PostgreSQL then keeps what has ended, in its indexes too.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

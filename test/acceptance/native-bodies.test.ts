@@ -1,4 +1,5 @@
 // What a native route says of a body that it does not take: in one sentence, and nothing is stored.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as openSocket } from 'node:net';

@@ -1,3 +1,4 @@
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { request as rawRequest } from 'node:http';
 import { connect as openSocket } from 'node:net';

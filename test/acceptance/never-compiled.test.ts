@@ -1,4 +1,5 @@
 // PostgreSQL compiles a statement of which it expects much, and where tables were never analyzed it expects too much.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';

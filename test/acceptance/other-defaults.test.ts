@@ -1,4 +1,5 @@
 // A PostgreSQL that somebody set up for their own purposes.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';

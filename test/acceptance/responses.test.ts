@@ -1,3 +1,4 @@
+// One engine: this is about how the log is shown on a wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { notFoundText, pinned, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';

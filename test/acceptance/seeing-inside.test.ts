@@ -1,4 +1,5 @@
 // What an operator sees: a line for each request and each turn, and numbers at /metrics; nothing of what is said, no secret.
+// One engine: this is about how a process begins and ends.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startServer } from '../support/server-process.ts';

@@ -1,4 +1,5 @@
 // What the program says of its settings and arguments, before it looks at any database.
+// One engine: this is about how a process begins and ends.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

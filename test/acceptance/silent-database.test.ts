@@ -1,4 +1,5 @@
 // Connections to PostgreSQL that no longer answer, or are all in use: what keeps a process's turns its own does not wait for them.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

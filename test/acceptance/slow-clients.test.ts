@@ -1,4 +1,5 @@
 // Clients that hold a connection without using it, byte by byte over bare sockets.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';

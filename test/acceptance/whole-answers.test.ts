@@ -1,4 +1,5 @@
 // Where nobody watches a model's text come, it is asked for in one piece; nothing else may be different.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';

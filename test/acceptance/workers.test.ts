@@ -1,4 +1,5 @@
 // `--workers`: several processes behind one port, and a first one that starts and stops them.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
 // Every documented route, asked with whatever is no credential for it: refused in one and the same way, and nothing changes.
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';

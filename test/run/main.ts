@@ -1,7 +1,7 @@
 // `npm test`: the checks, every test once, and the acceptance tests on both engines. `npm test -- path...` runs only those files or folders.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { chmodSync, globSync, mkdtempSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { endWithUs } from '../support/end-with-us.ts';
 import { pgliteTemplate } from '../support/engine.ts';
@@ -120,19 +120,9 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
   }
 }
 
-/**
- * What these try is on the client's, the model's or a tool's side of the wire, in how the log is shown on one, in who is let in, what is
- * allowed or refused, or in how a process begins and ends; or only PostgreSQL has it.
- */
+/** A file that need not run on both says so at its top, with the reason. */
 function isOfOneEngine(file: string): boolean {
-  const ofTheWire =
-    /\/(client-|widget-|docs\.|cli[.-]|listen\.|tracing\.|slow-clients\.|hosts\.|openapi\.|bytes\.|fuzz\.|native-(bodies|providers)\.|whole-answers\.|harness-limits\.|mcp\.)/;
-  const ofTheShown = /\/(chat-completions|responses|native-stream|event-stream|cut-short|closing)\./;
-  const ofTheDoor =
-    /\/(every-route|wrong-credentials|foreign-ids|adapter-access|native-errors|harness-approvals|overload|signed-in|session-tokens)\./;
-  const ofTheProcess = /\/(settings|drain|seeing-inside)\./;
-  const ofPostgres = /\/(fleet|fleet-kills|redis|database|silent-database|database-restart|held-snapshot|never-compiled|other-defaults)\./;
-  return [ofTheWire, ofTheShown, ofTheDoor, ofTheProcess, ofPostgres].some((pattern) => pattern.test(file));
+  return /^\/\/ One engine: /m.test(readFileSync(file, 'utf8'));
 }
 
 /** Beside the first tests: most of it keeps one processor busy. What it finds is printed as it comes. */

@@ -1,4 +1,5 @@
 // The way to PostgreSQL breaks in every manner under mixed load: answers lost after the commit, connections cut, the server gone.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,5 @@
 // Three processes on one PostgreSQL under mixed load, one killed every moment, watched from whichever lives.
+// One engine: only PostgreSQL has this.
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chances, isLong, seed } from '../../support/chance.ts';

@@ -1,4 +1,5 @@
 // Two processes on one PostgreSQL whose notices go through Redis, which may go away at any moment: it only carries, it keeps nothing.
+// One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

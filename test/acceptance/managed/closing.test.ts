@@ -1,4 +1,5 @@
 // Streams that the server ends, and streams that it keeps.
+// One engine: this is about how the log is shown on a wire.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
 // People who are signed in to the dashboard: what their cookie lets them do, and what ends it.
+// One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createOrganization, operate } from '../../support/accounts.ts';

@@ -1,4 +1,5 @@
 // `parley webhooks listen`: events of a server on this machine, passed on to a local port.
+// One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
