@@ -35,7 +35,8 @@ export function runWorkers(count: number, config: Config): void {
     worker.on('message', (message: unknown) => {
       if (message === leaving) {
         isReplaced = !stopping;
-        worker.send(isReplaced ? answers.replaced : answers.stopping);
+        // One that is killed meanwhile does not hear it, which is no reason to end.
+        worker.send(isReplaced ? answers.replaced : answers.stopping, () => undefined);
         if (isReplaced) process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
         start();
       }
@@ -53,13 +54,13 @@ export function runWorkers(count: number, config: Config): void {
       setTimeout(start, restartAfterMs);
     });
   };
-  start();
   for (const signal of stopSignals) {
     process.on(signal, () => {
       stopping = true;
       for (const worker of workers) worker.process.kill(signal);
     });
   }
+  start();
 }
 
 /** In a worker that is told to stop: whether the others go on, and another takes its place. */
