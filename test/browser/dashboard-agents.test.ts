@@ -2,16 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent } from '../support/accounts.ts';
-import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
+import { startDashboard } from '../support/dashboard.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after });
-const url = await app.listen();
-const browser = await openBrowser({ after });
-const { page, context, problems } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+const { app, page, context, problems } = await startDashboard({ after });
 const dialog = () => page.getByRole('dialog');
 
 test('a release is edited, checked, compared, activated and rolled back', async () => {

@@ -6,18 +6,11 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
-import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard, signIn } from '../support/dashboard.ts';
+import { openDashboard, signIn, startDashboard } from '../support/dashboard.ts';
 import { packClient } from '../support/packed-client.ts';
 import { until } from '../support/until.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after });
-const url = await app.listen();
-const browser = await openBrowser({ after });
-const { page, problems } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
+const { app, url, browser, page, problems } = await startDashboard({ after });
 
 async function fresh(): Promise<void> {
   await page.goto('/dashboard/playground/assistant');

@@ -2,18 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Route } from 'playwright-core';
-import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard, owner, signIn } from '../support/dashboard.ts';
+import { openDashboard, owner, signIn, startDashboard } from '../support/dashboard.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
-const url = await app.listen();
+const { app, url, browser, page, context, problems } = await startDashboard({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 const receiver = await startReceiver({ after });
-const browser = await openBrowser({ after });
-const { page, context, problems } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const dialog = () => page.getByRole('dialog');
 
 test('what is empty names the next command', async () => {

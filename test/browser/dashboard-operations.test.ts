@@ -4,22 +4,16 @@ import { execFile } from 'node:child_process';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import { createAgent, createOrganization } from '../support/accounts.ts';
-import { apiKey, startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
+import { apiKey } from '../support/app.ts';
 import { buildWidget } from '../support/build-widget.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard, overflow, owner, signIn } from '../support/dashboard.ts';
+import { openDashboard, overflow, owner, signIn, startDashboard } from '../support/dashboard.ts';
 import { serveLocally } from '../support/local-server.ts';
 import { browserOf, password } from '../support/members.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-buildDashboardOnce();
 buildWidget();
-const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
-const url = await app.listen();
+const { app, url, browser, page, context, problems } = await startDashboard({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 const receiver = await startReceiver({ after });
-const browser = await openBrowser({ after });
-const { page, context, problems } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const dialog = () => page.getByRole('dialog');
 
 test('what a webhook endpoint missed while it was disabled is recovered, for the time that is asked', async () => {

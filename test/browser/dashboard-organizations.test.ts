@@ -4,17 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { createOrganization } from '../support/accounts.ts';
-import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard, owner, signIn } from '../support/dashboard.ts';
+import { owner, signIn, startDashboard } from '../support/dashboard.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after });
-const url = await app.listen();
-const browser = await openBrowser({ after });
+const { app, page, context, problems } = await startDashboard({ after });
 const second = await createOrganization(app, 'second');
-const { page, context, problems } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const invited = await app.call('POST', '/api/invitations', { key: second.key, body: { email: owner.email, role: 'admin' } });
 const joined = await app.call('POST', '/api/invitations/accept', { body: { ...owner, email: undefined, token: invited.body.token } });
 

@@ -2,28 +2,13 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';
-import { startApp } from '../support/app.ts';
-import { keepPicture, openBrowser } from '../support/browser.ts';
-import {
-  assertAccessible,
-  assertColoursAccessible,
-  buildDashboardOnce,
-  cutOff,
-  joinAsOwner,
-  openDashboard,
-  overflow,
-} from '../support/dashboard.ts';
+import { keepPicture } from '../support/browser.ts';
+import { assertAccessible, assertColoursAccessible, cutOff, overflow, startDashboard } from '../support/dashboard.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
-const url = await app.listen();
+const { app, page, problems } = await startDashboard({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 await seedDemo(app.context.database, 'demo', { sessions: 400, turns: 3, longEvents: 0 });
 const receiver = await startReceiver({ after });
-const browser = await openBrowser({ after });
-const { page, problems } = await openDashboard(browser, url);
-
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 const sessionId = await furnish();
 
 interface PageCase {

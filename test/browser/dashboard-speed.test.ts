@@ -3,17 +3,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';
-import { startApp } from '../support/app.ts';
-import { openBrowser } from '../support/browser.ts';
-import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
+import { startDashboard } from '../support/dashboard.ts';
 
-buildDashboardOnce();
-const app = await startApp({ after });
-const url = await app.listen();
+const { app, page } = await startDashboard({ after });
 await seedDemo(app.context.database, 'demo', { sessions: 10_000, turns: process.env.PARLEY_FULL_SIZE === '1' ? 25 : 2, longEvents: 5_000 });
-const browser = await openBrowser({ after });
-const { page } = await openDashboard(browser, url);
-await joinAsOwner(page, app.context.seeded.ownerToken ?? '');
 
 /** Resolves in the page, two frames after what is looked for is there: when it can be seen. */
 await page.addInitScript(`window.drawn = (isThere) => new Promise((resolve) => {

@@ -4,7 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import type { RunOptions } from 'axe-core';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { type AppOptions, type Owner, startApp, type TestApp } from './app.ts';
 import { findViolations } from './axe.ts';
+import { openBrowser } from './browser.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -37,6 +39,20 @@ export async function openDashboard(browser: Browser, url: string, options: { wi
     if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push(`a request left: ${request.url()}`);
   });
   return { page, context, problems };
+}
+
+/** A server of its own, and its owner in front of the dashboard. */
+export async function startDashboard(
+  test: Owner,
+  options: AppOptions = {},
+): Promise<Visit & { app: TestApp; url: string; browser: Browser }> {
+  buildDashboardOnce();
+  const app = await startApp(test, options);
+  const url = await app.listen();
+  const browser = await openBrowser(test);
+  const visit = await openDashboard(browser, url);
+  await joinAsOwner(visit.page, app.context.seeded.ownerToken ?? '');
+  return { ...visit, app, url, browser };
 }
 
 /** Follows the link that the first start printed. */
