@@ -68,7 +68,7 @@ function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
 
 /** Begun first, so that no long one is left to run alone at the end. */
 function isLong(file: string): boolean {
-  return /recovery|browser\/|every-route|fuzz|fleet|workers|overload|faults|backup\.|cli\.|drain\.|\/start\./.test(file);
+  return /recovery|browser\/|every-route|fuzz|fleet|workers|faults|backup\.|cli\.|drain\.|\/start\./.test(file);
 }
 
 /** Holds what a person waits for against the clock, and so runs alone, after all others. */
