@@ -186,6 +186,7 @@ export class Courier {
       since: this.since.deliveries,
       leaseUntil: new Date(now.getTime() + leaseMs),
       slots,
+      running: this.lanes.ids(),
       lanes: this.lanes.loads(),
       organizations: this.lanes.orgLoads(),
     });

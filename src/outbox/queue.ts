@@ -73,7 +73,8 @@ export interface Claim {
   since: Date;
   leaseUntil: Date;
   slots: Slots;
-  /** What runs here already. */
+  /** What runs here already. It is not claimed again, although a clock that jumped, or a process that was halted, outlived its lease. */
+  running: readonly string[];
   lanes: readonly LaneLoad[];
   organizations: readonly OrgLoad[];
 }
@@ -91,7 +92,7 @@ export interface Claim {
  * `oldest` is the time of the first that waited or was claimed, null when there was none.
  */
 export async function claimDeliveries(db: Db, claim: Claim): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
-  const { processId, now, since, leaseUntil, slots, lanes, organizations } = claim;
+  const { processId, now, since, leaseUntil, slots, running, lanes, organizations } = claim;
   const { rows } = await sql<(Claimed | { id: null }) & { oldest: Date | null }>`
     with recursive lanes (lane, first_due_at) as (
       (select lane, due_at from deliveries where due_at >= ${since} order by lane, due_at limit 1)
@@ -128,7 +129,7 @@ export async function claimDeliveries(db: Db, claim: Claim): Promise<{ claimed: 
       (select id from in_turn where troubled order by turn, place, due_at limit ${slots.troubled})
     ), locked as (
       select id, resend_requested or is_test or state <> 'pending' as manual from deliveries
-      where id in (select id from chosen) and due_at <= ${now} for update skip locked
+      where id in (select id from chosen) and due_at <= ${now} and id not in ${uuidList(running)} for update skip locked
     ), claimed as (
       update deliveries d set due_at = ${leaseUntil}, claimed_by = ${processId}, resend_requested = false
       from locked where d.id = locked.id

@@ -1,6 +1,7 @@
 // The courier on a real database with a clock that stands still until it is moved.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
@@ -249,6 +250,28 @@ test('what a process that fell silent had claimed is sent by another when the le
   await courier.idle();
   assert.equal(receiver.received.at(-1)?.body.id, lost.id);
   assert.equal(receiver.received.length, 3);
+  await courier.stop();
+});
+
+test('a clock that jumps past the lease of an attempt under way makes no second one', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  let held: ServerResponse | undefined;
+  receiver.answer = (_one, response) => {
+    held = response;
+  };
+  await queue(await newEndpoint(receiver.url), 1, clock.now());
+  const courier = createCourier(clock);
+  const isIdle = courier.idle();
+  await receiver.until((received) => received.length === 1, 'the attempt');
+  receiver.answer = 200;
+  clock.advance(60 * minute);
+  await queue(await newEndpoint(receiver.url), 1, clock.now());
+  courier.wake();
+  await receiver.until((received) => new Set(received.map((one) => one.body.id)).size === 2, 'the delivery after it');
+  held?.end();
+  await isIdle;
+  assert.equal(receiver.received.length, 2);
   await courier.stop();
 });
 

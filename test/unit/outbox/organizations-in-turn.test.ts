@@ -34,7 +34,7 @@ test('many destinations of one organization, well or in trouble, delay no other 
     const later = new Date(now.getTime() + 5_000);
     const times = { now: later, since: new Date(0), leaseUntil: new Date(later.getTime() + 5_000) };
     const organizations = [{ org_id: large.id, ...running }];
-    const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, lanes: [], organizations });
+    const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, running: [], lanes: [], organizations });
     await releaseAllClaims(db, now);
     return claimed.map((delivery) => delivery.org_id).sort();
   };
