@@ -12,13 +12,13 @@ export async function* auditCsv(pages: AsyncIterable<AuditLine[]>): AsyncGenerat
 
 function cells(row: AuditLine): string[] {
   const values = { ...row, created_at: timestamp(row.created_at) };
-  return columns.map((column) => inert(values[column] ?? ''));
+  return columns.map((column) => neutralizeFormula(values[column] ?? ''));
 }
 
 /**
- * A spreadsheet runs a cell that begins with one of these as a formula, some after skipping blanks and a byte-order mark.
- * An apostrophe in front makes it text.
+ * A spreadsheet runs a cell that begins with one of these characters as a formula, some after skipping blanks and a
+ * byte-order mark. An apostrophe in front makes it text.
  */
-function inert(cell: string): string {
+function neutralizeFormula(cell: string): string {
   return /^[\s\uFEFF]*[=+\-@\uFF1D\uFF0B\uFF0D\uFF20]|^[\t\r\n]/.test(cell) ? `'${cell}` : cell;
 }

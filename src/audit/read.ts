@@ -12,7 +12,7 @@ export interface AuditFilters {
 
 export type AuditRow = Selectable<Schema['audit_events']>;
 
-/** Newest first. `before`: the id that the page before ended with. */
+/** Newest first. `before` is the id of the last event on the previous page. */
 export async function readAuditPage(
   db: Db,
   orgId: number,
@@ -24,7 +24,7 @@ export async function readAuditPage(
   return query.execute();
 }
 
-/** How many events the filters match: exact up to ten thousand, then as the database's statistics guess. */
+/** How many events the filters match: exact up to ten thousand, above that an estimate of the query planner. */
 export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFilters): Promise<number> {
   const exactUpTo = 10_000;
   const few = filtered(db, orgId, filters)
@@ -39,7 +39,7 @@ export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFil
   return Math.max(counted.count, explained?.['QUERY PLAN'][0].Plan['Plan Rows'] ?? 0);
 }
 
-/** What an export shows of an event, besides its metadata, which stays the JSON text it is stored as. */
+/** The columns of an export, besides the metadata, which is exported as JSON text. */
 export const lineColumns = [
   'created_at',
   'action',
@@ -53,7 +53,10 @@ export const lineColumns = [
 
 export type AuditLine = Pick<AuditRow, (typeof lineColumns)[number]> & { metadata: string };
 
-/** Every matching event, newest first, a page at a time: memory does not grow with the export, and no transaction stays open. */
+/**
+ * Every matching event, newest first, from the event with the id `upTo`. It reads a page at a time: memory does not grow
+ * with the export, and no transaction stays open.
+ */
 export async function* readAllAudit(
   db: Db,
   orgId: number,
@@ -78,7 +81,7 @@ export async function* readAllAudit(
   }
 }
 
-/** The newest event of the org: what an export that begins now goes back from. */
+/** Id of the org's newest event, where an export begins. */
 export async function newestAuditId(db: Db, orgId: number): Promise<number> {
   const row = await db
     .selectFrom('audit_events')

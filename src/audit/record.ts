@@ -6,7 +6,7 @@ import { locks } from '../database/locks.ts';
 import type { Schema } from '../database/schema.ts';
 import type { AuditAction } from './actions.ts';
 
-/** Who acts, for which org. Nobody named: the operator, or the program itself. */
+/** Who acts, and on which org. Without an email, a user or a key it is the operator, or the program itself. */
 export interface Actor {
   orgId: number;
   at: Date;
@@ -25,14 +25,14 @@ export interface AuditEntry {
   metadata?: Record<string, unknown>;
 }
 
-/** What a row's hash covers, with that of the row before it in its org. */
+/** What a row's hash covers: all of it, including the hash of the org's previous row. */
 export type ChainedContent = Omit<Selectable<Schema['audit_events']>, 'id' | 'hash'>;
 
 export const firstHash = '0'.repeat(64);
 
 /** Adds an event to the org's chain, in the transaction of the change it records. */
 export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEntry): Promise<void> {
-  // One writer per org at a time, held until commit: two changes cannot both follow the same row.
+  // Held until the commit: without it, two concurrent changes could both follow the same row.
   await sql`select pg_advisory_xact_lock(${locks.auditChain}, ${actor.orgId})`.execute(transaction);
   const previous = await transaction
     .selectFrom('audit_events')
@@ -52,7 +52,7 @@ export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEnt
     subject_id: String(entry.subjectId),
     ip_address: actor.ipAddress ?? null,
     user_agent: actor.userAgent?.slice(0, 512).toWellFormed() ?? null,
-    // As it will be read again: what JSON leaves out may not be hashed.
+    // The hash must cover what a later read returns, so not what JSON leaves out, such as undefined fields.
     metadata: JSON.parse(JSON.stringify(entry.metadata ?? {})),
     previous_hash: previous?.hash ?? firstHash,
   };

@@ -3,9 +3,9 @@ import { firstHash, hashOf } from './record.ts';
 
 export interface ChainVerdict {
   valid: boolean;
-  /** Events checked, up to the first that does not fit. */
+  /** Events before the first that does not fit. */
   checked: number;
-  /** Hash of the newest event: kept elsewhere, it also shows a chain whose end was cut off. */
+  /** Hash of the newest event. Whoever keeps a copy can also detect that events at the end were deleted. */
   head: string;
   broken: { id: number; createdAt: Date; action: string; reason: string } | undefined;
 }

@@ -1,19 +1,19 @@
 import type { Dispatcher } from 'undici';
 
 /**
- * The body of an answer as a stream that hands on fewer, larger pieces than come from the network: a model sends each word
- * by itself, and to pass on several at a time costs a fraction.
+ * The body of a response as a stream with fewer, larger chunks than the network delivers. A model sends every word as a
+ * chunk of its own, and handling several words together costs a fraction of handling each.
  *
- * The first piece, and one that comes after a pause, is handed on at once. When pieces come fast after each other, the
- * connection is not read for a while (`isGathering`), and then everything that has come is handed on together. That while
- * is as long as the answer has taken so far, but at most `maxGatherMs`, which nobody notices; and where many answers come at once,
- * some milliseconds from the beginning, since their words wait for each other anyway.
+ * The first chunk, and any chunk after a pause, is handed on at once. When chunks follow each other quickly, the socket is
+ * paused for a moment (`isGathering`); then everything that arrived meanwhile is read and handed on as one chunk. The moment
+ * is as long as the response has lasted so far, up to `maxGatherMs`, which no reader notices. While many responses are open
+ * at once, gathering starts with the first chunk, because their chunks have to wait for each other anyway.
  */
 export class AnswerBody {
   readonly stream: ReadableStream<Uint8Array>;
   private readonly request: Dispatcher.DispatchController;
   private target: ReadableStreamDefaultController<Uint8Array> | undefined;
-  private pieces: Uint8Array[] = [];
+  private chunks: Uint8Array[] = [];
   private readonly begunAt = performance.now();
   private sentAt = Number.NEGATIVE_INFINITY;
   private isGathering = false;
@@ -42,10 +42,10 @@ export class AnswerBody {
     );
   }
 
-  add(piece: Uint8Array): void {
-    this.pieces.push(piece);
-    // The other pieces of the same packet are added before the microtask runs.
-    if (this.pieces.length === 1 && !this.isGathering) queueMicrotask(() => this.send());
+  add(chunk: Uint8Array): void {
+    this.chunks.push(chunk);
+    // undici adds the other chunks of the same packet before the microtask runs.
+    if (this.chunks.length === 1 && !this.isGathering) queueMicrotask(() => this.send());
   }
 
   end(): void {
@@ -60,31 +60,31 @@ export class AnswerBody {
     this.target?.error(error);
   }
 
-  /** Reads the connection again, unless the reader of the stream is behind. */
+  /** Reads the socket again, unless the consumer of the stream is behind. */
   readGathered(): void {
     if (!this.isOver && !this.isFull) this.request.resume();
   }
 
-  /** Hands on what was read; if that was nothing, the next piece need not wait. */
+  /** Hands on what was read. If nothing came, the next chunk is handed on at once. */
   sendGathered(): void {
-    this.isGathering = this.pieces.length > 0;
+    this.isGathering = this.chunks.length > 0;
     if (this.isGathering) this.send();
-    // If its reader was behind and has caught up, nothing else starts the reading again.
+    // A consumer that caught up while we gathered did not resume the socket (see `pull`): do it here.
     else this.readGathered();
   }
 
   private send(): void {
     const now = performance.now();
-    const patience = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, answersOpen), now - this.begunAt));
-    // The second piece of a fresh answer comes right behind the first: where many are open it is gathered too.
+    const gatherMs = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, answersOpen), now - this.begunAt));
+    // The second chunk of a new response comes right after the first: while many are open, it is gathered too.
     const isFirst = this.sentAt === Number.NEGATIVE_INFINITY;
-    const isFast = this.isGathering || now - this.sentAt < patience || (isFirst && answersOpen >= maxFirstGatherMs);
+    const isFast = this.isGathering || now - this.sentAt < gatherMs || (isFirst && answersOpen >= maxFirstGatherMs);
     this.sentAt = now;
     const bytes = this.flush();
     this.isGathering = isFast && bytes < bulkBytes && !this.isOver;
     if (!this.isGathering) return;
     this.request.pause();
-    if (patience < maxGatherMs) gather([this], patience);
+    if (gatherMs < maxGatherMs) gather([this], gatherMs);
     else joinRound(this);
   }
 
@@ -94,12 +94,12 @@ export class AnswerBody {
   }
 
   private flush(): number {
-    const { pieces } = this;
-    const [first] = pieces;
+    const { chunks } = this;
+    const [first] = chunks;
     if (first === undefined || this.isOver || this.target === undefined) return 0;
-    // Emptied first: `enqueue` may run the reader, and with it `add`.
-    this.pieces = [];
-    const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
+    // Emptied before `enqueue`, which may call `pull` and so, through the resumed socket, `add`.
+    this.chunks = [];
+    const whole = chunks.length === 1 ? first : Buffer.concat(chunks);
     this.target.enqueue(whole);
     if ((this.target.desiredSize ?? 1) <= 0) {
       this.isFull = true;
@@ -109,12 +109,12 @@ export class AnswerBody {
   }
 }
 
-/** How many have begun and not ended. */
+/** Responses of this process whose body has not ended. */
 let answersOpen = 0;
 
 /**
- * Answers that gather until the same moment. To hand them on one after the other costs about a third less than each at its
- * own time: code and data are still in the processor's caches, and turns that end together are stored in one statement.
+ * Responses that gather until the same moment. Handing them on one right after the other costs about a third less than each
+ * at its own time: code and data are still in the processor's caches, and turns that end together are stored in one statement.
  */
 let round: AnswerBody[] = [];
 
@@ -130,17 +130,17 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   setTimeout(() => {
     if (answers === round) round = [];
     for (const answer of answers) answer.readGathered();
-    // Between the two, Node reads what has come on these connections.
+    // Before `setImmediate` runs, Node reads what has arrived on the resumed sockets.
     setImmediate(() => {
       for (const answer of answers) answer.sendGathered();
     });
   }, milliseconds);
 }
 
-/** A millisecond for each answer that is open, and at most this: whoever is alone is not held up. */
+/** A new response gathers for one millisecond per open response, up to this many: a single one is not delayed. */
 const maxFirstGatherMs = 8;
 const maxGatherMs = 50;
-/** So that a round holds up other work for a few milliseconds at most. */
+/** Responses in one round: more would block the event loop for longer than a few milliseconds. */
 const maxTogether = 32;
-/** A piece this large is a download and not words: it is not held up. */
+/** A chunk this large belongs to a download, not to the words of a model: it is not delayed. */
 const bulkBytes = 8 * 1024;

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import { checkDestination, createGuardedFetch, type DestinationPolicy, type GuardedFetch } from './guard.ts';
 
-/** One kind of use of the outside, with its own rules and its own connections. */
+/** One kind of outgoing request, with its own rules and its own connections. */
 export interface Destination {
   fetch: GuardedFetch;
   /** Throws `invalid` with the reason when a URL would be refused. */
@@ -10,11 +10,11 @@ export interface Destination {
 
 export interface Destinations {
   webhooks: Destination;
-  /** The ones that the operator listed may be anywhere. */
+  /** Other gateways. Those listed in PARLEY_GATEWAY_PEERS may be at any address. */
   gateways: Destination;
   /** Models and MCP servers. */
   upstreams: Destination;
-  /** The `fetch` tool. What a model asks for stays public, also where models and MCP servers are on a private network. */
+  /** The `fetch` tool: only public addresses, even where the operator allows models and MCP servers on a private network. */
   web: Destination;
 }
 
@@ -22,13 +22,17 @@ type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIV
 
 /** Made once at the start; tests give their own resolver. */
 export function createDestinations(config: Settings, resolve?: DestinationPolicy['resolve']): Destinations {
-  const own = resolve === undefined ? {} : { resolve };
-  const deliveries = { ...own, allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
+  const resolver = resolve === undefined ? {} : { resolve };
+  const deliveries = { ...resolver, allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
   return {
     webhooks: destination(deliveries),
     gateways: destination({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
-    upstreams: destination({ ...own, allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
-    web: destination({ ...own, allowPrivate: false, maxRedirects: 5 }),
+    upstreams: destination({
+      ...resolver,
+      allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS,
+      liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS',
+    }),
+    web: destination({ ...resolver, allowPrivate: false, maxRedirects: 5 }),
   };
 }
 

@@ -3,8 +3,9 @@ import type { Dispatcher } from 'undici';
 import { AnswerBody } from './answer-body.ts';
 
 /**
- * One HTTP exchange with fetch's face and no redirects. Straight over the dispatcher it costs about a quarter less
- * CPU for a stream of 64 chunks than fetch itself (0.64 ms to 0.85 ms), and every streamed model call pays it.
+ * Sends one request and resolves with the response, like `fetch` without redirects. It uses undici's dispatcher directly:
+ * for a response of 64 chunks that takes a quarter less CPU than `fetch` (0.64 ms instead of 0.85 ms), and every streamed
+ * model call is such a response.
  */
 export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): Promise<Response> {
   const signal = init.signal ?? undefined;
@@ -19,7 +20,7 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
 
     const abort = () => {
       request?.abort(signal?.reason);
-      // Before the first byte undici may still be connecting; the caller does not wait for that.
+      // While undici is still connecting there is no request to abort: reject without waiting for the connection.
       fail(signal?.reason);
     };
     const fail = (error: unknown) => {
@@ -88,7 +89,7 @@ function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readab
   if (body === undefined || body === null) return { body: null };
   if (typeof body === 'string') return { body, contentType: 'text/plain;charset=UTF-8' };
   if (body instanceof Uint8Array) return { body };
-  // Forms, blobs and streams: fetch's own reading of them.
+  // Forms, blobs and streams: a `Response` encodes them as fetch would.
   const read = new Response(body);
   const contentType = read.headers.get('content-type');
   const stream = read.body === null ? null : Readable.fromWeb(read.body);

@@ -9,18 +9,19 @@ import { followRedirects } from './redirects.ts';
 import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './rules.ts';
 
 /**
- * The destination guard: every request to a URL that a customer can set goes through one of these.
- * A socket is connected only to an address that was checked in that same connect, so neither a literal, nor a name
- * that answers differently the second time, nor a kept-alive connection gets around it.
+ * The destination guard: every request to a URL that a customer can set goes through it, so that nobody can reach the
+ * operator's own network. The address is checked while the socket is connected, and the socket connects to that address
+ * only. So an IP address in the URL, a name that resolves differently the second time (DNS rebinding) and a kept-alive
+ * connection are all covered.
  */
 export interface DestinationPolicy extends Rules {
-  /** Lifts the HTTPS-and-public rule for this kind of use. Metadata services and foreign ports stay refused. */
+  /** Permits plain HTTP and private addresses. Metadata services and the ports of other services stay refused. */
   allowPrivate: boolean;
-  /** The setting that lifts it, named in every refusal that it would lift. */
+  /** The setting behind `allowPrivate`, which a refusal names if the setting would have permitted the request. */
   liftedBy?: string;
-  /** Origins that the operator chose, exempt from every rule but those on the form of a URL. */
+  /** Origins that the operator chose. Only the form of their URLs is checked. */
   exemptOrigins?: readonly string[];
-  /** Redirects to follow, each checked like the first URL. None by default: the 3xx is the answer. */
+  /** Redirects to follow, each checked like the first URL. By default none: the caller gets the 3xx response. */
   maxRedirects?: number;
   resolve?: Resolve;
 }
@@ -29,37 +30,32 @@ export type Resolve = (hostname: string) => Promise<{ address: string; family: n
 
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
-/** The caller keeps it for the life of the process; its idle connections hold no process open. */
+/** The caller keeps it for the life of the process; idle connections do not keep the process running. */
 export function createGuardedFetch(policy: DestinationPolicy): GuardedFetch {
-  const origins = originsOf(policy);
+  const exemptOrigins = exemptOriginsOf(policy);
   const agents = loadOnce(() => openAgents(policy));
 
   async function send(url: URL, init: RequestInit): Promise<Response> {
-    const isExempt = origins.has(url.origin);
+    const isExempt = exemptOrigins.has(url.origin);
     assertUrl(url, policy, isExempt);
     const { guarded, exempt } = await agents.get();
     return exchange(url, init, isExempt ? exempt : guarded);
   }
 
   return async (input, init = {}) => {
-    if (input instanceof Request) return sendRequest(input, init);
-    return followRedirects(parseUrl(input), init, policy.maxRedirects ?? 0, send);
+    const isRequest = input instanceof Request;
+    const options = isRequest ? { ...optionsOf(input), ...init } : init;
+    return followRedirects(parseUrl(isRequest ? input.url : input), options, policy.maxRedirects ?? 0, send);
   };
-
-  function sendRequest(input: Request, init: RequestInit): Promise<Response> {
-    const { method, headers, body, signal } = input;
-    const own: RequestInit = { method, headers, body, signal, ...(body === null ? {} : { duplex: 'half' }) };
-    return followRedirects(parseUrl(input.url), { ...own, ...init }, policy.maxRedirects ?? 0, send);
-  }
 }
 
 /**
- * Says at creation time what a request would say later. A name that does not resolve now is let through, since every
- * connect checks again and a resolver may be briefly down.
+ * Throws what a request to this URL would throw, so that a customer hears of it when they store the URL. A name that does
+ * not resolve now is accepted: the resolver may be down for a moment, and every connection is checked again.
  */
 export async function checkDestination(input: string | URL, policy: DestinationPolicy): Promise<void> {
   const url = parseUrl(input);
-  const isExempt = originsOf(policy).has(url.origin);
+  const isExempt = exemptOriginsOf(policy).has(url.origin);
   assertUrl(url, policy, isExempt);
   const host = hostOf(url.hostname);
   if (isExempt || policy.allowPrivate || isIP(host) !== 0) return;
@@ -70,16 +66,16 @@ export async function checkDestination(input: string | URL, policy: DestinationP
   if (refused !== undefined) throw refused;
 }
 
-/** With the first request: a server that has sent none goes without the 8 MiB of what sends them. */
+/** Called with the first request: undici takes 8 MiB, which a server that sends no requests saves. */
 async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; exempt: Agent }> {
   const undici = await import('undici');
-  return { guarded: createDispatcher(policy, undici), exempt: new undici.Agent({ ...connections, connect: sockets }) };
+  return { guarded: openGuardedAgent(policy, undici), exempt: new undici.Agent({ ...agentOptions, connect: socketOptions }) };
 }
 
-function createDispatcher(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
+function openGuardedAgent(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
   const resolve = policy.resolve ?? resolveHost;
 
-  // node:net connects to the answer of this and to nothing else. It never asks for a literal; `connect` checks those.
+  // node:net connects only to addresses that this returns. For a host that is an IP address there is no lookup: see `connect`.
   const checkedLookup: LookupFunction = (hostname, options, callback) => {
     resolve(hostOf(hostname)).then(
       (addresses) => {
@@ -93,14 +89,14 @@ function createDispatcher(policy: DestinationPolicy, undici: typeof import('undi
     );
   };
 
-  const open = undici.buildConnector({ ...sockets, lookup: checkedLookup, autoSelectFamily: true });
+  const open = undici.buildConnector({ ...socketOptions, lookup: checkedLookup, autoSelectFamily: true });
   const connect: buildConnector.connector = (options, callback) => {
     const literal = hostOf(options.hostname);
     const error = isIP(literal) === 0 ? undefined : refusalOf(options.hostname, (rules) => refusedAddress(literal, rules), policy);
     if (error !== undefined) return callback(error, null);
     open(options, callback);
   };
-  return new undici.Agent({ ...connections, connect });
+  return new undici.Agent({ ...agentOptions, connect });
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {
@@ -108,7 +104,7 @@ function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void
   if (refused !== undefined) throw refused;
 }
 
-/** A name is refused when one of its addresses is: the connection could go to any of them. */
+/** A name is refused if any of its addresses is refused: the connection could go to each of them. */
 function refusalOfAny(host: string, addresses: readonly { address: string }[], policy: DestinationPolicy): ServiceError | undefined {
   for (const { address } of addresses) {
     const refused = refusalOf(host, (rules) => refusedAddress(address, rules), policy);
@@ -117,11 +113,12 @@ function refusalOfAny(host: string, addresses: readonly { address: string }[], p
   return undefined;
 }
 
-function refusalOf(host: string, reasonUnder: (rules: Rules) => string | undefined, policy: DestinationPolicy): ServiceError | undefined {
-  const reason = reasonUnder(policy);
+/** `check` gives the reason for a refusal. It is asked again with private addresses allowed, to know whether the setting would help. */
+function refusalOf(host: string, check: (rules: Rules) => string | undefined, policy: DestinationPolicy): ServiceError | undefined {
+  const reason = check(policy);
   if (reason === undefined) return undefined;
-  const isLifted = policy.liftedBy !== undefined && reasonUnder({ allowPrivate: true }) === undefined;
-  const hint = isLifted ? ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)` : '';
+  const wouldBeLifted = policy.liftedBy !== undefined && check({ allowPrivate: true }) === undefined;
+  const hint = wouldBeLifted ? ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)` : '';
   return new ServiceError('invalid', `The destination ${host} is refused: it ${reason}${hint}`, { code: 'destination_refused' });
 }
 
@@ -132,7 +129,11 @@ function parseUrl(input: string | URL): URL {
   return url;
 }
 
-function originsOf(policy: DestinationPolicy): ReadonlySet<string> {
+function optionsOf({ method, headers, body, signal }: Request): RequestInit {
+  return { method, headers, body, signal, ...(body === null ? {} : { duplex: 'half' }) };
+}
+
+function exemptOriginsOf(policy: DestinationPolicy): ReadonlySet<string> {
   return new Set((policy.exemptOrigins ?? []).map((origin) => new URL(origin).origin));
 }
 
@@ -141,7 +142,7 @@ function resolveHost(hostname: string): Promise<{ address: string; family: numbe
 }
 
 const connectTimeoutMs = 10_000;
-/** Nothing is read ahead of the answer's reader, so that one who gathers words finds them together, at the cost of one read. */
-const sockets = { highWaterMark: 0, allowH2: false, timeout: connectTimeoutMs };
-const connections = { allowH2: false, keepAliveTimeout: 10_000, keepAliveMaxTimeout: 60_000 };
+/** Without read-ahead (`highWaterMark: 0`), chunks gathered by `AnswerBody` stay in the kernel until one read takes them all. */
+const socketOptions = { highWaterMark: 0, allowH2: false, timeout: connectTimeoutMs };
+const agentOptions = { allowH2: false, keepAliveTimeout: 10_000, keepAliveMaxTimeout: 60_000 };
 const resolveTimeoutMs = 3_000;

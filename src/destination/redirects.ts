@@ -20,11 +20,11 @@ export async function followRedirects(
   }
 }
 
-function optionsOfNextHop(init: RequestInit, status: number, sameOrigin: boolean): RequestInit {
+function optionsOfNextHop(init: RequestInit, status: number, isSameOrigin: boolean): RequestInit {
   const headers = new Headers(init.headers);
   const method = (init.method ?? 'GET').toUpperCase();
   const next: RequestInit = { ...init, method, headers };
-  if (!sameOrigin) for (const name of credentialHeaders) headers.delete(name);
+  if (!isSameOrigin) for (const name of credentialHeaders) headers.delete(name);
   const becomesGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST');
   if (becomesGet) {
     next.method = 'GET';

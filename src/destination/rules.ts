@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
 /**
- * Which hosts, ports and addresses a request to a customer's URL may not reach. Each function gives the reason of a
- * refusal, worded to follow "The destination ...", or undefined.
+ * Which hosts, ports and addresses a request to a customer's URL may not reach. Each function returns the reason for a
+ * refusal, worded to follow "it ...", or undefined.
  */
 export interface Rules {
   allowPrivate: boolean;
@@ -21,7 +21,7 @@ export function refusedUrl(url: URL, rules: Rules): string | undefined {
   return refusedName(host, rules);
 }
 
-/** What holds wherever a request goes. */
+/** The rules that also hold for origins that the operator chose. */
 export function refusedForm(url: URL): string | undefined {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return 'must be an https:// URL';
   if (url.username !== '' || url.password !== '') return 'must not carry a user name or password';
@@ -36,12 +36,12 @@ export function refusedAddress(address: string, rules: Rules): string | undefine
   if (embeddingRanges.has(range)) return `is an IPv6 address that stands for another one (${range})`;
   if (rules.allowPrivate) return undefined;
   if (range !== 'unicast') return `is not on the public internet (${rangeNames[range] ?? range})`;
-  // Everything that IANA has given out as global IPv6 unicast; `::a.b.c.d` and the rest have no range name.
+  // ipaddr.js calls everything unicast that it has no name for, such as `::a.b.c.d`; IANA assigns public addresses only here.
   if (parsed.kind() === 'ipv6' && !parsed.match(globalUnicast)) return 'is not on the public internet (reserved)';
   return undefined;
 }
 
-/** As a URL spells it (`[::1]`, `Example.com.`) to as a resolver takes it. */
+/** From a URL's spelling of a host (`[::1]`, `Example.com.`) to the one that a resolver takes. */
 export function hostOf(hostname: string): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
   return hostname.toLowerCase().replace(/\.+$/, '');
@@ -55,7 +55,7 @@ function refusedName(host: string, rules: Rules): string | undefined {
   return undefined;
 }
 
-// Azure's 168.63.129.16 is a public address that only ever means the host's own agent.
+// Azure's 168.63.129.16 looks public, but always reaches the agent of the virtual machine's host.
 const metadataAddresses = new Set([
   '169.254.169.254',
   '169.254.170.2',
@@ -73,7 +73,7 @@ const metadataAddresses = new Set([
 const metadataNames = new Set(['metadata.google.internal', 'metadata.goog', 'instance-data.ec2.internal']);
 const internalSuffixes = ['.local', '.internal', '.localdomain', '.lan', '.home', '.corp', '.intranet', '.private', '.home.arpa', '.onion'];
 
-// Addresses in which an IPv4 address hides: refused even where private ones are allowed, because nobody means them.
+// IPv6 addresses that embed an IPv4 address: refused even where private addresses are allowed, because nobody needs them.
 const embeddingRanges = new Set(['ipv4Mapped', 'rfc6145', 'rfc6052', '6to4', 'teredo']);
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
@@ -85,8 +85,8 @@ const rangeNames: Record<string, string> = {
 };
 
 /**
- * Well-known services that a forged HTTP request could talk to. None is in the range from which systems hand out free
- * ports, or is a usual port of web servers.
+ * Ports of well-known services that a forged HTTP request could talk to. None is in the range from which systems assign free
+ * ports, and none is a usual port of a web server.
  */
 const refusedPorts: ReadonlySet<number> = new Set([
   1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117,
