@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
 
 /**
- * A bucket per organization that fills at `perSecond` and holds `burst`; either at 0 turns the limit off. Each process of
- * an installation counts for itself and takes its part of the limit, so that all together keep it.
+ * A token bucket per organization that fills at `perSecond` and holds `burst`; 0 for either turns the limit off. The processes of
+ * an installation do not share buckets: each enforces its part of the limit.
  */
 export class RateLimit {
   private readonly perSecond: number;

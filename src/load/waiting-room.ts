@@ -1,20 +1,23 @@
 import { ServiceError } from '../errors.ts';
-import { lookAtSockets } from './arrivals.ts';
+import { acceptConnections } from './accept-connections.ts';
 
 export interface RoomLimits {
-  /** Requests that are worked on at once: enough that their writes share commits, few enough that nobody waits long for the next step. */
+  /** Requests that are processed at once: enough that their writes share commits, few enough that each is soon continued. */
   places: number;
-  /** How many of those one organization takes while others are here too. */
+  /** How many of those places one organization may hold while other organizations send requests too. */
   placesBesideOthers: number;
-  /** With a line longer than this it floods: what it has under way is what a neighbour waits behind, so it goes one by one. */
+  /** An organization with a longer line than this is flooding: its requests go one at a time, so that others wait behind one at most. */
   floodsFrom: number;
-  /** After a flood of this long, which no burst is, it also pauses after each: a millisecond for every `waitingPerPauseMs` in line. */
+  /**
+   * An organization that has flooded for this long, which is more than a burst, also pauses after each request: a millisecond for
+   * every `waitingPerPauseMs` requests in its line.
+   */
   pausesAfterMs: number;
   waitingPerPauseMs: number;
   maxPauseMs: number;
-  /** Whoever is worked on for longer waits for something other than us, and no longer counts. */
+  /** A request that takes longer than this waits for something outside of this process: it no longer counts as being processed. */
   placeLastsMs: number;
-  /** When the first of a line has waited this long, the line is too long to join. */
+  /** When the first request of a line has waited this long, further requests of its organization are refused. */
   patienceMs: number;
   maxLine: number;
   maxWaiting: number;
@@ -33,18 +36,18 @@ export const defaultRoom: RoomLimits = {
   maxWaiting: 8_192,
 };
 
-/** An organization counts as being here for this long after its last request. */
-const hereMs = 2_000;
-const lookEveryMs = 50;
+/** After requests of two organizations, the places are shared for this long. A flood that stops for less goes on as the same one. */
+const recentMs = 2_000;
+const checkEveryMs = 50;
 
-/** Somebody who is worked on. Leaving twice is leaving once. */
+/** Held by a request that is being processed. Leaving it a second time does nothing. */
 export interface Place {
   leave(): void;
 }
 
 interface Waiting {
   since: number;
-  /** Nobody waits for the answer any more. */
+  /** The client has disconnected. */
   isGone(): boolean;
   proceed(place: Place): void;
   refuse(error: ServiceError): void;
@@ -55,32 +58,34 @@ interface Organization {
   inside: number;
   line: Waiting[];
   pausesUntil: number;
-  /** Since when its line has been that of a flood, and when it last was. */
+  /** When the current flood began, and when the line was last as long as that of a flood. */
   floodsSince: number;
   floodedAt: number;
 }
 
 /**
- * Where requests wait when more come than can be worked on. Each organization has a line of its own and they take turns,
- * so that a flood is felt by whoever makes it; a line that has become too long is closed with a 503. Turns that have been
- * admitted hold no place: they wait for their model, and what they still cost slows down who comes next.
+ * Where requests wait when more come than can be processed. Each organization has a line of its own and the lines take turns,
+ * so that a flood slows down only the organization that causes it. When a line is too long, further requests of its organization
+ * are refused with a 503. A turn that has been admitted holds no place: it mostly waits for its model.
  */
 export class WaitingRoom {
-  /** How many were turned away. */
+  /** How many requests were refused. */
   shed = 0;
   private readonly limits: RoomLimits;
   private readonly organizations = new Map<number, Organization>();
-  /** Those with somebody waiting, whose turn it is first. */
+  /** The organizations with a line, in the order in which they are served. */
   private readonly lines = new Set<Organization>();
   private readonly inside = new Set<HeldPlace>();
   private waitingCount = 0;
-  private lastId: number | undefined;
+  /** The organization of the last request. */
+  private lastOrgId: number | undefined;
+  /** Until when several organizations count as active, so that none of them may take all places. */
   private sharedUntil = 0;
   private isCalling = false;
   private timer: NodeJS.Timeout | undefined;
   /**
-   * Made once, since an error costs as much as all else about a refusal. Not all name the same second: who is sent away
-   * together comes back apart.
+   * Made once, because creating an error costs as much as the rest of a refusal. They differ in `Retry-After`, so that clients
+   * that are refused together do not all retry in the same second.
    */
   private readonly refusals = [1, 2, 3].map(
     (retryAfterSeconds) => new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds }),
@@ -98,10 +103,10 @@ export class WaitingRoom {
     return this.inside.size;
   }
 
-  /** A place at once, or when it is this organization's turn. Throws what `refusalOf` says. */
+  /** A place: at once if there is room, otherwise when it is this organization's turn. Throws what `refusalOf` returns. */
   enter(orgId: number, isGone: () => boolean): Place | Promise<Place> {
     const now = performance.now();
-    this.noteHere(orgId, now);
+    this.noteRequest(orgId, now);
     const organization = this.organizations.get(orgId) ?? newOrganization(orgId);
     if (organization.line.length === 0 && this.hasRoom(organization, now)) return this.seat(organization, now);
     const refusal = this.refuse(organization, now);
@@ -111,14 +116,14 @@ export class WaitingRoom {
       this.organizations.set(orgId, organization);
       this.lines.add(organization);
       this.waitingCount += 1;
-      this.timer ??= setInterval(() => this.look(), lookEveryMs).unref();
+      this.timer ??= setInterval(() => this.check(), checkEveryMs).unref();
     });
   }
 
-  private noteHere(orgId: number, now: number): void {
-    if (orgId === this.lastId) return;
-    if (this.lastId !== undefined) this.sharedUntil = now + hereMs;
-    this.lastId = orgId;
+  private noteRequest(orgId: number, now: number): void {
+    if (orgId === this.lastOrgId) return;
+    if (this.lastOrgId !== undefined) this.sharedUntil = now + recentMs;
+    this.lastOrgId = orgId;
   }
 
   private hasRoom(organization: Organization, now: number): boolean {
@@ -136,7 +141,7 @@ export class WaitingRoom {
     return place;
   }
 
-  /** Called by a place that is left, or that was held for too long. */
+  /** Called when a request leaves its place, and for a request that has held it for too long. */
   free(place: HeldPlace): void {
     if (!this.inside.delete(place)) return;
     const now = performance.now();
@@ -144,15 +149,15 @@ export class WaitingRoom {
     this.pause(place.organization, now);
     this.forget(place.organization, now);
     if (this.waitingCount === 0 || this.isCalling) return;
-    // Those who are called one after another must not keep the door from being answered.
+    // Connections come first: while waiting requests are let in one after another, new clients would be neither answered nor refused.
     this.isCalling = true;
-    void lookAtSockets().then(() => this.callNext());
+    void acceptConnections().then(() => this.callNext());
   }
 
   private pause(organization: Organization, now: number): void {
     const { floodsFrom, pausesAfterMs, waitingPerPauseMs, maxPauseMs } = this.limits;
     if (organization.line.length > floodsFrom) {
-      if (now - organization.floodedAt > hereMs) organization.floodsSince = now;
+      if (now - organization.floodedAt > recentMs) organization.floodsSince = now;
       organization.floodedAt = now;
     }
     if (now >= this.sharedUntil || now - organization.floodsSince < pausesAfterMs) return;
@@ -162,21 +167,21 @@ export class WaitingRoom {
     setTimeout(() => this.callNext(), pauseMs);
   }
 
-  /** One that floods comes in waves: between them it is not forgotten. */
+  /** A flood comes in waves: an organization whose line is empty between two of them is still remembered as flooding. */
   private forget({ id, inside, line, floodedAt }: Organization, now: number): void {
-    if (inside === 0 && line.length === 0 && now - floodedAt > hereMs) this.organizations.delete(id);
+    if (inside === 0 && line.length === 0 && now - floodedAt > recentMs) this.organizations.delete(id);
   }
 
-  /** What one more request of this organization is told, and counts as, when its line is too long to join; undefined when it is not. */
+  /** Refuses a request of this organization, and counts it as refused, if its line is too long; otherwise undefined. */
   refusalOf(orgId: number): ServiceError | undefined {
     const organization = this.organizations.get(orgId);
     if (organization === undefined || organization.line.length === 0) return undefined;
     const now = performance.now();
-    this.noteHere(orgId, now);
+    this.noteRequest(orgId, now);
     return this.refuse(organization, now);
   }
 
-  /** Whether `refusalOf` has one to give, for somebody who may be refused for another reason first. */
+  /** Whether `refusalOf` would refuse, without counting: the request may be refused for another reason first. */
   isClosedTo(orgId: number): boolean {
     const organization = this.organizations.get(orgId);
     return organization !== undefined && organization.line.length > 0 && this.isTooLong(organization, performance.now());
@@ -194,12 +199,13 @@ export class WaitingRoom {
     return waitedMs > patienceMs || line.length >= maxLine || this.waitingCount >= maxWaiting;
   }
 
-  /** One of each line in turn, while there is room for it. */
+  /** Lets in one request of each line in turn, for as long as there is room. */
   private callNext(): void {
     this.isCalling = false;
     const now = performance.now();
-    for (let isDone = false; !isDone; ) {
-      isDone = true;
+    let hasCalled: boolean;
+    do {
+      hasCalled = false;
       for (const organization of [...this.lines]) {
         if (!this.hasRoom(organization, now)) continue;
         const next = organization.line.shift();
@@ -207,7 +213,7 @@ export class WaitingRoom {
         if (next === undefined) continue;
         this.waitingCount -= 1;
         if (organization.line.length > 0) this.lines.add(organization);
-        isDone = false;
+        hasCalled = true;
         if (!next.isGone()) {
           next.proceed(this.seat(organization, now));
           continue;
@@ -215,13 +221,13 @@ export class WaitingRoom {
         next.refuse(new ServiceError('unavailable', 'The client has left.'));
         this.forget(organization, now);
       }
-    }
+    } while (hasCalled);
     if (this.waitingCount > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;
   }
 
-  private look(): void {
+  private check(): void {
     const longAgo = performance.now() - this.limits.placeLastsMs;
     for (const place of this.inside) {
       if (place.since > longAgo) break;

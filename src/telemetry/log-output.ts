@@ -1,66 +1,65 @@
 import { write, writeSync } from 'node:fs';
 import { errorCode } from '../errors.ts';
 
-const descriptor = 1;
-/** In characters: what waits for a reader that does not read. */
-const mostWaiting = 16 * 1024 * 1024;
-/** And what is given to the system at once: an end of the process cannot learn how much of that was taken. */
-const mostGiven = 64 * 1024;
-const againMs = 100;
-/** How long an end of the process waits for such a reader. */
-const patienceMs = 500;
+const stdout = 1;
+/** Lines beyond so many characters are dropped: nobody reads the output, or not fast enough. */
+const maxQueued = 16 * 1024 * 1024;
+/** Characters of one write. Kept small: when the process exits during a write, it cannot tell how much of it was done. */
+const maxWrite = 64 * 1024;
+const retryMs = 100;
+/** How long the exit of the process waits for an output that is full. */
+const exitWaitMs = 500;
 
-/** Not yet given to the system. */
-let waiting = '';
-/** Given to it last, as far as it has not taken it; and whether it is taking it now. */
-let given = Buffer.alloc(0);
-let isTaking = false;
+let queued = '';
+/** The rest of the last write: what the system has not taken yet. */
+let unwritten = Buffer.alloc(0);
+let isWriting = false;
 let isOpen = false;
 let isBroken = false;
 
 /**
- * Writes a line to standard output, and holds nothing up: neither the server, nor its end, for which pino would wait for good
- * where nobody reads or the disk is full. Lines that cannot be written are lost.
+ * Writes a line to standard output without ever blocking the server, or its exit, which pino would delay forever when nobody reads
+ * the output or the disk is full. Lines that cannot be written are lost.
  */
 export function writeLine(line: string): void {
-  if (isBroken || waiting.length + line.length > mostWaiting) return;
+  if (isBroken || queued.length + line.length > maxQueued) return;
   if (!isOpen) open();
-  waiting += line;
-  if (!isTaking && given.length === 0) give();
+  queued += line;
+  if (!isWriting && unwritten.length === 0) writeNext();
 }
 
 function open(): void {
   isOpen = true;
-  // Once it was asked for, writing to a pipe that is full fails instead of waiting. Nobody may be reading, or its disk be full.
+  // Reading `process.stdout` makes a write to a full pipe fail with EAGAIN instead of blocking. Its own errors must not end the process.
   process.stdout.on('error', () => {});
-  process.on('exit', giveTheRest);
+  process.on('exit', writeRest);
 }
 
-function give(): void {
-  if (given.length === 0) {
-    const end = waiting.length <= mostGiven ? waiting.length : waiting.indexOf('\n', mostGiven) + 1;
-    given = Buffer.from(waiting.slice(0, end));
-    waiting = waiting.slice(end);
+function writeNext(): void {
+  if (unwritten.length === 0) {
+    const end = queued.length <= maxWrite ? queued.length : queued.indexOf('\n', maxWrite) + 1;
+    unwritten = Buffer.from(queued.slice(0, end));
+    queued = queued.slice(end);
   }
-  isTaking = true;
-  write(descriptor, given, (error, written) => {
-    isTaking = false;
+  isWriting = true;
+  write(stdout, unwritten, (error, written) => {
+    isWriting = false;
     const isFull = errorCode(error) === 'EAGAIN';
-    if (isFull) setTimeout(give, againMs).unref();
-    else given = given.subarray(error === null ? written : given.length);
+    if (isFull) setTimeout(writeNext, retryMs).unref();
+    else unwritten = unwritten.subarray(error === null ? written : unwritten.length);
     isBroken = errorCode(error) === 'EPIPE';
-    if (!isFull && !isBroken && given.length + waiting.length > 0) give();
+    if (!isFull && !isBroken && unwritten.length + queued.length > 0) writeNext();
   });
 }
 
-function giveTheRest(): void {
-  // What is being taken goes ahead; a thread of its own does that.
-  if (isTaking) sleep();
-  let rest = Buffer.concat([isTaking ? Buffer.alloc(0) : given, Buffer.from(waiting)]);
-  const until = performance.now() + patienceMs;
+/** At exit. A write that is under way runs on another thread: it gets a moment to go first. */
+function writeRest(): void {
+  if (isWriting) sleep();
+  let rest = Buffer.concat([isWriting ? Buffer.alloc(0) : unwritten, Buffer.from(queued)]);
+  const until = performance.now() + exitWaitMs;
   while (rest.length > 0 && !isBroken) {
     try {
-      rest = rest.subarray(writeSync(descriptor, rest));
+      rest = rest.subarray(writeSync(stdout, rest));
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN' || performance.now() > until) return;
       sleep();
@@ -68,6 +67,7 @@ function giveTheRest(): void {
   }
 }
 
+/** Blocks: at exit, no timer fires any more. */
 function sleep(): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, againMs / 10);
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs / 10);
 }

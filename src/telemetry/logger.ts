@@ -7,12 +7,12 @@ import { writeLine } from './log-output.ts';
 
 export type Logger = pino.Logger;
 
-/** JSON lines on standard output; whatever could hold a secret is left out before it is written. */
+/** JSON lines on standard output. Fields that could hold a secret are redacted. */
 export function createLogger(level: string, destination: pino.DestinationStream = { write: writeLine }, quietMs = 60_000): Logger {
-  const isNews = createRepetitions(quietMs);
+  const isNews = createRepeatFilter(quietMs);
   const options: pino.LoggerOptions = {
     level,
-    // The processes of --workers write to one output.
+    // The processes of `--workers` share one output: each line names its process.
     base: cluster.worker === undefined ? null : { worker: cluster.worker.id },
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: {
@@ -28,7 +28,7 @@ export function createLogger(level: string, destination: pino.DestinationStream 
   return pino(options, destination);
 }
 
-/** What packages say on the console becomes lines of the log: some repeat what a stranger's server said, with its line breaks. */
+/** Logs what packages print on the console. Some print what a remote server sent, whose line breaks would look like lines of the log. */
 export function logConsole(logger: Logger): void {
   for (const [method, level] of [
     ['debug', 'debug'],
@@ -42,10 +42,10 @@ export function logConsole(logger: Logger): void {
 }
 
 /**
- * A database that is down fails several loops a second, and every request: each kind of warning has a line at once, and then
- * one a minute that says how often it was `repeated`.
+ * False for a warning that was written less than `quietMs` ago: while the database is down, several loops and every request log the
+ * same one each second. The next one that is written says how often it was `repeated`.
  */
-function createRepetitions(quietMs: number): (line: unknown[]) => boolean {
+function createRepeatFilter(quietMs: number): (line: unknown[]) => boolean {
   const recent = new LRUCache<string, { at: number; repeated: number }>({ max: 100 });
   return ([fields, message]) => {
     if (typeof fields !== 'object' || fields === null || !('err' in fields)) return true;

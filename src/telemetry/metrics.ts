@@ -6,24 +6,24 @@ import { shareMetrics } from './worker-metrics.ts';
 /** What an operator watches, in Prometheus' format at /metrics. One per process; nothing in it names a customer. */
 export interface Metrics {
   contentType: string;
-  /** With `--workers` of every process, told apart by the label `worker`. */
+  /** With `--workers`, the metrics of every process, told apart by the label `worker`. */
   read(): Promise<string>;
   turnPaused(milliseconds: number): void;
   turnEnded(state: SessionState, milliseconds: number): void;
   requestEnded(route: string, method: string, status: number, milliseconds: number): void;
   /** Reads a value at each scrape. */
   gauge(name: string, help: string, read: () => number | Promise<number>): void;
-  /** Likewise, of something that only grows and is counted elsewhere. */
+  /** Likewise, for a number that only grows and is counted elsewhere. */
   counter(name: string, help: string, read: () => number): void;
 }
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 /**
- * Default metrics that list everything open while the process waits: 13 ms of each scrape with 8,000 streams. Open files are
- * counted off the event loop instead; our own metrics say more than the rest.
+ * Default metrics that block the event loop to list everything that is open: 13 ms of each scrape with 8,000 streams.
+ * `watchProcess` counts open files without blocking; our own metrics replace the rest.
  */
-const countedOneByOne = [
+const blockingDefaults = [
   'process_open_fds',
   ...['handles', 'requests', 'resources'].flatMap((what) => [`nodejs_active_${what}`, `nodejs_active_${what}_total`]),
 ];
@@ -31,7 +31,7 @@ const countedOneByOne = [
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  for (const name of countedOneByOne) registry.removeSingleMetric(name);
+  for (const name of blockingDefaults) registry.removeSingleMetric(name);
   const registers = [registry];
   const readOwn = () => registry.metrics();
   if (cluster.worker !== undefined) registry.setDefaultLabels({ worker: String(cluster.worker.id) });

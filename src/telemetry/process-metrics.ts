@@ -7,7 +7,7 @@ import type { SessionLog } from '../session/log.ts';
 import type { Runner } from '../turn/runner.ts';
 import type { Metrics } from './metrics.ts';
 
-/** What is under way and what waits in this process, read when somebody asks. */
+/** Metrics of what runs and what waits in this process, read at each scrape. */
 export function watchProcess(
   metrics: Metrics,
   parts: { runner: Runner; feed: Feed; waitingRoom: WaitingRoom; log: SessionLog; courier: Courier; database: Database },

@@ -8,8 +8,8 @@ import type { Logger } from './logger.ts';
 /** A span for each turn, and below it one for each call of a model, with the settled GenAI attributes. */
 export interface Tracing {
   turnStarted(turnId: string, facts: { orgId: number; sessionId: string; agentSlug: string }): void;
-  turnEnded(turnId: string, state: SessionState | undefined): void;
-  /** The same model, whose calls become spans below the running turn of the session. */
+  turnEnded(turnId: string, state: SessionState): void;
+  /** The model, with a span below the session's running turn for each of its calls. */
   traced(model: Model, sessionId: string): Model;
   close(): Promise<void>;
 }
@@ -23,10 +23,10 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
   const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace');
   const resources = await import('@opentelemetry/resources');
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http');
-  // A stop waits for the last spans: of a collector that does not answer, no longer than this.
+  // Stopping the server sends the last spans first: this is how long it waits for a collector that does not answer.
   const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces`, timeoutMillis: 2_000 });
-  // Without a logger of its own the exporter drops spans without a word.
-  const telling: SpanExporter = {
+  // The exporter itself drops spans silently when it cannot send them.
+  const loggingExporter: SpanExporter = {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         if (result.error !== undefined) logger.warn({ err: result.error }, 'could not send traces to OTEL_EXPORTER_OTLP_ENDPOINT');
@@ -34,17 +34,17 @@ export async function createTracing(endpoint: string | undefined, logger: Logger
       }),
     shutdown: () => exporter.shutdown(),
   };
-  const processor = new BatchSpanProcessor({ exporter: telling });
-  // Under a name of our own, unless OpenTelemetry's own variables give another; without one, all of Node is one unknown service.
+  const processor = new BatchSpanProcessor({ exporter: loggingExporter });
+  // The service is named `parley` unless OpenTelemetry's own environment variables name it; its default is `unknown_service:node`.
   const named = resources.defaultResource().merge(resources.resourceFromAttributes({ 'service.name': 'parley' }));
   const { resourceAttributesEnvDetector, serviceNameEnvDetector } = resources;
   const resource = named.merge(resources.detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] }));
   const provider = new TracerProvider({ spanProcessors: [processor], resource });
-  // That the last spans could not be sent was logged above, and must not keep the server from stopping.
-  return trace(provider.getTracer('parley'), api, () => processor.shutdown().catch(() => {}));
+  // A failure to send the last spans was logged above; it must not keep the server from stopping.
+  return createSpans(provider.getTracer('parley'), api, () => processor.shutdown().catch(() => {}));
 }
 
-function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: () => Promise<void>): Tracing {
+function createSpans(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: () => Promise<void>): Tracing {
   const turns = new Map<string, { span: Span; sessionId: string }>();
   const sessions = new Map<string, Span>();
   return {
@@ -65,7 +65,7 @@ function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: 
       if (turn === undefined) return;
       turns.delete(turnId);
       if (sessions.get(turn.sessionId) === turn.span) sessions.delete(turn.sessionId);
-      const failure = state?.turn?.failure;
+      const failure = state.turn?.failure;
       if (failure !== undefined) turn.span.setStatus({ code: api.SpanStatusCode.ERROR }).setAttribute('error.type', failure.code);
       turn.span.end();
     },
@@ -73,14 +73,15 @@ function trace(tracer: Tracer, api: typeof import('@opentelemetry/api'), close: 
       const stream = (call: ModelCall, signal: AbortSignal) => {
         const parent = sessions.get(sessionId);
         const context = parent === undefined ? api.context.active() : api.trace.setSpan(api.context.active(), parent);
-        return follow(tracer.startSpan(`chat ${model.name}`, { attributes: modelAttributes(model) }, context), model.stream(call, signal));
+        return endWith(tracer.startSpan(`chat ${model.name}`, { attributes: modelAttributes(model) }, context), model.stream(call, signal));
       };
       return { ...model, stream };
     },
     close,
   };
 
-  async function* follow(span: Span, parts: AsyncIterable<ModelPart>): AsyncGenerator<ModelPart> {
+  /** Ends the span when the model's answer ends, however it does. */
+  async function* endWith(span: Span, parts: AsyncIterable<ModelPart>): AsyncGenerator<ModelPart> {
     try {
       for await (const part of parts) {
         if (part.type === 'finish') {

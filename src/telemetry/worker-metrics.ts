@@ -1,38 +1,38 @@
 import type { Worker } from 'node:cluster';
 import { isRecord } from '../json.ts';
 
-// The processes of `--workers` share a port, and a scrape reaches any of them: from one alone, every counter would seem to fall and rise at
-// random. The one that was asked asks the first process, which asks every worker.
+// The processes of `--workers` share a port, and each scrape reaches any one of them: with its own metrics alone, every counter would seem
+// to fall and rise at random. So the worker that was asked asks the primary process, which asks every worker.
 const askAll = 'metrics of all';
 const askOne = 'metrics';
-/** One that is starting, hangs or cannot read its own is left out. */
+/** A worker that does not answer within this time, because it is starting or hangs, is left out. */
 const patienceMs = 1_000;
 
-/** In a worker: answers the first process, and gives a function that asks it for the metrics of all. Those that ask at the same time share one answer. */
+/** In a worker: answers the primary process. Returns a function that asks it for the metrics of all; concurrent calls share one answer. */
 export function shareMetrics(own: () => Promise<string>): () => Promise<string> {
   let asked: PromiseWithResolvers<string> | undefined;
   process.on('message', async (message: unknown) => {
-    if (message === askOne) tell({ metrics: await own().catch(() => '') });
+    if (message === askOne) send({ metrics: await own().catch(() => '') });
     if (!isRecord(message) || !Array.isArray(message.all)) return;
     asked?.resolve(mergeFamilies(message.all));
     asked = undefined;
   });
   return () => {
-    // A worker that is closing is on its own.
+    // A worker that is closing has disconnected from the primary process.
     if (!process.connected) return own();
     if (asked === undefined) {
       asked = Promise.withResolvers();
-      tell(askAll);
+      send(askAll);
     }
     return asked.promise;
   };
 }
 
-function tell(message: unknown): void {
+function send(message: unknown): void {
   if (process.connected) process.send?.(message);
 }
 
-/** In the first process: answers a worker that asks for the metrics of all. */
+/** In the primary process: answers a worker that asks for the metrics of all. */
 export function answerMetrics(worker: Worker, workers: ReadonlySet<Worker>): void {
   worker.on('message', async (message: unknown) => {
     if (message !== askAll) return;
@@ -56,14 +56,14 @@ async function metricsOf(worker: Worker): Promise<string> {
   return text;
 }
 
-/** In Prometheus' format a metric is there once, with all its samples below its two lines of explanation. */
+/** In Prometheus' format, all samples of a metric follow its one pair of HELP and TYPE lines. */
 function mergeFamilies(texts: string[]): string {
   const families = new Map<string, string[]>();
   for (const family of texts.flatMap((text) => text.trim().split('\n\n'))) {
     const [help = '', type = '', ...samples] = family.split('\n');
-    const explanation = `${help}\n${type}`;
-    families.set(explanation, [...(families.get(explanation) ?? []), ...samples]);
+    const header = `${help}\n${type}`;
+    families.set(header, [...(families.get(header) ?? []), ...samples]);
   }
   families.delete('\n');
-  return [...families].map(([explanation, samples]) => `${[explanation, ...samples].join('\n')}\n`).join('\n');
+  return [...families].map(([header, samples]) => `${[header, ...samples].join('\n')}\n`).join('\n');
 }
