@@ -2,17 +2,17 @@ import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
 import type { GuardedFetch } from '../destination/guard.ts';
 import { errorMessage } from '../errors.ts';
 import { deliveriesUrl } from './gateway-deliveries.ts';
-import type { Claimed } from './queue.ts';
+import type { ClaimedDelivery } from './queue.ts';
 import { signatureOf } from './signature.ts';
 
-/** How one attempt ended. It never throws: whatever happens is an outcome. */
+/** How one attempt ended. */
 export interface Outcome {
   ok: boolean;
   status: number | null;
   error: string | null;
   excerpt: string;
   durationMs: number;
-  /** What the receiver asked for with a 429 or 503, unread. */
+  /** The `Retry-After` header of a 429 or 503, not yet parsed. */
   retryAfter: string | null;
 }
 
@@ -23,15 +23,15 @@ export interface AttemptParts {
   secrets: SecretBox;
   /** Keys to sign in to other gateways with, by their URL. */
   peers: Readonly<Record<string, string>>;
-  /** For one attempt, its answer included. */
+  /** For one attempt, including the receiver's response. */
   timeoutMs?: number;
 }
 
 const maxAnswerBytes = 64 * 1024;
 const excerptLength = 1_024;
 
-/** Sends the delivery once. `abort` ends it early when the process stops. */
-export async function attemptDelivery(delivery: Claimed, now: Date, parts: AttemptParts, abort: AbortSignal): Promise<Outcome> {
+/** Sends the delivery once. It never rejects: every failure is an outcome. `abort` ends it early when the process stops. */
+export async function attemptDelivery(delivery: ClaimedDelivery, now: Date, parts: AttemptParts, abort: AbortSignal): Promise<Outcome> {
   const begun = performance.now();
   const done = (outcome: Partial<Outcome>): Outcome => ({
     ok: false,
@@ -60,7 +60,7 @@ export async function attemptDelivery(delivery: Claimed, now: Date, parts: Attem
   }
 }
 
-function webhookHeaders(delivery: Claimed, now: Date, parts: AttemptParts): Record<string, string> {
+function webhookHeaders(delivery: ClaimedDelivery, now: Date, parts: AttemptParts): Record<string, string> {
   const timestamp = Math.floor(now.getTime() / 1_000);
   const sealed = [delivery.secret_ciphertext, isCurrent(delivery.previous_secret_until, now) ? delivery.previous_secret_ciphertext : null];
   const secrets = sealed.filter((secret) => secret !== null).map((secret) => parts.secrets.open(secret, contextOfOrg(delivery.org_id)));
@@ -74,7 +74,7 @@ function webhookHeaders(delivery: Claimed, now: Date, parts: AttemptParts): Reco
   };
 }
 
-function gatewayHeaders(delivery: Claimed, parts: AttemptParts): Record<string, string> {
+function gatewayHeaders(delivery: ClaimedDelivery, parts: AttemptParts): Record<string, string> {
   const key = peerKey(parts.peers, delivery.url);
   return {
     'content-type': 'application/json',
@@ -83,7 +83,7 @@ function gatewayHeaders(delivery: Claimed, parts: AttemptParts): Record<string, 
   };
 }
 
-/** A key goes to the gateway that it is configured for and nowhere else. */
+/** A key is sent only to the gateway that it is configured for. */
 function peerKey(peers: Readonly<Record<string, string>>, url: string): string | undefined {
   const found = Object.entries(peers).find(([peer]) => URL.canParse(peer) && url === deliveriesUrl(new URL(peer).href));
   return found?.[1];
@@ -93,7 +93,7 @@ function isCurrent(until: Date | null, now: Date): boolean {
   return until !== null && until > now;
 }
 
-/** The beginning of the answer, for a person to read. The status has decided already: trouble with the rest is not a failure. */
+/** The beginning of the response, for a person to read. The status already decides the outcome: a body that breaks off is no failure. */
 async function readExcerpt(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (reader === undefined) return '';
@@ -108,7 +108,7 @@ async function readExcerpt(response: Response): Promise<string> {
     }
     await reader.cancel();
   } catch {
-    // What had arrived is shown.
+    // The connection broke: the excerpt is what arrived before.
   }
   return Buffer.concat(chunks).toString('utf8').replaceAll('\0', '\uFFFD').slice(0, excerptLength).toWellFormed();
 }

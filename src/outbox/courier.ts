@@ -3,13 +3,13 @@ import type { Database } from '../database/database.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type AttemptParts, attemptDelivery } from './attempt.ts';
 import { fanOut } from './fan-out.ts';
-import { type Finished, finishDeliveries } from './finish.ts';
+import { AttemptRecorder, finishDeliveries } from './finish.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
 import {
   bringForward,
-  type Claimed,
+  type ClaimedDelivery,
   claimDeliveries,
-  everything,
+  fromTheBeginning,
   parkDelivery,
   readWaiting,
   releaseAllClaims,
@@ -31,44 +31,50 @@ export interface CourierParts extends AttemptParts {
 }
 
 const retentionEveryMs = 3_600_000;
-/** How long attempts may go on when the process stops, before they are left to another. */
-const patienceMs = 1_000;
+/** How long a stopping process lets its attempts go on, before it aborts them and leaves them to another process. */
+const stopGraceMs = 1_000;
+/** A clock that falls back by less than this was only adjusted. */
 const setBackMs = 1_000;
-const wholeLookEveryMs = 1_000;
-const maxShareOfWholeLooks = 0.05;
-/** A transaction takes about this long at most from the time that it writes down to its commit, and clocks differ by no more. */
-const lateMs = 2_000;
+const fullScanEveryMs = 1_000;
+const maxShareOfFullScans = 0.05;
+/** A row becomes visible at most about this long after the time that it carries: its commit takes a while, and clocks differ. */
+const maxLatenessMs = 2_000;
 
 /**
- * Sends what the outbox holds: makes deliveries of events, claims those that are due, attempts each and writes down how it
- * went. At least once: what a process that dies had claimed is due again when its lease ends.
+ * Sends what the outbox holds. It turns events into deliveries, claims the deliveries that are due, attempts each and
+ * records the outcome. Each delivery is sent at least once: if the process dies, its claims are due again when their lease
+ * ends.
  */
 export class Courier {
-  /** Attempts that ended here, by whether the receiver took it. */
+  /** Attempts of this process that the receiver accepted, and those that it did not. */
   delivered = 0;
   failed = 0;
   private readonly parts: CourierParts;
   private readonly lanes: Lanes;
-  private readonly cutOff = new AbortController();
   private readonly timers: NodeJS.Timeout[] = [];
-  private finished: Finished[] = [];
-  private writing: Promise<void> = Promise.resolve();
-  private nextWrite: Promise<void> | undefined;
+  private stopped = false;
+
+  // Finding what is due: one loop of scans (`pump`), which wakes keep going.
   private pumping: Promise<void> | undefined;
   private wakeAgain = false;
-  private soon: NodeJS.Timeout | undefined;
-  private lookMs = 0;
-  private since = everything;
-  private wholeLookAt = 0;
-  /** The clock less one that never jumps, when last looked at: it is less when the clock was set back. */
+  private wakeTimer: NodeJS.Timeout | undefined;
+  private scanMs = 0;
+  private since = fromTheBeginning;
+  private nextFullScanAt = 0;
+  /** How far the clock was ahead of `performance.now()`, which never jumps, at the last scan that found something. */
   private clockAhead = Number.POSITIVE_INFINITY;
-  private stopped = false;
-  private readonly sending = new Set<Promise<void>>();
   private whenIdle: (() => void)[] = [];
+
+  // Sending it, and recording what became of it.
+  private readonly sending = new Set<Promise<void>>();
+  private readonly cutOff = new AbortController();
+  private readonly recorder: AttemptRecorder;
 
   constructor(parts: CourierParts) {
     this.parts = parts;
     this.lanes = new Lanes(parts.limits ?? defaultLimits);
+    const { database, processId, clock, maxFailures } = parts;
+    this.recorder = new AttemptRecorder((batch) => finishDeliveries(database.db, processId, batch, clock.now(), maxFailures));
   }
 
   /** Attempts under way. */
@@ -80,7 +86,7 @@ export class Courier {
     const { database, clock, leaseMs, pollMs = 1_000 } = this.parts;
     if (database.engine === 'pglite') {
       await releaseAllClaims(database.db, clock.now());
-      // Alone on its data, it hears its own commits; elsewhere the notices of all processes come in one place.
+      // On PostgreSQL `turn/peers.ts` hears the notices of all processes and wakes the courier.
       await database.listen(() => this.wake());
     }
     this.timers.push(setInterval(() => this.wake(), pollMs));
@@ -91,7 +97,7 @@ export class Courier {
     this.wake();
   }
 
-  /** Something may be due: look now. */
+  /** Something may be due: scan now. */
   wake(): void {
     if (this.stopped) return;
     this.wakeAgain = true;
@@ -102,23 +108,23 @@ export class Courier {
   }
 
   /**
-   * Slots were freed. A look for 200 destinations costs 20 ms on the embedded database, so not every attempt that ends is
-   * worth one: those that end meanwhile share it, and looking takes a third of the time at most.
+   * A slot is free again. A scan for 200 destinations takes 20 ms on the embedded database, so attempts that end shortly
+   * after each other share one: waiting twice as long as a scan takes keeps scans below a third of the time.
    */
   private wakeSoon(): void {
-    if (this.stopped || this.soon !== undefined) return;
-    this.soon = setTimeout(
+    if (this.stopped || this.wakeTimer !== undefined) return;
+    this.wakeTimer = setTimeout(
       () => {
-        this.soon = undefined;
+        this.wakeTimer = undefined;
         this.wake();
       },
-      Math.min(500, Math.max(5, 2 * this.lookMs)),
+      Math.min(500, Math.max(5, 2 * this.scanMs)),
     );
   }
 
-  /** Looks now, and resolves when nothing that is due by the clock is left unsent. */
+  /** Scans now, and resolves when nothing that is due by the clock is left unsent. */
   async idle(): Promise<void> {
-    this.wholeLookAt = 0;
+    this.nextFullScanAt = 0;
     this.wake();
     await new Promise<void>((resolve) => {
       this.whenIdle.push(resolve);
@@ -128,15 +134,15 @@ export class Courier {
   async stop(): Promise<void> {
     this.stopped = true;
     for (const timer of this.timers) clearInterval(timer);
-    clearTimeout(this.soon);
+    clearTimeout(this.wakeTimer);
     await this.pumping;
-    const cut = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), patienceMs);
+    const grace = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), stopGraceMs);
     await Promise.all(this.sending);
-    clearTimeout(cut);
+    clearTimeout(grace);
     try {
       await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
     } catch (error) {
-      // A database that is gone keeps nobody from stopping: the claims run out by themselves.
+      // A process must be able to stop without its database: the leases end by themselves.
       this.parts.logger.warn({ err: error }, 'could not release deliveries');
     }
   }
@@ -145,37 +151,43 @@ export class Courier {
     try {
       while (this.wakeAgain && !this.stopped) {
         this.wakeAgain = false;
-        await this.look();
+        await this.scan();
       }
     } catch (error) {
       this.wakeAgain = false;
-      this.wholeLookAt = 0;
+      this.nextFullScanAt = 0;
       this.parts.logger.warn({ err: error }, 'could not look for due deliveries');
     }
   }
 
-  /** Most looks begin where the last one ended. What was committed late, or under an older time, is found by the next whole one. */
-  private async look(): Promise<void> {
+  /**
+   * Most scans begin where the last one ended, which keeps them cheap (see `Since`). A full scan now and then finds rows that
+   * were committed later than usual, or with an older time.
+   */
+  private async scan(): Promise<void> {
     const { database, clock } = this.parts;
     const begun = performance.now();
-    const isWhole = begun >= this.wholeLookAt;
-    if (isWhole) this.since = everything;
+    const isFull = begun >= this.nextFullScanAt;
+    if (isFull) this.since = fromTheBeginning;
     const now = clock.now();
     const waiting = await readWaiting(database.db, this.since);
-    const isAnything = waiting.events || waiting.deliveries;
-    if (isAnything) await this.noticeClock(now);
+    const isAnyWaiting = waiting.events || waiting.deliveries;
+    if (isAnyWaiting) await this.correctForClock(now);
     const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events));
     if (!areEventsTaken) this.wakeAgain = true;
-    const oldest = isAnything ? await this.claim(now) : now;
+    const oldest = isAnyWaiting ? await this.claim(now) : now;
     this.since = {
       events: areEventsTaken ? shortlyBefore(now) : this.since.events,
       deliveries: oldest === undefined ? this.since.deliveries : shortlyBefore(oldest),
     };
-    this.lookMs = performance.now() - begun;
-    if (isWhole) this.wholeLookAt = performance.now() + Math.max(wholeLookEveryMs, this.lookMs / maxShareOfWholeLooks);
+    this.scanMs = performance.now() - begun;
+    if (isFull) this.nextFullScanAt = performance.now() + Math.max(fullScanEveryMs, this.scanMs / maxShareOfFullScans);
   }
 
-  /** Begins what is due, as far as there are slots. Returns since when deliveries may wait; undefined: nobody looked. */
+  /**
+   * Claims and begins what is due, as far as there are slots. Returns the time from which deliveries may still be waiting, or
+   * undefined if no slot was free to look for any.
+   */
   private async claim(now: Date): Promise<Date | undefined> {
     const { database, processId, leaseMs } = this.parts;
     const slots = this.lanes.slots();
@@ -194,30 +206,30 @@ export class Courier {
     return oldest !== null && oldest < now ? oldest : now;
   }
 
-  /** At the start and whenever the clock is set back, deliveries may wait for a time that was never meant. */
-  private async noticeClock(now: Date): Promise<void> {
+  /** When the clock was set back, and at the first scan, deliveries may have been scheduled too late by the clock as it was before. */
+  private async correctForClock(now: Date): Promise<void> {
     const ahead = now.getTime() - performance.now();
     if (ahead < this.clockAhead - setBackMs) await bringForward(this.parts.database.db, now);
     this.clockAhead = ahead;
   }
 
-  private begin(delivery: Claimed): void {
+  private begin(delivery: ClaimedDelivery): void {
     this.lanes.begin(delivery.id, delivery.lane, delivery.org_id);
     const sent = this.send(delivery)
       .catch((error: unknown) => {
         this.parts.logger.warn({ err: error, delivery: delivery.id }, 'could not record a delivery; it is due again when its lease ends');
         return false;
       })
-      .then((well) => {
-        this.lanes.end(delivery.id, well);
+      .then((succeeded) => {
+        this.lanes.end(delivery.id, succeeded);
         this.sending.delete(sent);
         this.wakeSoon();
       });
     this.sending.add(sent);
   }
 
-  /** True when the receiver took it. */
-  private async send(delivery: Claimed): Promise<boolean> {
+  /** Whether the lane is well: false if the receiver did not accept the delivery. */
+  private async send(delivery: ClaimedDelivery): Promise<boolean> {
     const { database, clock, processId } = this.parts;
     if (!delivery.enabled && !delivery.manual) {
       await parkDelivery(database.db, processId, delivery.id);
@@ -225,29 +237,12 @@ export class Courier {
     }
     const startedAt = clock.now();
     const outcome = await attemptDelivery(delivery, startedAt, this.parts, this.cutOff.signal);
-    // Cut off by our own stopping: not the receiver's failure, and not an attempt that ended.
+    // We aborted it because the process stops: that is no failure of the receiver, and nothing to record.
     if (outcome.status === null && this.cutOff.signal.aborted) return false;
-    await this.write({ delivery, outcome, startedAt });
+    await this.recorder.record({ delivery, outcome, startedAt });
     if (outcome.ok) this.delivered += 1;
     else this.failed += 1;
     return outcome.ok;
-  }
-
-  /** Results that come while others are being written go together in the next write. */
-  private write(entry: Finished): Promise<void> {
-    this.finished.push(entry);
-    if (this.nextWrite !== undefined) return this.nextWrite;
-    const { database, processId, clock, maxFailures } = this.parts;
-    this.nextWrite = this.writing
-      .catch(() => {})
-      .then(() => {
-        this.nextWrite = undefined;
-        const batch = this.finished;
-        this.finished = [];
-        return finishDeliveries(database.db, processId, batch, clock.now(), maxFailures);
-      });
-    this.writing = this.nextWrite;
-    return this.nextWrite;
   }
 
   private async renew(): Promise<void> {
@@ -264,21 +259,21 @@ export class Courier {
   private async dropOld(): Promise<void> {
     const { database, clock, retentionDays, logger } = this.parts;
     try {
-      // For deliveries put off by a process that ended before it noticed that its clock was set back.
+      // For deliveries scheduled too late by a process that ended before it noticed that its clock was set back.
       await bringForward(database.db, clock.now());
       await dropOldDeliveries(database.db, retentionDays);
     } catch (error) {
-      // Stopping does not wait for this: the next start goes on with it.
+      // `stop` does not wait for this, so the database may already be closed. The next start continues.
       if (!this.stopped) logger.warn({ err: error }, 'could not delete old deliveries');
     }
   }
 
   private settleIdle(): void {
-    if (this.lanes.size > 0 || this.pumping !== undefined || this.wakeAgain || this.soon !== undefined) return;
+    if (this.lanes.size > 0 || this.pumping !== undefined || this.wakeAgain || this.wakeTimer !== undefined) return;
     for (const resolve of this.whenIdle.splice(0)) resolve();
   }
 }
 
 function shortlyBefore(time: Date): Date {
-  return new Date(time.getTime() - lateMs);
+  return new Date(time.getTime() - maxLatenessMs);
 }

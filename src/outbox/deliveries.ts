@@ -51,7 +51,7 @@ export async function listDeliveries(db: Db, orgId: number, endpointId: number, 
   return withAttempts(db, await query.execute());
 }
 
-/** Only webhooks: what goes to another gateway is nobody's to see here. */
+/** Only deliveries to webhook endpoints: those to other gateways are internal. */
 export async function findDelivery(db: Db, orgId: number, id: string): Promise<Delivery | undefined> {
   const row = await db
     .selectFrom('deliveries')
@@ -63,16 +63,16 @@ export async function findDelivery(db: Db, orgId: number, id: string): Promise<D
   return row && (await withAttempts(db, [row]))[0];
 }
 
-/** One attempt more, now, with the same bytes, whatever became of it. It never counts against the endpoint. */
+/** Makes one more attempt now, with the same bytes, whatever the state of the delivery. A failure does not count against the endpoint. */
 export async function resendDelivery(transaction: Db, orgId: number, id: string, now: Date): Promise<Delivery | undefined> {
-  // One that is under way goes again when it is done.
+  // If an attempt is under way, the resend follows when it ends.
   await sql`update deliveries set resend_requested = true, due_at = case when claimed_by is null then ${now} else due_at end
     where id = ${id} and org_id = ${orgId} and endpoint_id is not null`.execute(transaction);
   await notifyCouriers(transaction);
   return findDelivery(transaction, orgId, id);
 }
 
-/** A delivery with example data, attempted once, also while the endpoint is disabled. */
+/** Queues a delivery with example data. It is attempted once, even while the endpoint is disabled. */
 export async function sendTest(
   transaction: Db,
   organization: { id: number; slug: string },
@@ -89,7 +89,7 @@ export async function sendTest(
   return findDelivery(transaction, organization.id, fresh.id);
 }
 
-/** Tells every process, when the transaction commits, that something may be due. */
+/** Tells the couriers of all processes, when the transaction commits, that something may be due. */
 export async function notifyCouriers(transaction: Db): Promise<void> {
   await sql`select pg_notify('parley', '- deliveries')`.execute(transaction);
 }

@@ -3,7 +3,7 @@ import type { Actor } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import { auditEndpoint, endpointFrom, type WebhookEndpoint } from './endpoints.ts';
 
-/** Lets deliveries go again: those that waited at once, by the schedule they were on. Enabling an enabled one only forgets its failures. */
+/** Resumes deliveries; those that are overdue go at once. Enabling an enabled endpoint only resets its count of failures. */
 export async function enableEndpoint(transaction: Db, actor: Actor, id: number): Promise<WebhookEndpoint | undefined> {
   const before = await lockEndpoint(transaction, actor.orgId, id);
   if (before === undefined) return undefined;
@@ -20,7 +20,7 @@ export async function enableEndpoint(transaction: Db, actor: Actor, id: number):
   return endpointFrom(row);
 }
 
-/** No further deliveries until it is enabled again; what is pending waits. Disabling a disabled one changes nothing. */
+/** Holds back deliveries until the endpoint is enabled again. Disabling a disabled endpoint changes nothing. */
 export async function disableEndpoint(transaction: Db, actor: Actor, id: number, reason: string): Promise<WebhookEndpoint | undefined> {
   const before = await lockEndpoint(transaction, actor.orgId, id);
   if (before === undefined) return undefined;
@@ -38,8 +38,8 @@ export async function disableEndpoint(transaction: Db, actor: Actor, id: number,
 }
 
 /**
- * Locked before its deliveries, always, so that two writers cannot wait for each other. `for no key update`: whoever inserts a
- * delivery holds a share lock on the endpoint's key, and need not be waited for.
+ * Locks the endpoint's row. Every writer locks it before rows of its deliveries, so that no two deadlock. The lock is `for no
+ * key update` because an insert of a delivery holds a key-share lock on the endpoint, which this one need not wait for.
  */
 export function lockEndpoint(transaction: Db, orgId: number, id: number) {
   return transaction

@@ -7,7 +7,7 @@ import { ServiceError } from '../errors.ts';
 import { isEventType } from './event-types.ts';
 import { newSigningSecret } from './signature.ts';
 
-/** Where a customer wants to be told of what happens. */
+/** A URL of a customer that is told of events by webhook. */
 export interface WebhookEndpoint {
   id: number;
   name: string;
@@ -30,7 +30,10 @@ export interface EndpointInput {
 
 const maxEndpoints = 1_000;
 
-/** The secret is returned here and never again. The caller has checked the URL: that takes a name lookup, which no transaction waits for. */
+/**
+ * The secret is returned here and never again. The caller has checked the URL: that includes a name lookup, which must not
+ * happen inside a transaction.
+ */
 export async function createEndpoint(
   transaction: Db,
   box: SecretBox,
@@ -69,7 +72,7 @@ export async function findEndpoint(db: Db, orgId: number, id: number): Promise<W
   return row && endpointFrom(row);
 }
 
-/** What is undefined stays as it is. */
+/** Fields that are undefined stay as they are. */
 export async function updateEndpoint(
   transaction: Db,
   actor: Actor,
@@ -89,7 +92,7 @@ export async function updateEndpoint(
   return endpointFrom(row);
 }
 
-/** Forgets the endpoint and its deliveries; what was not delivered yet never will be. */
+/** Deletes the endpoint and its deliveries, including those that were not delivered yet. */
 export async function deleteEndpoint(transaction: Db, actor: Actor, id: number): Promise<boolean> {
   const row = await transaction
     .deleteFrom('webhook_endpoints')
@@ -104,7 +107,7 @@ export async function deleteEndpoint(transaction: Db, actor: Actor, id: number):
 
 const overlapMs = 24 * 3_600_000;
 
-/** From here on the new secret signs; for a day the one before signs too, so that receivers can change over. */
+/** The new secret signs from now on. For a day the previous one signs too, so that receivers can change over. */
 export async function rotateSecret(
   transaction: Db,
   box: SecretBox,

@@ -3,9 +3,12 @@ import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
-/** More than this are taken in several transactions: nobody else's events, and on the embedded database nobody at all, gets on meanwhile. */
+/** Per transaction, because until it commits no other events are taken and, on the embedded database, no other statement runs. */
 const limits = { events: 200, deliveries: 1_000 };
-/** Among as many of the oldest, organizations take turns: one whose events each go to hundreds of endpoints delays nobody else's. */
+/**
+ * Organizations take turns among this many of the oldest events, so that one whose events go to hundreds of endpoints each does
+ * not delay the events of others.
+ */
 const mostInTurns = 2_000;
 
 interface EventRow {
@@ -16,7 +19,7 @@ interface EventRow {
   created_at: Date;
 }
 
-/** Makes a delivery of each waiting event for each endpoint that wants it. False when more events may wait. */
+/** Makes a delivery of each waiting event for each endpoint that subscribed to it. Returns false when more events may be waiting. */
 export async function fanOut(db: Db, now: Date, since: Date, most = limits): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
     const { rows: events } = await sql<EventRow>`
@@ -34,17 +37,17 @@ export async function fanOut(db: Db, now: Date, since: Date, most = limits): Pro
       .select(['webhook_endpoints.id', 'org_id', 'event_types', 'webhook_endpoints.created_at', 'organizations.slug'])
       .where('org_id', 'in', [...new Set(events.map((event) => event.org_id))])
       .where('enabled', '=', true)
-      // One that is being deleted is waited for: nothing can be added to it.
+      // Waits for the deletion of an endpoint to commit; its deliveries could not be inserted.
       .forKeyShare('webhook_endpoints')
       .execute();
-    const ofOrg = Map.groupBy(endpoints, (endpoint) => endpoint.org_id);
+    const endpointsOf = Map.groupBy(endpoints, (endpoint) => endpoint.org_id);
     const fresh: ReturnType<typeof newDelivery>[] = [];
     const taken: string[] = [];
     for (const { id, org_id: orgId, type, data, created_at: createdAt } of events) {
       if (fresh.length >= most.deliveries) break;
       taken.push(id);
-      for (const endpoint of ofOrg.get(orgId) ?? []) {
-        // Not what happened before the endpoint was made; if the clock was set back since, nobody can tell what did.
+      for (const endpoint of endpointsOf.get(orgId) ?? []) {
+        // An endpoint gets no events from before it was made. If it was made in the future, the clock was set back, and the times say nothing.
         const isOlder = endpoint.created_at > createdAt && endpoint.created_at <= now;
         if (wants(endpoint.event_types, type) && !isOlder) fresh.push(newDelivery(id, endpoint, { type, createdAt, data }));
       }

@@ -2,21 +2,49 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Outcome } from './attempt.ts';
 import { disableEndpoint } from './endpoint-state.ts';
-import type { Claimed } from './queue.ts';
+import type { ClaimedDelivery } from './queue.ts';
 import { nextAttemptAt, parseRetryAfter } from './schedule.ts';
 
-/** An attempt that ended, not yet written. */
-export interface Finished {
-  delivery: Claimed;
+/** An attempt that ended and is not yet recorded. */
+export interface FinishedAttempt {
+  delivery: ClaimedDelivery;
   outcome: Outcome;
   startedAt: Date;
 }
 
-/** Writes what attempts came to: each one's row, what is next for its delivery, and what it says about its endpoint. */
+/** Records attempts in batches: those that end while a batch is being written go together into the next. */
+export class AttemptRecorder {
+  private readonly write: (batch: FinishedAttempt[]) => Promise<void>;
+  private waiting: FinishedAttempt[] = [];
+  private writing: Promise<void> = Promise.resolve();
+  private nextWrite: Promise<void> | undefined;
+
+  constructor(write: (batch: FinishedAttempt[]) => Promise<void>) {
+    this.write = write;
+  }
+
+  /** Settles with the batch that the attempt is in. */
+  record(attempt: FinishedAttempt): Promise<void> {
+    this.waiting.push(attempt);
+    if (this.nextWrite !== undefined) return this.nextWrite;
+    this.nextWrite = this.writing
+      .catch(() => {})
+      .then(() => {
+        this.nextWrite = undefined;
+        const batch = this.waiting;
+        this.waiting = [];
+        return this.write(batch);
+      });
+    this.writing = this.nextWrite;
+    return this.nextWrite;
+  }
+}
+
+/** Records attempts: a row for each, the next state of its delivery, and what its outcome means for the endpoint. */
 export async function finishDeliveries(
   db: Db,
   processId: string,
-  finished: readonly Finished[],
+  finished: readonly FinishedAttempt[],
   now: Date,
   maxFailures: number,
 ): Promise<void> {
@@ -24,6 +52,7 @@ export async function finishDeliveries(
   const judged = judgeEndpoints(finished);
   await db.transaction().execute(async (transaction) => {
     if (judged.length > 0) {
+      // Endpoints before deliveries, as `lockEndpoint` does, and all in the order of their ids.
       await sql`select 1 from webhook_endpoints where id in
         (select (value ->> 'id')::integer from json_array_elements(${JSON.stringify(judged)}::json) value) order by id for no key update`.execute(
         transaction,
@@ -34,7 +63,7 @@ export async function finishDeliveries(
   });
 }
 
-function resultOf({ delivery, outcome, startedAt }: Finished, now: Date) {
+function resultOf({ delivery, outcome, startedAt }: FinishedAttempt, now: Date) {
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, now);
   const isGone = outcome.status === 410 && delivery.endpoint_id !== null;
   const next = isGone ? undefined : nextAttemptAt(now, delivery.attempt_count + 1, retryAfterMs);
@@ -51,16 +80,17 @@ function resultOf({ delivery, outcome, startedAt }: Finished, now: Date) {
   };
 }
 
+/** What a batch of attempts says about one endpoint. */
 interface Judgement {
   id: number;
-  /** A success came among these attempts: only the failures after it count. */
+  /** One of the attempts succeeded: `failures` counts only those after it. */
   reset: boolean;
   failures: number;
   gone: boolean;
 }
 
-/** Tests and resends say nothing about an endpoint, except that 410 is final whoever asks. */
-function judgeEndpoints(finished: readonly Finished[]): Judgement[] {
+/** The outcome of a test or a resend does not count, except for a 410, which always disables the endpoint. */
+function judgeEndpoints(finished: readonly FinishedAttempt[]): Judgement[] {
   const judged = new Map<number, Judgement>();
   for (const { delivery, outcome } of finished) {
     if (delivery.endpoint_id === null || (delivery.manual && outcome.status !== 410)) continue;
@@ -74,8 +104,8 @@ function judgeEndpoints(finished: readonly Finished[]): Judgement[] {
 }
 
 /**
- * A failure written by a process that lost its claim adds its attempt and changes nothing: another has the delivery now. A
- * success counts whoever wrote it. A resend that fails leaves the schedule where it was, and a test has none.
+ * A failure recorded by a process that lost its claim adds the attempt and changes nothing else: another process has the
+ * delivery now. A success counts whoever records it. A resend that fails leaves the schedule as it was; a test has none.
  */
 async function writeResults(transaction: Db, processId: string, results: readonly unknown[], now: Date): Promise<void> {
   await sql`
@@ -104,13 +134,13 @@ async function writeResults(transaction: Db, processId: string, results: readonl
 }
 
 async function writeJudgements(transaction: Db, judged: readonly Judgement[], now: Date, maxFailures: number): Promise<void> {
-  // A healthy endpoint's row is not written for every delivery: only a change of its count is.
+  // The row is updated only if its count changes, so that deliveries to a healthy endpoint do not write it every time.
   const { rows } = await sql<{ id: number; org_id: number; consecutive_failures: number; gone: boolean }>`
     update webhook_endpoints e set consecutive_failures = case when j.reset then 0 else e.consecutive_failures end + j.failures
     from json_to_recordset(${JSON.stringify(judged)}::json) as j (id integer, reset boolean, failures integer, gone boolean)
     where e.id = j.id and (j.gone or j.failures > 0 or e.consecutive_failures > 0)
     returning e.id, e.org_id, e.consecutive_failures, j.gone`.execute(transaction);
-  // Each takes the audit chain of its org until the commit: in one order, or two processes could wait for each other.
+  // Disabling locks the audit chain of the org until the commit: always in the same order, so that no two processes deadlock.
   for (const row of rows.toSorted((a, b) => a.org_id - b.org_id || a.id - b.id)) {
     const actor = { orgId: row.org_id, at: now };
     if (row.gone) await disableEndpoint(transaction, actor, row.id, 'The destination answered 410 Gone.');

@@ -4,13 +4,13 @@ import type { Db } from '../database/database.ts';
 import { notifyCouriers } from './deliveries.ts';
 
 export interface GatewayDelivery {
-  /** Of the receiving gateway. */
+  /** The receiving gateway. */
   gatewayUrl: string;
   type: string;
   body: unknown;
 }
 
-/** Queues what goes to other gateways, on the same schedule as webhooks; each gateway is a lane of its own. */
+/** Queues deliveries to other gateways, on the same schedule as webhooks. Each gateway is a lane of its own. */
 export async function queueForGateways(transaction: Db, orgId: number, deliveries: readonly GatewayDelivery[], now: Date): Promise<void> {
   if (deliveries.length === 0) return;
   const rows = deliveries.map(({ gatewayUrl, type, body }) => {

@@ -1,22 +1,24 @@
 import { LRUCache } from 'lru-cache';
 import type { LaneLoad, OrgLoad, Slots } from './queue.ts';
 
+/** How many attempts a process makes at once. */
 export interface LaneLimits {
-  /** At once for one destination that answers well. */
+  /** To one destination that answers well. */
   perLane: number;
-  /** At once for all destinations that answer well. */
+  /** To all destinations that answer well. */
   healthy: number;
-  /** At once for all that fail or hang. */
+  /** To all destinations that fail or hang. */
   troubled: number;
-  /** Attempts that take longer than this hang. */
+  /** An attempt that takes longer than this hangs. */
   slowMs: number;
 }
 
 export const defaultLimits: LaneLimits = { perLane: 32, healthy: 256, troubled: 128, slowMs: 2_000 };
 
 /**
- * Which destinations hold how much of this process. An attempt takes a slot of the healthy only while it is young: one
- * that hangs moves over to the troubled, so that dead destinations cannot fill the slots of the living.
+ * The attempts that this process is making, by destination. There are separate slots for healthy and for troubled
+ * destinations. An attempt that hangs gives its healthy slot back and counts as troubled, so that dead destinations cannot
+ * take all slots from those that answer.
  */
 export class Lanes {
   private readonly running = new Map<string, { lane: string; orgId: number; since: number; failing: boolean }>();
@@ -40,11 +42,11 @@ export class Lanes {
     this.running.set(id, { lane, orgId, since: performance.now(), failing: this.failing.has(lane) });
   }
 
-  end(id: string, well: boolean): void {
+  end(id: string, succeeded: boolean): void {
     const attempt = this.running.get(id);
     if (attempt === undefined) return;
     this.running.delete(id);
-    if (well) this.failing.delete(attempt.lane);
+    if (succeeded) this.failing.delete(attempt.lane);
     else this.failing.set(attempt.lane, true);
   }
 
@@ -52,7 +54,7 @@ export class Lanes {
     let troubled = 0;
     for (const attempt of this.running.values()) if (this.isTroubled(attempt)) troubled += 1;
     return {
-      // When very much hangs, whoever comes next may hang too.
+      // When this many hang, the next destinations may hang too: find out with one attempt each.
       perLane: troubled > 2 * this.limits.troubled ? 1 : this.limits.perLane,
       healthy: Math.max(0, this.limits.healthy - (this.running.size - troubled)),
       troubled: Math.max(0, this.limits.troubled - troubled),

@@ -19,7 +19,7 @@ interface NewDelivery {
   body: string;
 }
 
-/** An event for one endpoint. Its body is made once and stored as text: every attempt sends the same bytes. */
+/** A delivery of an event to one endpoint. Its body is made once and stored as text, so that every attempt sends the same bytes. */
 export function newDelivery(
   eventId: string | null,
   endpoint: { id: number; org_id: number; slug: string },
@@ -39,14 +39,15 @@ export function newDelivery(
 }
 
 /**
- * Inserts deliveries, due at once where `due`, and returns how many were new: an event that an endpoint already has a delivery of
- * is passed over. Callers give them in the order of their events, so that two who insert the same ones cannot deadlock.
+ * Inserts deliveries and returns how many were new: if the endpoint already has a delivery of an event, it gets no second one.
+ * Callers pass them in the order of their events, so that two that insert the same ones cannot deadlock. Without `isDue`, they
+ * wait until the endpoint is enabled.
  */
-export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, due = true): Promise<number> {
+export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, isDue = true): Promise<number> {
   if (deliveries.length === 0) return 0;
   const { rows } = await sql`
     insert into deliveries (id, org_id, endpoint_id, event_id, lane, type, body, next_attempt_at, due_at, created_at)
-    select d.id, d.org_id, d.endpoint_id, d.event_id, d.lane, d.type, d.body, ${now}, case when ${due} then ${now}::timestamptz end, ${now}
+    select d.id, d.org_id, d.endpoint_id, d.event_id, d.lane, d.type, d.body, ${now}, case when ${isDue} then ${now}::timestamptz end, ${now}
     from json_to_recordset(${JSON.stringify(deliveries)}::json)
       as d (id uuid, org_id integer, endpoint_id integer, event_id uuid, lane text, type text, body text)
     on conflict do nothing returning id`.execute(transaction);

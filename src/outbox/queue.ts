@@ -4,19 +4,20 @@ import { uuidList } from '../database/id-list.ts';
 import { longestWaitsMs } from './schedule.ts';
 
 /**
- * From when on to look for events and deliveries that wait. While somebody's transaction is open for long, as that of a backup
- * is, the indexes of both keep everything that was sent since it began: a look at all of it would cost more with every event.
+ * The times from which a scan looks for waiting events and deliveries. It does not look at everything each time, because while
+ * a transaction stays open for long, such as that of a backup, the indexes keep the entries of all that was sent since it began,
+ * and every scan would have to pass them.
  */
 export interface Since {
   events: Date;
   deliveries: Date;
 }
 
-export const everything: Since = { events: new Date(0), deliveries: new Date(0) };
+export const fromTheBeginning: Since = { events: new Date(0), deliveries: new Date(0) };
 
 /**
- * Whether events wait to become deliveries, and whether deliveries wait for their time. Of next to no cost, unlike what would be
- * done with them. In the order of their indexes: an empty answer is found in the index, not by reading the table.
+ * Whether events wait to become deliveries, and whether deliveries are scheduled. It costs far less than taking them would. The
+ * order is that of an index, so that the planner finds out from the index that there are none, instead of reading the table.
  */
 export async function readWaiting(db: Db, since: Since): Promise<{ events: boolean; deliveries: boolean }> {
   const { rows } = await sql<{ events: boolean; deliveries: boolean }>`select
@@ -25,15 +26,15 @@ export async function readWaiting(db: Db, since: Since): Promise<{ events: boole
   return rows[0] ?? { events: false, deliveries: false };
 }
 
-/** A delivery that this process holds, with what it takes to send it. */
-export interface Claimed {
+/** A delivery that this process has claimed, with all that is needed to send it. */
+export interface ClaimedDelivery {
   id: string;
   lane: string;
   org_id: number;
   type: string;
   body: string;
   attempt_count: number;
-  /** A test or a resend: outside of the schedule, never counted. */
+  /** A test or a resend: not part of the schedule, and its failure does not count against the endpoint. */
   manual: boolean;
   endpoint_id: number | null;
   url: string;
@@ -43,14 +44,14 @@ export interface Claimed {
   previous_secret_until: Date | null;
 }
 
-/** What a lane holds here already. `troubled`: it fails or hangs, so one slot must do. */
+/** How many attempts to a lane this process is making, and whether the lane fails or hangs. */
 export interface LaneLoad {
   lane: string;
   running: number;
   troubled: boolean;
 }
 
-/** How many slots of each kind an organization holds here already. */
+/** How many slots of each kind an organization takes in this process. */
 export interface OrgLoad {
   org_id: number;
   healthy: number;
@@ -58,42 +59,46 @@ export interface OrgLoad {
 }
 
 export interface Slots {
-  /** At once for one destination that answers well. */
+  /** The most attempts at once to one lane that answers well. */
   perLane: number;
-  /** Free ones for lanes that answer well, and for those in trouble: the latter can never take the former's. */
+  /** Free slots for lanes that answer well. */
   healthy: number;
+  /** Free slots for lanes that fail or hang. */
   troubled: number;
 }
 
 /** Who claims deliveries, which of them may be claimed, and how many. */
-export interface Claim {
+export interface ClaimOptions {
   processId: string;
   now: Date;
-  /** Only those that have been due since then are looked at. */
+  /** Deliveries that were due before this time are not looked at. */
   since: Date;
   leaseUntil: Date;
   slots: Slots;
-  /** What runs here already. It is not claimed again, although a clock that jumped, or a process that was halted, outlived its lease. */
+  /** Deliveries that this process is sending. They are not claimed again, even if a clock that jumped or a halt of the process ended their lease. */
   running: readonly string[];
   lanes: readonly LaneLoad[];
   organizations: readonly OrgLoad[];
 }
 
 /**
- * Takes due deliveries. Organizations take turns, counting what of theirs runs here already, so that many slow destinations of
- * one delay nobody else's; and of each, every lane's first goes before any lane's second, so that a long queue of one destination
- * delays no other. A lane to another gateway gets one at a time across all processes, so that a message arrives before its reply. Lanes are
- * found by skipping through the index, which costs by the number of destinations, not of deliveries.
+ * Claims due deliveries, until the lease ends. In which order:
  *
- * `place` is the delivery's in its lane, counted after those that run here already: a lane in trouble gets one place, so that
- * it holds no more of the slots than it takes to see whether it is well again. A delivery that another process has locked in
- * between is passed over, and one that it has claimed is no longer due.
+ * - Organizations take turns, and attempts that already run for them count, so that the slow destinations of one do not delay
+ *   the deliveries of others.
+ * - Within an organization, the first delivery of every lane goes before the second of any, so that the long queue of one
+ *   destination does not delay the others. `place` is the position in the lane, counted after the attempts that already run.
+ * - A troubled lane gets one place: enough to see whether it is well again.
+ * - A lane to another gateway gets one place across all processes, so that a message arrives before the reply to it.
  *
- * `oldest` is the time of the first that waited or was claimed, null when there was none.
+ * The recursive query skips through the index from lane to lane, so that its cost grows with the number of destinations and not
+ * of deliveries. A delivery that another process locks meanwhile is skipped; one that it has claimed is no longer due.
+ *
+ * `oldest` is the earliest time in the queue before this claim, null if the queue was empty.
  */
-export async function claimDeliveries(db: Db, claim: Claim): Promise<{ claimed: Claimed[]; oldest: Date | null }> {
-  const { processId, now, since, leaseUntil, slots, running, lanes, organizations } = claim;
-  const { rows } = await sql<(Claimed | { id: null }) & { oldest: Date | null }>`
+export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<{ claimed: ClaimedDelivery[]; oldest: Date | null }> {
+  const { processId, now, since, leaseUntil, slots, running, lanes, organizations } = options;
+  const { rows } = await sql<(ClaimedDelivery | { id: null }) & { oldest: Date | null }>`
     with recursive lanes (lane, first_due_at) as (
       (select lane, due_at from deliveries where due_at >= ${since} order by lane, due_at limit 1)
       union all
@@ -143,8 +148,8 @@ export async function claimDeliveries(db: Db, claim: Claim): Promise<{ claimed: 
 }
 
 /**
- * While an attempt runs its delivery stays ours; a process that falls silent loses it when the lease ends. One that is just
- * being written is skipped: to wait for it while holding others would be a deadlock with the results of several.
+ * Extends the lease of deliveries while their attempts run. A row that is locked, because its outcome is being recorded, is
+ * skipped: waiting for it while holding other rows could deadlock with a batch of outcomes.
  */
 export async function renewClaims(db: Db, processId: string, leaseUntil: Date, ids: readonly string[]): Promise<void> {
   await sql`update deliveries set due_at = ${leaseUntil} where id in (
@@ -152,8 +157,8 @@ export async function renewClaims(db: Db, processId: string, leaseUntil: Date, i
 }
 
 /**
- * Makes due what waits longer than any schedule lets it: it was put off by a clock that has been set back since. A claim
- * is left alone, since the lease of a process whose clock is ahead is a lease.
+ * Makes deliveries due that wait longer than the schedule ever lets them: they were scheduled by a clock that has been set
+ * back since. Claims are left alone: the process that holds them may only have a clock that is ahead.
  */
 export async function bringForward(db: Db, now: Date): Promise<void> {
   const latest = JSON.stringify(longestWaitsMs.map((wait) => new Date(now.getTime() + wait).toISOString()));
@@ -163,17 +168,17 @@ export async function bringForward(db: Db, now: Date): Promise<void> {
       and due_at > coalesce(${latest}::json ->> attempt_count, ${latest}::json ->> 0)::timestamptz`.execute(db);
 }
 
-/** Gives back what this process holds, for any to take at once. */
+/** Gives up the claims of this process, so that others can take the deliveries at once. */
 export async function releaseClaims(db: Db, processId: string, now: Date): Promise<void> {
   await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by = ${processId}`.execute(db);
 }
 
-/** On the embedded database nobody else can hold a delivery: a start takes up at once what the last process left. */
+/** For the start on the embedded database, which one process uses at a time: every claim is from a process that has ended. */
 export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
   await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by is not null`.execute(db);
 }
 
-/** Puts back what may not go now: its endpoint was disabled in between. */
+/** Puts a claimed delivery back until its endpoint is enabled, because the endpoint was disabled after the delivery became due. */
 export async function parkDelivery(db: Db, processId: string, id: string): Promise<void> {
   await sql`update deliveries set due_at = null, claimed_by = null where id = ${id} and claimed_by = ${processId}`.execute(db);
 }

@@ -9,9 +9,9 @@ import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 const page = 500;
 
 /**
- * Sends again what an endpoint did not get of a time range: deliveries that were given up, on a new schedule, and events
- * that were never sent to it, because it was disabled or did not subscribe to them then. Returns how many. What was
- * delivered or is still being tried is left alone. Undefined when the org has no such endpoint.
+ * Sends an endpoint what it missed in a time range: deliveries that were given up, on a new schedule, and events that were
+ * never sent to it, because it was disabled or had not subscribed to them. What was delivered or is still being tried is left
+ * alone. Returns how many deliveries that makes, or undefined when the org has no such endpoint.
  */
 export async function recoverRange(
   db: Db,
@@ -21,7 +21,7 @@ export async function recoverRange(
   now: Date,
 ): Promise<number | undefined> {
   let recovered = 0;
-  // In pages, each with a transaction of its own: a wide range holds nobody up.
+  // In pages, each in a transaction of its own, so that a wide range does not block others.
   for (let after = { at: range.from.toISOString(), id: '00000000-0000-0000-0000-000000000000' }; ; ) {
     const { rows } = await sql<{ id: string; type: string; data: unknown; created_at: Date; at: string }>`
       select id, type, data, created_at, created_at::text as at from webhook_events

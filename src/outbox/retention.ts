@@ -4,9 +4,9 @@ import type { Db } from '../database/database.ts';
 const page = 1_000;
 
 /**
- * Forgets deliveries and events older than so many days, in small steps that hold nobody up. By the database's clock: a process
- * whose own is weeks ahead would forget everybody's. A gateway's event whose reply is still owed stays: its turn may wait for an
- * approval for as long as it takes.
+ * Deletes deliveries and events older than so many days, in small steps that do not block others. It uses the clock of the
+ * database, because a process whose own clock is weeks ahead would delete too much. A gateway event that still awaits its reply
+ * is kept: its turn may be paused for an approval for any length of time.
  */
 export async function dropOldDeliveries(db: Db, days: number): Promise<void> {
   for (const table of ['deliveries', 'webhook_events', 'gateway_events']) {
@@ -22,8 +22,9 @@ export async function dropOldDeliveries(db: Db, days: number): Promise<void> {
 }
 
 /**
- * Forgets what an endpoint was sent, likewise, ahead of the endpoint itself: with it, a million deliveries would take longer than a
- * statement may, and until then nobody's events would be sent. What is added or written meanwhile goes with the endpoint.
+ * Deletes the deliveries to an endpoint in small steps, before the endpoint itself is deleted. As part of that deletion, a million
+ * deliveries would take longer than a statement may, and meanwhile no events could be sent. Deliveries that are added or written
+ * during these steps are deleted together with the endpoint.
  */
 export async function dropDeliveriesTo(db: Db, orgId: number, endpointId: number): Promise<void> {
   for (let before = Number.MAX_SAFE_INTEGER; before > 0; ) {

@@ -2,15 +2,15 @@ const second = 1_000;
 const minute = 60 * second;
 const hour = 60 * minute;
 
-/** How long before each attempt, counted from the one before. */
+/** The wait before each attempt, counted from the previous one. */
 const steps = [0, 5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour];
 
 export const maxAttempts = steps.length;
 const jitter = 0.2;
 
 /**
- * When to try again after `attempts` failed ones; undefined when that was the last. The receiver may ask for more time,
- * up to twice the step. Jitter keeps what failed together from coming back together.
+ * When to try again after `attempts` failed attempts; undefined when that was the last one. The receiver may ask for more
+ * time, up to twice the step. Jitter spreads out deliveries that failed at the same moment.
  */
 export function nextAttemptAt(
   failedAt: Date,
@@ -26,8 +26,8 @@ export function nextAttemptAt(
 }
 
 /**
- * The longest that a delivery can be made to wait after so many failed attempts, and a minute more, since the clocks of
- * processes differ a little. What is due later than that was put there by a clock that was ahead.
+ * By the number of failed attempts: the longest that a delivery can wait for the next one, and a minute more because the clocks
+ * of processes differ a little. A delivery that is due later than that was scheduled by a clock that was ahead.
  */
 export const longestWaitsMs: readonly number[] = steps.map((step) => 2 * step + minute);
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { contextOfOrg, createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { type AttemptParts, attemptDelivery } from '../../../src/outbox/attempt.ts';
-import type { Claimed } from '../../../src/outbox/queue.ts';
+import type { ClaimedDelivery } from '../../../src/outbox/queue.ts';
 
 const secrets = createSecretBox(Buffer.alloc(32, 1));
-const delivery: Claimed = {
+const delivery: ClaimedDelivery = {
   id: '6f6f6d2c-5b1e-4f0c-9a52-0d7d1a8f2c11',
   lane: 'endpoint 1',
   org_id: 1,
