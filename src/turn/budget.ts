@@ -28,15 +28,15 @@ export function budgetError(reason: string): ServiceError {
   return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
 }
 
-/** Throws when the org may not run another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
+/** Throws when the budget does not allow another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
 export async function checkBudget(db: Db, payer: Payer, ownKey: boolean = false): Promise<void> {
   const refusal = await budgetRefusal(db, payer, ownKey ? 0 : 1);
   if (refusal !== undefined) throw budgetError(refusal);
 }
 
 /**
- * Throws when the first turn of a session that is yet to be opened would be refused: asked before anything is written, and
- * before the release, as the order of checks has it.
+ * Throws when the budget does not allow the first turn of a session that has yet to be created. Checked before anything is written
+ * and, as the contract orders the checks, before the release is.
  */
 export async function checkBudgetOfNew(
   db: Db,
@@ -50,16 +50,18 @@ export async function checkBudgetOfNew(
   await checkTogether(db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await runsOnOwnKey(directory, agent));
 }
 
-/** Whether new sessions of the agent run on the customer's own keys only, which no exhausted credits can stop. */
+/** Whether new sessions of the agent use only the customer's own provider keys: such sessions need no prepaid credits. */
 export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<boolean> {
   const config = (await directory.activeRelease(agent))?.config;
   if (config === undefined) return false;
-  for (const { model: { provider } = config.model } of config.agents)
+  for (const subAgent of config.agents) {
+    const { provider } = subAgent.model ?? config.model;
     if (provider === 'offline' || (await directory.sealedCredential(agent.orgId, provider)) === undefined) return false;
+  }
   return true;
 }
 
-/** Equal checks at the same moment share one query. They may: this check is a preliminary one, and the one at admission counts. */
+/** Equal checks at the same moment share one query. Its answer may be a little old: what counts is the check at admission. */
 function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
   const checks = checksOf.get(db) ?? new UnderWay<void>();
   checksOf.set(db, checks);

@@ -12,7 +12,7 @@ import {
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { isRest } from './watch.ts';
 
-/** What a turn came to, for a surface that answers once. */
+/** The result of a turn, for a surface that answers once instead of streaming. */
 export interface TurnOutcome {
   turnId: string;
   message: MessageReceived | undefined;
@@ -41,7 +41,7 @@ interface ToolPart {
 
 export type ToolState = 'running' | 'completed' | 'error' | 'denied' | 'interrupted';
 
-/** Unary is the stream, collected. Throws when the watching ended before the turn came to rest: the process stops. */
+/** A unary answer is the stream, collected. Throws when the stream ends before the turn does, because this process is stopping. */
 export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Promise<TurnOutcome> {
   const outcome: TurnOutcome = {
     turnId: '',
@@ -55,7 +55,7 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
     ended: undefined,
     failed: undefined,
   };
-  /** By their ids: a turn may make many thousands. */
+  /** By call id: a turn may make thousands of calls. */
   const calls = new Map<string, ToolPart>();
   let last: StoredEvent | undefined;
   for await (const batch of updates) {
@@ -69,7 +69,7 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
   return outcome;
 }
 
-/** For a caller whose turn goes on in another process: this one stops. */
+/** What the caller of a turn is told that continues in another process because this one is stopping. */
 export function cutShort(): ServiceError {
   return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
 }

@@ -25,17 +25,17 @@ interface WorldParts {
   tracing: Tracing;
 }
 
-/** Puts the real parts together: guarded requests, models with their keys, tools, the workspace in the database. */
+/** The settings of sessions, with real models, tools and workspaces: requests are guarded, and files are kept in the database. */
 export function createSettings({ config, database, directory, destinations, mcp, credentialFor, tracing }: WorldParts): {
   settings: Settings;
-  /** Starts what the first tool call of the process would wait for. */
+  /** Starts a shell process ahead of the first tool call, which would otherwise wait for it. */
   warmTools(): void;
   close(): void;
 } {
   const shell = createShellPool();
   const models = new WeakMap<ModelConfig, { apiKey: string | undefined; model: Model }>();
 
-  /** A model lives as long as its release is in use and its key is the same. */
+  /** One model per configuration in a release, made again when the organization's key has changed. */
   async function modelFor(orgId: number, modelConfig: ModelConfig): Promise<Model> {
     const apiKey = await credentialFor(orgId, modelConfig.provider);
     const known = models.get(modelConfig);

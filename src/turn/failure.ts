@@ -2,8 +2,8 @@ import { ServiceError } from '../errors.ts';
 import type { TurnFailed } from '../session/events.ts';
 
 /**
- * A failed turn as a unary caller is told of it; streams carry the same code in an event. The turn ran: whoever sends the
- * same request again, as client libraries do by themselves, is only told of the same failure.
+ * How a unary caller is told of a failed turn; streams carry the same code in an event. `willPass` is false because the turn did
+ * run: a client library that repeats the request by itself would only be told of the same failure again.
  */
 export function turnFailure(failed: TurnFailed): ServiceError {
   const { code, message, provider, retryAfterSeconds } = failed;

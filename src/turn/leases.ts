@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Runner } from './runner.ts';
 
 export interface Leases {
-  /** Gives up what this process still holds, so that another need not wait for the lease to run out. */
+  /** Gives up the leases of this process, so that another takes over its turns without waiting for them to run out. */
   release(): Promise<void>;
 }
 
@@ -13,27 +13,28 @@ interface LeaseParts {
   holderName(): Promise<string>;
   leaseMs: number;
   logger: Logger;
-  /** The database has answered. */
+  /** Called each time the database has answered. */
   onBeat(): void;
-  /** It takes no writes, or has not answered for a while: turns that were left to be recovered are not, until it does. */
+  /** Called when the database takes no writes, or has not answered for a while: until it does, nobody takes over abandoned turns. */
   onStranded(reason: unknown): void;
-  /** False while the process drains: what it took up now it would cut off when its time is up. */
+  /** False while the process drains: it would have to let go of a turn that it took over now. */
   mayClaim?(): boolean;
-  /** How long the database may be silent before anybody is told: within 10 s a restart or a failover is over, and turns go on. */
+  /** How long the database may be silent before turns count as stranded: a restart or a failover is over within 10 s. */
   patienceMs?: number;
 }
 
-const page = 100;
+const maxClaimed = 100;
 /**
- * The index of running turns keeps those that have ended until it is vacuumed, which waits for the oldest transaction: a backup of
- * an hour is enough. So what ran out long ago, which no other look has left, is looked for this often, and after a failure.
+ * The index of running turns keeps its entries of ended turns until a vacuum, and a vacuum waits for the oldest open transaction,
+ * such as a backup that takes an hour. So that not every look reads those entries, most look only at leases that ran out within
+ * this time; one look in this time, and each after a failure, is at all of them.
  */
-const longAgoMs = 60_000;
+const recentMs = 60_000;
 
 /**
- * Keeps this process's turns its own while it lives, lets go of those that another took over in a silence of ours, and takes
- * up those of processes that fell silent. On the embedded database nobody else can hold a turn, so a start takes up at once
- * what the last process left.
+ * Renews the leases of the turns that run here, lets go of turns that another process took over while this one was halted, and
+ * takes over turns of processes that died. On the embedded database no other process can hold a turn, so a start takes over at once
+ * whatever the last process left.
  */
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
@@ -42,7 +43,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   let looking: Promise<void> | undefined;
   const timer = setInterval(
     () => {
-      // By itself: a look may have to wait for a connection, or for rows, longer than a lease lasts.
+      // Neither waits for the other: a look may wait for a connection, or for locked rows, longer than a lease lasts.
       renewing ??= renewOurs().finally(() => {
         renewing = undefined;
       });
@@ -60,13 +61,13 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     async release() {
       isReleased = true;
       clearInterval(timer);
-      // What still runs could claim again what is released here.
+      // A look that is still under way could claim again what is released here.
       await Promise.all([renewing, looking]);
       try {
         await sql`update turns set lease_until = now() where id in (
           select id from turns where process_id = ${await holderName()} and state = 'running' for update skip locked)`.execute(database.db);
       } catch (error) {
-        // A database that is gone keeps nobody from stopping: the leases run out by themselves.
+        // The process can stop without the database: the leases run out by themselves.
         logger.warn({ err: error }, 'could not release leases');
       }
     },
@@ -77,7 +78,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     if (ids.length === 0) return;
     try {
       const renewed = await renew(database, await holderName(), leaseMs, ids);
-      // The notice of an interrupt may have been lost, and what the turn waits for may take long.
+      // The notice of an interrupt may have been lost, and the next commit point of the turn may be far away.
       for (const { id, interrupted } of renewed) if (interrupted) runner.interrupt(id);
       if (renewed.length < ids.length) for (const id of await heldElsewhere(database, await holderName(), ids)) runner.lose(id);
     } catch (error) {
@@ -89,9 +90,9 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
     try {
       const holder = await holderName();
       if (isReleased) return;
-      const all = hasFailed || performance.now() - lookedAtAllAt > longAgoMs;
+      const all = hasFailed || performance.now() - lookedAtAllAt > recentMs;
       const claimed = mayClaim() ? await claim(database, runner, holder, leaseMs, all ? 'expired' : 'lately expired') : 0;
-      if (claimed === page) lookedAtAllAt = Number.NEGATIVE_INFINITY;
+      if (claimed === maxClaimed) lookedAtAllAt = Number.NEGATIVE_INFINITY;
       else if (all) lookedAtAllAt = performance.now();
       if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');
       hasFailed = false;
@@ -115,8 +116,8 @@ interface Renewed {
 }
 
 /**
- * Skips those that are being written: a batch of the log locks turns in an order of its own, so that waiting for one of them
- * while holding others is a deadlock, which costs everyone a second. They are renewed at the next beat.
+ * Skips turns whose row is locked, which are renewed at the next beat. A batch of the log locks turns in an order of its own, so
+ * waiting here for one row while holding others could deadlock, which PostgreSQL resolves only after a second.
  */
 async function renew(database: Database, holder: string, leaseMs: number, ids: string[]): Promise<Renewed[]> {
   return database.urgently(sql<Renewed>`update turns set lease_until = now() + ${leaseMs} * interval '1 millisecond'
@@ -125,14 +126,14 @@ async function renew(database: Database, holder: string, leaseMs: number, ids: s
     returning id, interrupted`);
 }
 
-/** Of these turns, those that another process runs now. One that has ended or paused is held by nobody. */
+/** Those of these turns that another process runs now. A turn that has ended or paused is held by nobody. */
 async function heldElsewhere(database: Database, holder: string, ids: string[]): Promise<string[]> {
   const rows = await database.urgently(sql<{ id: string }>`select id from turns
     where id in ${idList(ids)} and process_id <> ${holder}`);
   return rows.map((row) => row.id);
 }
 
-/** For a process that was halted and cannot know what happened meanwhile. */
+/** Whether this process still holds the turn. If it was halted for longer than a lease, another may have taken the turn over. */
 export async function isHeld(database: Database, holder: string, turnId: string): Promise<boolean> {
   const row = await database.db
     .selectFrom('turns')
@@ -143,7 +144,7 @@ export async function isHeld(database: Database, holder: string, turnId: string)
   return row !== undefined;
 }
 
-/** Skips what another process is claiming at the same moment. Returns how many it took. */
+/** Takes turns over and runs them, except those that another process is claiming at the same moment. Returns how many it claimed. */
 async function claim(
   database: Database,
   runner: Runner,
@@ -153,25 +154,25 @@ async function claim(
 ): Promise<number> {
   const wanted = {
     expired: sql`lease_until < now()`,
-    'lately expired': sql`lease_until < now() and lease_until > now() - ${longAgoMs} * interval '1 millisecond'`,
+    'lately expired': sql`lease_until < now() and lease_until > now() - ${recentMs} * interval '1 millisecond'`,
     'of others': sql`(lease_until < now() or process_id <> ${holder})`,
   };
   const { rows } = await sql<{ id: string; session_id: string; org_id: number; interrupted: boolean }>`
     update turns set process_id = ${holder}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
       select id from turns where state = 'running' and ${wanted[which]}
-      order by lease_until limit ${page} for update skip locked)
+      order by lease_until limit ${maxClaimed} for update skip locked)
     returning id, session_id, org_id, interrupted`.execute(database.db);
   if (rows.length === 0) return 0;
-  // Whatever was being written to these sessions is there when they have been locked; what comes later finds them claimed.
+  // Locking the sessions waits for writes of the old holder that are under way. Its later ones are refused, since the turns are claimed.
   const sessions = idList(rows.map((row) => row.session_id));
   await sql`select 1 from sessions where id in ${sessions} order by id for update`.execute(database.db);
-  // It may have been the turn's end.
+  // One of those writes may have ended its turn.
   const ids = idList(rows.map((row) => row.id));
   const { rows: ours } = await sql<{ id: string }>`select id from turns where id in ${ids} and process_id = ${holder}`.execute(database.db);
-  const left = new Set(ours.map(({ id }) => id));
+  const stillOurs = new Set(ours.map(({ id }) => id));
   for (const row of rows) {
-    if (!left.has(row.id) || runner.running.has(row.id)) continue;
+    if (!stillOurs.has(row.id) || runner.running.has(row.id)) continue;
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], { recovered: true });
     if (row.interrupted) runner.interrupt(row.id);
   }

@@ -1,9 +1,9 @@
 import { type Bus, maxNoticeBytes } from '../database/bus.ts';
 import type { LiveFragment } from '../session/events.ts';
 
-/** How long a notice that somebody watches holds; it is sent again every 5 s while they do. */
+/** How long a session counts as watched after a notice that it is; a process with watchers repeats the notice every 5 s. */
 const watchLastsMs = 12_000;
-/** Text is gathered for this long before it is sent. */
+/** Live text is gathered for this long, then sent in one notice. */
 const gatherMs = 30;
 
 interface Gathered {
@@ -11,18 +11,18 @@ interface Gathered {
   timer: NodeJS.Timeout;
 }
 
-/** Brings the text of turns that run here to the processes in which someone watches them. */
+/** Sends the live text of turns that run here to the processes in which clients watch them. */
 export class LiveRelay {
   private readonly bus: Bus;
   private readonly processId: string;
   private readonly draftsOf: (sessionId: string) => LiveFragment[];
   private readonly seqOf: (sessionId: string) => number;
-  /** Sessions that are watched elsewhere, and until when that holds. */
+  /** Sessions that are watched in other processes, and until when that counts. */
   private readonly watched = new Map<string, number>();
-  /** Sessions that somebody elsewhere has just begun to watch. */
+  /** Sessions with a new watcher, who is to be sent their drafts from the first word on. */
   private readonly joined = new Set<string>();
   private readonly gathered = new Map<string, Gathered>();
-  /** The last notice of each session while it is on its way. */
+  /** The last notice of each session, until it is sent. */
   private readonly sending = new Map<string, Promise<void>>();
 
   constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[], seqOf: (sessionId: string) => number) {
@@ -32,12 +32,12 @@ export class LiveRelay {
     this.seqOf = seqOf;
   }
 
-  /** Somebody elsewhere watches. */
+  /** Another process has a watcher of this session. */
   watch(sessionId: string): void {
     this.watched.set(sessionId, performance.now() + watchLastsMs);
   }
 
-  /** Somebody elsewhere begins to watch what runs here: they are sent what is being written from its first word on. */
+  /** Another process has a new watcher of a session whose turn runs here. */
   join(sessionId: string): void {
     this.watch(sessionId);
     this.joined.add(sessionId);
@@ -57,13 +57,13 @@ export class LiveRelay {
     if (this.isWatched(sessionId)) this.gather(sessionId).push(fragment);
   }
 
-  /** Sends what was gathered now. */
+  /** Sends at once what was gathered. */
   flush(sessionId: string): Promise<void> | undefined {
     const waiting = this.gathered.get(sessionId);
     if (waiting === undefined) return undefined;
     this.gathered.delete(sessionId);
     clearTimeout(waiting.timer);
-    // A draft too long for a notice is not previewed to whoever joins: the stored message brings it whole.
+    // New watchers get no preview of a draft that is too long for a notice. They get the message once it is stored.
     const whole = this.joined.delete(sessionId) ? this.draftsOf(sessionId) : [];
     const sent = this.send(sessionId, whole) ?? this.sendPieces(sessionId, merged(waiting.fragments));
     if (sent === undefined) return undefined;
@@ -73,7 +73,7 @@ export class LiveRelay {
     });
   }
 
-  /** Not before the notice ahead of it has gone: behind a database that hangs, turns would have to wait for all that piled up. */
+  /** Waits for the notice before: while the database hangs, notices would pile up, and turns have to wait for all of them. */
   private async flushNext(sessionId: string): Promise<void> {
     await this.sending.get(sessionId);
     await this.flush(sessionId);
@@ -85,7 +85,7 @@ export class LiveRelay {
     return waiting.fragments;
   }
 
-  /** In as many notices as it takes: whoever has seen the beginning is to see the rest. */
+  /** In as many notices as it takes: a watcher who has seen the beginning of a message must get the rest without a gap. */
   private sendPieces(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
     const sent = this.send(session, fragments);
     if (sent !== undefined) return sent;
@@ -95,7 +95,7 @@ export class LiveRelay {
     return this.sendPieces(session, second);
   }
 
-  /** Undefined where there is nothing to send, or too much for a notice. */
+  /** Undefined if there is nothing to send, or too much for one notice. */
   private send(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
     if (fragments.length === 0) return undefined;
     const text = JSON.stringify({ session, after: this.seqOf(session), fragments });
@@ -111,21 +111,21 @@ function halvesOf(fragments: LiveFragment[]): [LiveFragment[], LiveFragment[]] {
   }
   const { text, offset } = only;
   const half = Math.floor(text.length / 2);
-  // Not between the two units of one character.
+  // Not in the middle of a surrogate pair.
   const middle = text.slice(0, half).isWellFormed() ? half : half - 1;
   if (middle < 1) return [[], []];
   return [[{ ...only, text: text.slice(0, middle) }], [{ ...only, offset: offset + middle, text: text.slice(middle) }]];
 }
 
 /**
- * What the relay of another process sent. `after` is the seq of the last stored event before this text: whoever has not seen
- * that event, because its notice was lost, reads it first. A process of the version before this one leaves it out.
+ * What the relay of another process sent. `after` is the seq of the last stored event before this text: a watcher who has not seen
+ * that event, because its notice was lost, reads it first. A process of the version before this one leaves `after` out.
  */
 export function parseLive(text: string): { session: string; after?: number; fragments: LiveFragment[] } {
   return JSON.parse(text);
 }
 
-/** Neighbouring pieces of one message become one. */
+/** Joins neighbouring fragments of the same message. */
 function merged(fragments: LiveFragment[]): LiveFragment[] {
   const result: LiveFragment[] = [];
   for (const fragment of fragments) {

@@ -15,10 +15,10 @@ import { grantKey } from '../session/state.ts';
 import { mcpTarget } from './mcp-target.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 
-/** Lets a browser use the MCP servers of its session, under the same permissions as the agent. */
+/** Lets a browser call the MCP servers of its session, under the same permissions as the agent. */
 export interface McpProxy {
   request(session: Session, method: string, params: Record<string, unknown>, signal: AbortSignal): Promise<unknown>;
-  /** Whether the same request does no harm when a process that died may have sent it already. */
+  /** Whether the request may be sent again when a process died that may have sent it already. */
   mayRepeat(session: Session, method: string, params: Record<string, unknown>): Promise<boolean>;
 }
 
@@ -76,7 +76,7 @@ interface ToolCall {
   params: Record<string, unknown>;
 }
 
-/** Nobody can be asked here: what would prompt in a turn is refused, unless the session was already granted it. */
+/** Nobody can be asked for an approval here: a call that would ask in a turn is refused, unless the session was already granted it. */
 async function assertPermitted(database: Database, { session, setting, release, server, params }: ToolCall): Promise<void> {
   const { world } = setting;
   const pinned = release.pinnedTools.find((tool) => tool.server === server.name && tool.name === params.name);
@@ -91,7 +91,7 @@ async function assertPermitted(database: Database, { session, setting, release, 
   throw new ServiceError('forbidden', message, { code: action === 'deny' ? 'tool_denied' : 'approval_required' });
 }
 
-/** What the log's `approve_session` answers come to, without folding all of it. */
+/** The session's grants as `foldSession` would find them, without reading the whole log. */
 async function readGrants(database: Database, sessionId: string): Promise<Set<string>> {
   const rows = await database.db
     .selectFrom('approvals')
@@ -102,7 +102,7 @@ async function readGrants(database: Database, sessionId: string): Promise<Set<st
   return new Set(rows.map(({ request }) => grantKey(request.tool, request.pattern)));
 }
 
-/** A tool that came after the release was made is not the agent's. */
+/** Leaves out tools that the server has added since the release was made: they are not the agent's. */
 function onlyPinned(release: Release, server: McpServerConfig, result: unknown): unknown {
   if (!isRecord(result) || !Array.isArray(result.tools)) return result;
   const names = new Set(release.pinnedTools.filter((tool) => tool.server === server.name).map((tool) => tool.name));

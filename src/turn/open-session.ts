@@ -16,19 +16,19 @@ export interface SessionRequest {
   sessionId?: string | undefined;
   metadata: Record<string, unknown>;
   permissionMode?: PermissionMode | null | undefined;
-  /** Who the caller was verified to act for; wins over the metadata. */
+  /** The end user that the caller was verified to act for; wins over the one in the metadata. */
   endUserId?: string | undefined;
-  /** Nobody vouches for the end user that the metadata names. */
+  /** The end user is only claimed, by a browser with an anonymous token. */
   isVisitor?: boolean;
-  /** Only what a trusted caller named: an API key's metadata or a minted token. */
+  /** Only from a trusted caller: the metadata of a request with an API key, or a minted token. */
   agentInstanceId?: string | undefined;
-  /** False: forget the session when its turn has ended. */
+  /** False: the session is deleted when its turn has ended. */
   stored?: boolean;
   /** Resume only a session of this agent. */
   sameAgent: boolean;
 }
 
-/** Where sessions are found and made. */
+/** What is needed to find and create sessions. */
 export interface SessionStore {
   database: Database;
   directory: Directory;
@@ -65,11 +65,11 @@ export async function openSession(store: SessionStore, agent: Agent, request: Se
     settings.keep(session, release, agent.slug);
     return session;
   }
-  // Taken in between, or by another org: the latter must look like any other session that is not there.
+  // The id was taken since, or belongs to another organization, which must look like a session that does not exist.
   return orNotFound(await resumeSession(store, agent.orgId, id, wantedAgent));
 }
 
-/** The session of this id, active again; undefined when the org has none, 404 when it has but not below this agent, or its agent was deleted. */
+/** The session with this id, made active again, or undefined. Throws 404 when it belongs to another agent or its agent was deleted. */
 export async function resumeSession(
   { database: { db }, directory }: Pick<SessionStore, 'database' | 'directory'>,
   orgId: number,

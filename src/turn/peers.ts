@@ -22,15 +22,19 @@ interface PeerParts {
   rateLimit: { shareWith(processes: number): void };
 }
 
-/** The other processes that are alive, and until when each counts as that. */
+/** The other processes by id, and until when each counts as alive. */
 type Others = Map<string, number>;
 
 /**
- * The other processes of the installation. Notices are `<process> <kind> <rest>`: `sessions <id>:<last seq> …` (look
- * again), `stopped <session>`, `dropped <session> …` and `changed <org id>` (forget what you hold of it), `deliveries`
- * (something may be due to go out), `alive` (there is another process), `join <session>` (someone here begins to watch it
- * live), `watch <session> …` (and goes on to) and `live <json>` (text for whoever watches). The bus says
- * `reconnected` itself, where some may have been lost: then this process looks again at everything.
+ * Exchanges notices with the other processes of the installation. A notice is `<process> <kind> <rest>`, and its kinds are:
+ * - `sessions <id>:<last seq> …`: something was written to these sessions
+ * - `stopped <session>`, `dropped <session> …`: forget what you hold in memory for it
+ * - `changed <org id>`: forget what you cached of this organization
+ * - `deliveries`: a webhook or gateway delivery may be due
+ * - `alive`: this process exists, and shares the rate limit
+ * - `join <session>`: a client here begins to watch the session's live text; `watch <session> …`: and still does
+ * - `live <json>`: live text for processes with watchers
+ * - `reconnected`, from the bus itself: notices may have been lost, so everything is looked at again
  */
 export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): Promise<{ close(): void }> {
   const { feed, runner } = parts;
@@ -46,10 +50,14 @@ export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): 
   return { close };
 }
 
-/** What there is to tell it hears from the process's own parts, whose callbacks it sets, and tells some of it at intervals. Returns what ends those. */
+/**
+ * Sends notices: at once by setting the callbacks of the feed, the runner, the turns and the log, and at intervals. The callbacks are
+ * set here, after those parts were made, because the relay needs the feed and the runner, which would in turn need the relay; and
+ * because none of these parts depends on other processes being there. Returns what ends the intervals.
+ */
 function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRelay, others: Others): () => void {
   const { feed, log, runner, turns, rateLimit } = parts;
-  /** Sessions that were dropped here since the last beat: under load there are many, and hardly one is watched elsewhere. */
+  /** Sessions dropped here since the last `alive`. Under load there are many, and hardly any is watched elsewhere: they can wait for it. */
   const dropped = new Set<string>();
   const tell = (kind: string, rest = '') => bus.send(`${processId} ${kind}${rest === '' ? '' : ` ${rest}`}`);
   const tellOfSessions = (kind: string, sessionIds: Iterable<string>) => {
@@ -72,7 +80,7 @@ function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRel
   if (!bus.announcesWrites) log.onWritten = (sessionIds) => tellOfSessions('sessions', sessionIds);
 
   const refresh = setInterval(() => {
-    // Sessions whose turn runs here too: their next turn may run in another process, which must know of the watchers by then.
+    // Even if the session's turn runs here: its next turn may run in another process, which must know of the watchers by then.
     tellOfSessions('watch', feed.liveSessions());
     relay.forgetWatchers();
   }, watchEveryMs).unref();
@@ -93,17 +101,17 @@ function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRel
   };
 }
 
-/** Acts on a notice of another process. */
+/** Returns what acts on a notice of another process. */
 function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others: Others): (payload: string) => void {
   const { feed, runner, directory, courier, rateLimit } = parts;
   return (payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
-    // A process acts on its own notices of changes too: if the answer to its write was lost, it does not know that it made one.
+    // A process also acts on its own `changed` notices: if the answer to a write was lost, it does not know that it changed something.
     const isOwn = sender === processId || sender?.startsWith(`${processId}.`);
     if (isOwn && kind !== 'changed') return;
     switch (kind) {
       case 'sessions':
-        for (const entry of rest) wake(parts, entry);
+        for (const entry of rest) lookAgain(parts, entry);
         return;
       case 'alive':
         others.set(sender ?? '', performance.now() + aliveLastsMs);
@@ -143,7 +151,8 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
   };
 }
 
-function wake({ db, feed, runner }: PeerParts, entry: string): void {
+/** Another process wrote to a session: its watchers here look again, and its turn, if it runs here, may have been interrupted. */
+function lookAgain({ db, feed, runner }: PeerParts, entry: string): void {
   const [sessionId = '', lastSeq] = entry.split(':');
   feed.lookAgain(sessionId, lastSeq === undefined ? undefined : Number(lastSeq));
   const turnId = runner.turnOf(sessionId);
@@ -154,18 +163,18 @@ function wake({ db, feed, runner }: PeerParts, entry: string): void {
     .executeTakeFirst()
     .then(
       (row) => row?.interrupted && runner.interrupt(turnId),
-      // Not lost: the turn learns of the interrupt at its next commit point.
+      // If this read fails, the turn learns of the interrupt at its next commit point.
       () => {},
     );
 }
 
-/** Its id may be given to another session, of somebody else. */
+/** For a session that was dropped: its id can be used again, even by another organization. */
 function forget({ settings, runner }: PeerParts, sessionId: string): void {
   settings.forget(sessionId);
   runner.forget(sessionId);
 }
 
-/** A late notice is not to close what a session holds that was resumed meanwhile. What stays open is closed when it is idle. */
+/** Unless the session was resumed since the notice was sent. If this read fails, its MCP connections are closed when they are idle. */
 function forgetStopped({ db, settings }: PeerParts, sessionId: string): void {
   db.selectFrom('sessions')
     .select('status')

@@ -1,31 +1,31 @@
 import { ServiceError } from '../errors.ts';
 
-/** An organization counts as being about for this long after it last asked for a turn. */
-const aboutMs = 60_000;
+/** An organization counts as active for this long after it last asked for a turn. */
+const activeMs = 60_000;
 
-/** A turn that is being admitted. Leaving is also due when it has begun: from then on it is counted as running. */
+/** Held by a turn while it is admitted, and left when that is over: one that has begun is counted as running from then on. */
 export interface TurnPlace {
   leave(): void;
 }
 
 /**
- * How many turns this process may have, running or being admitted. The last tenth of them is kept for those who have less than
- * their share, an equal one for each organization that is about: turns of one that take an hour would keep all others out for as
- * long. Whoever is alone has all.
+ * Limits how many turns this process has, running or being admitted. The last tenth of the places goes only to organizations that
+ * hold less than an equal share: otherwise one organization with hour-long turns could keep all others out for an hour. An
+ * organization that is alone may take all places.
  */
 export class TurnPlaces {
   private readonly max: number;
   private readonly running: ReadonlyMap<string, { orgId: number }>;
   private readonly admitting = new Set<{ orgId: number }>();
-  /** When each organization last asked for a turn, the latest last. */
-  private readonly about = new Map<number, number>();
+  /** When each active organization last asked for a turn, oldest first. */
+  private readonly askedAt = new Map<number, number>();
 
   constructor(max: number, running: ReadonlyMap<string, { orgId: number }>) {
     this.max = max;
     this.running = running;
   }
 
-  /** Of one for whom there is room. */
+  /** To be called after `assertRoom`. */
   take(orgId: number): TurnPlace {
     const admission = { orgId };
     this.admitting.add(admission);
@@ -36,16 +36,16 @@ export class TurnPlaces {
     this.note(orgId, now);
     const free = this.max - this.running.size - this.admitting.size;
     if (free > Math.floor(this.max / 10)) return;
-    if (free > 0 && this.heldBy(orgId) < this.max / this.about.size) return;
+    if (free > 0 && this.heldBy(orgId) < this.max / this.askedAt.size) return;
     throw new ServiceError('unavailable', 'Too many turns are running.', { retryAfterSeconds: 1 });
   }
 
   private note(orgId: number, now: number): void {
-    this.about.delete(orgId);
-    this.about.set(orgId, now);
-    for (const [id, at] of this.about) {
-      if (now - at < aboutMs) break;
-      this.about.delete(id);
+    this.askedAt.delete(orgId);
+    this.askedAt.set(orgId, now);
+    for (const [id, at] of this.askedAt) {
+      if (now - at < activeMs) break;
+      this.askedAt.delete(id);
     }
   }
 

@@ -3,7 +3,7 @@ import type { Entry, SessionState } from '../session/state.ts';
 
 interface Kept {
   readonly state: SessionState;
-  /** The list that was counted, how much of it, and what it came to. */
+  /** The list whose size was counted, how many of its entries, and the sum. */
   readonly entries: readonly Entry[];
   readonly counted: number;
   readonly bytes: number;
@@ -14,13 +14,13 @@ export interface Bounds {
   bytes: number;
 }
 
-/** Besides the text of its entries; measured 650 and 100 with none of their optional fields. */
+/** Besides the text of the entries. Measured: 650 for a state and 100 for an entry without any optional field. */
 const bytesOfState = 1_000;
 const bytesOfEntry = 200;
 
 /**
- * The folds of sessions that ran here lately, so that a turn costs the same however long its session is. Bounded by what
- * they hold in memory: a fold grows in place, so whoever added to one keeps it again, and only what was added is counted.
+ * The folded states of sessions that ran here recently, so that a turn costs the same however long its session is. Bounded by the
+ * memory they take: a state grows in place, so the runner calls `keepGrown` after a turn, and only the new entries are counted.
  */
 export class RecentStates {
   private readonly kept: LRUCache<string, Kept>;
@@ -29,7 +29,7 @@ export class RecentStates {
     this.kept = new LRUCache({ max: bounds.sessions, maxSize: bounds.bytes, sizeCalculation: ({ bytes }) => bytes });
   }
 
-  /** About what all of them hold. */
+  /** Roughly what all states take in memory. */
   get bytes(): number {
     return this.kept.calculatedSize;
   }
@@ -44,16 +44,16 @@ export class RecentStates {
 
   keep(sessionId: string, state: SessionState): void {
     const known = this.kept.peek(sessionId);
-    // Condensing leaves another list behind: that one is counted from its beginning.
+    // Condensing makes a new list of entries, which is counted from its beginning.
     const { counted, bytes } = known?.entries === state.entries ? known : { counted: 0, bytes: bytesOfState };
     let sum = bytes;
     for (let index = counted; index < state.entries.length; index += 1) sum += bytesOf(state.entries[index]);
-    // A new object each time, because the cache asks for the size of an object only once.
+    // A new object each time, because the cache computes the size of an object only once.
     this.kept.set(sessionId, { state, entries: state.entries, counted: state.entries.length, bytes: sum });
   }
 
-  /** Counts what a turn has added to a fold that is kept. One that was dropped meanwhile stays dropped: it may be outdated. */
-  keepStill(sessionId: string, state: SessionState): void {
+  /** Counts what a turn has added to a kept state. One that was dropped meanwhile stays dropped: it may be outdated. */
+  keepGrown(sessionId: string, state: SessionState): void {
     if (this.kept.peek(sessionId)?.state === state) this.keep(sessionId, state);
   }
 
@@ -62,7 +62,7 @@ export class RecentStates {
   }
 }
 
-/** At most two bytes a character. */
+/** Two bytes a character is the most that V8 takes. */
 function bytesOf(entry: Entry | undefined): number {
   return entry === undefined ? 0 : bytesOfEntry + 2 * charactersOf(entry);
 }

@@ -23,11 +23,11 @@ interface Failure {
   at: Date;
 }
 
-/** Failures and durations are taken from this many of the newest turns, so that a busy hour costs what a quiet one does. */
+/** Failures and durations are taken from at most so many of the newest turns, so that a busy hour costs no more than that. */
 const sampleSize = 5_000;
 const shownFailures = 5;
 
-/** The turns of an org that ended since then: read by the index of ended turns, each turn's last event by its key. */
+/** Statistics of an organization's turns that ended since then. Reads the index of ended turns, and each turn's last event by its key. */
 export async function readRecentTurns(db: Db, orgId: number, since: Date): Promise<RecentTurns> {
   const { rows: minutes } = await sql<{ minute: Date; turns: number }>`
     select date_trunc('minute', ended_at) as minute, count(*)::integer as turns from turns

@@ -8,12 +8,11 @@ import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { emptyState, foldSession, type SessionState } from '../session/state.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { nextStep } from './next-step.ts';
 import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
-import { writeStep } from './write-step.ts';
+import { nextStep, writeStep } from './steps.ts';
 
-/** What the turns of one session run with: who they are and what they may use. It does not change while the session lives. */
+/** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */
 export interface TurnSetting extends Accounting {
   orgId: number;
   agentId: number;
@@ -26,14 +25,14 @@ export interface RunnerParts {
   log: SessionLog;
   feed: Feed;
   logger: Logger;
-  /** Undefined when the session is gone. */
+  /** Undefined when the session does not exist any more. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
-  /** Whether the org and the agent still take turns: nobody can stop those of a suspended org or a deleted agent. */
+  /** False for a suspended organization or a deleted agent: their turns are ended, since no client can reach them to do so. */
   mayRun(setting: TurnSetting): Promise<boolean>;
-  /** Whether the turn is still this process's to act for. */
+  /** Whether this process still holds the turn. */
   isHeld(turnId: string): Promise<boolean>;
   onTurnTaken(setting: TurnSetting, turnId: string): void;
-  /** It ended, paused, or is no longer ours. */
+  /** The turn no longer runs here: it ended, paused, failed to be written, or was taken over by another process. */
   onTurnLeft(turnId: string, state: SessionState): void;
   onTurnPaused(milliseconds: number): void;
   onTurnEnded(setting: TurnSetting, state: SessionState, milliseconds: number): void;
@@ -46,31 +45,32 @@ interface RunningTurn {
   done: Promise<void>;
 }
 
-/** A turn to run, with its newest events; `recovered` from another run that may have died in the middle. */
 interface Run {
   turn: TurnIds;
+  /** The newest events of the turn. */
   events: StoredEvent[];
+  /** The turn was begun by another run, which may have died in the middle of a step. */
   recovered: boolean;
   controller: AbortController;
-  /** Who asked waits for the whole answer: its text need not come piece by piece unless somebody else watches. */
+  /** The client waits for the whole answer: the model need not stream it unless somebody else watches. */
   whole: boolean;
 }
 
 /**
- * Runs turns: one per session at a time, since the log hands out the next only when one has ended. Whoever admitted,
- * resolved or claimed a turn gives it to `begin`. Who watches it only decides whether its model has to stream.
+ * Runs turns. A session has one at a time, since the log starts its next turn only when one has ended. A turn that was admitted,
+ * resumed after an approval or taken over from a dead process is given to `begin`. It runs whether or not anybody watches it.
  */
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
-  /** Told of text as it comes, for watchers in other processes. */
+  /** Called with live text, for watchers in other processes. */
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   isWatchedElsewhere: (sessionId: string) => boolean = () => false;
-  /** Called before something is stored: what was shown must come first there too. */
+  /** Called before events are stored: watchers in other processes must get the live text that precedes them first. */
   onStoring: (sessionId: string) => Promise<void> | undefined = () => undefined;
   /** The running turn of each session. */
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
-  /** Turns that were stopped after the log gave them to this process and before it had taken them up. */
+  /** Turns that were interrupted after the log assigned them to this process and before they began to run. */
   private readonly interruptedEarly = new LRUCache<string, true>({ max: 1_000 });
   private readonly states = new RecentStates();
 
@@ -78,14 +78,14 @@ export class Runner {
     this.parts = parts;
   }
 
-  /** Takes up a turn whose newest events are these, and goes on with what waits behind it. */
+  /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
   begin(turn: TurnIds, events: StoredEvent[], { recovered = false, whole = false } = {}): void {
     this.parts.feed.publish(turn.session, events);
     const controller = new AbortController();
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
       if (isReleased(error)) return;
       this.states.drop(turn.session);
-      // What it failed at may be the telling of what it had written.
+      // It may have failed after a write and before its watchers were told: they are, at the next beat of the leases.
       this.parts.log.doubt(turn.session);
       this.parts.logger.warn({ err: error, session_id: turn.session, turn_id: turn.turn }, 'turn left for recovery');
       if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
@@ -102,12 +102,12 @@ export class Runner {
     this.begin(started, startedEvents(started, at), { whole });
   }
 
-  /** The turn of this session that runs here. */
+  /** The id of the session's turn, if it runs here. */
   turnOf(sessionId: string): string | undefined {
     return this.sessions.get(sessionId);
   }
 
-  /** How far the log goes that the turn of this session has read or written; 0 when that is not known. */
+  /** The seq of the last event in the session's state; 0 when no state is kept. */
   seqOf(sessionId: string): number {
     return this.states.get(sessionId)?.seq ?? 0;
   }
@@ -116,14 +116,14 @@ export class Runner {
     this.states.drop(sessionId);
   }
 
-  /** Ends the turn as soon as it can be, whatever it is doing. */
+  /** Ends the turn as soon as possible, whatever it is doing. */
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);
     if (turn === undefined) this.interruptedEarly.set(turnId, true);
     else turn.controller.abort(new InterruptReason('interrupted'));
   }
 
-  /** Something of an org (its id), or of all (`*`), has changed: ends the turns that may not go on. */
+  /** Something of an organization (its id), or of any (`*`), has changed: interrupts the turns that may no longer run. */
   async recheck(change: string): Promise<void> {
     for (const [turnId, { orgId, sessionId }] of [...this.running]) {
       if (change !== '*' && orgId !== Number(change)) continue;
@@ -132,7 +132,7 @@ export class Runner {
     }
   }
 
-  /** Another process has taken the turn over: nothing more is done for it here. */
+  /** Another process has taken the turn over: it is aborted here, and nothing more is written for it. */
   lose(turnId: string): void {
     const turn = this.running.get(turnId);
     if (turn === undefined) return;
@@ -140,12 +140,12 @@ export class Runner {
     turn.controller.abort(new InterruptReason('released'));
   }
 
-  /** Whether to act on an answer of the log. One that came late, to a process that was halted, may be outdated. */
+  /** Whether to act on an answer of the log. After one that came late, another process may have taken the turn over. */
   async mayAct(turnId: string, late: boolean): Promise<boolean> {
     return !late || this.parts.isHeld(turnId);
   }
 
-  /** Lets go of every turn without ending it: another process, or the next start, goes on from the log. */
+  /** Aborts every turn without ending it: another process, or the next start, continues it from the log. */
   async release(): Promise<void> {
     const turns = [...this.running.values()];
     for (const turn of turns) turn.controller.abort(new InterruptReason('released'));
@@ -165,11 +165,11 @@ export class Runner {
 
   private async runAll(first: Run): Promise<void> {
     let run: Run | undefined = first;
-    while (run !== undefined) run = await this.runAndTakeNext(run);
+    while (run !== undefined) run = await this.runAndHoldNext(run);
   }
 
-  /** What waited behind the turn is held before the turn is let go: in between, the session would look as if nothing ran. */
-  private async runAndTakeNext(run: Run): Promise<Run | undefined> {
+  /** The next turn is held before this one is let go: in between, the session would look as if no turn ran. */
+  private async runAndHoldNext(run: Run): Promise<Run | undefined> {
     const { turn } = run;
     try {
       const next = await this.runOne(run);
@@ -183,14 +183,14 @@ export class Runner {
     }
   }
 
-  /** Runs one turn to its end or pause. Returns the one that waited behind it; none follows a pause or a turn that was lost. */
+  /** Runs one turn to its end or pause. Returns the turn that waited behind it, unless it paused or was taken over. */
   private async runOne(run: Run): Promise<Run | undefined> {
     const { turn, controller } = run;
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
     const state = await this.stateOf(turn.session, run.events);
-    // A process that died may not have told what it wrote.
+    // The process that died may not have told the watchers of what it wrote.
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
@@ -199,7 +199,7 @@ export class Runner {
     let steps = runTurn(state, world, controller.signal, run.recovered);
     try {
       for (;;) {
-        const step = await nextStep(steps, state, controller.signal, this.parts.logger, turn);
+        const step = await nextStep(this.parts.logger, steps, turn, state, controller.signal);
         if (step === undefined) return undefined;
         if (step.type === 'live') {
           this.show(turn.session, step.fragment);
@@ -207,19 +207,19 @@ export class Runner {
         }
         await this.onStoring(turn.session);
         const { point, applied } = await writeStep(this.parts, step, turn, state, setting);
-        if (!(await this.take(turn, state, point, applied))) return undefined;
+        if (!(await this.publishWritten(turn, state, point, applied))) return undefined;
         if (applied.result.status === 'interrupted') {
-          // The state knows of the interrupt now: the turn, run again over it, ends.
+          // A pause was not written because of an interrupt, which is in the state now: run again over that state, the turn ends.
           steps = runTurn(state, world, controller.signal, false);
         } else if (point.type === 'commit') {
           if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
         } else {
-          this.states.keepStill(turn.session, state);
+          this.states.keepGrown(turn.session, state);
           const milliseconds = performance.now() - begun;
           if (point.type === 'pause') return void this.parts.onTurnPaused(milliseconds);
           this.parts.onTurnEnded(setting, state, milliseconds);
-          // Let go of as it ended: what waited behind it is as much another's to go on with.
-          return isReleased(controller.signal.reason) ? undefined : this.following(turn, applied);
+          // This process lets go of its turns: the next one is left to another process too.
+          return isReleased(controller.signal.reason) ? undefined : this.nextRun(turn, applied);
         }
       }
     } finally {
@@ -240,10 +240,10 @@ export class Runner {
   }
 
   /**
-   * Publishes what was written and folds it in; what another process wrote in between is read first. False when the turn is no
-   * longer ours.
+   * Publishes what was written and folds it into the state, after anything that another process wrote before it. False when another
+   * process has taken the turn over.
    */
-  private async take(turn: TurnIds, state: SessionState, step: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
+  private async publishWritten(turn: TurnIds, state: SessionState, step: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
     const { seq } = result;
     if (seq === undefined || (step.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {
       this.states.drop(turn.session);
@@ -256,7 +256,7 @@ export class Runner {
     return true;
   }
 
-  private async following({ session }: TurnIds, { result: { next }, at, late }: Applied): Promise<Run | undefined> {
+  private async nextRun({ session }: TurnIds, { result: { next }, at, late }: Applied): Promise<Run | undefined> {
     if (!next) return undefined;
     if ('turn' in next) {
       if (!(await this.mayAct(next.turn, late))) return undefined;
@@ -270,7 +270,7 @@ export class Runner {
     const known = this.states.get(sessionId);
     const next = events[0]?.seq ?? 0;
     const state = known !== undefined && known.seq < next ? known : emptyState();
-    // What others wrote since is read: the notes of a gateway, or turns that ran in another process.
+    // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
     if (state.seq === next - 1) foldSession(events, state);
     else for await (const page of this.parts.log.readAll(sessionId, state.seq)) foldSession(page, state);
     this.states.keep(sessionId, state);
@@ -282,7 +282,7 @@ function isReleased(reason: unknown): boolean {
   return reason instanceof InterruptReason && reason.reason === 'released';
 }
 
-/** The two events with which the log hands a turn to its runner. */
+/** The two events with which the log begins a turn. */
 function startedEvents(started: StartedTurn, at: Date): StoredEvent[] {
   return numberEvents(
     [

@@ -12,7 +12,7 @@ import { findSession, type Session } from '../session/sessions.ts';
 import type { Usage } from '../session/usage.ts';
 import type { TurnSetting } from './runner.ts';
 
-/** What never changes of a session, and what its turns run with. */
+/** The parts of a session that never change, and what its turns run with. */
 export interface SessionSetting extends TurnSetting {
   releaseVersion: number;
   endUserId: string | undefined;
@@ -21,11 +21,11 @@ export interface SessionSetting extends TurnSetting {
   stored: boolean;
   /** Providers of the release, and whether the customer's own key pays for each. */
   ownKeys: Map<string, boolean>;
-  /** What the usage costs at most: a turn may be handed to any sub-agent. */
+  /** The highest price of the usage, since the turn may be handed to any sub-agent. */
   priceAtMost(usage: Usage): { costMicros: number; creditMicros: number };
 }
 
-/** The parts that turn a release into something that runs; the context puts them together. */
+/** What makes a release runnable; `create-settings.ts` puts it together. */
 export interface SettingParts {
   db: Db;
   directory: Directory;
@@ -43,7 +43,7 @@ export interface SettingParts {
 export class Settings {
   private readonly parts: SettingParts;
   private readonly cache = new LRUCache<string, SessionSetting>({ max: 10_000 });
-  /** Told of a session for which nothing is held any more. */
+  /** Called when a session is forgotten. */
   onForgotten: (sessionId: string) => void = () => {};
 
   constructor(parts: SettingParts) {
@@ -58,19 +58,19 @@ export class Settings {
     const { directory } = this.parts;
     const release = await directory.release(orgId, session.agentId, session.releaseVersion);
     if (release === undefined) return undefined;
-    // A turn that runs when its agent is deleted still has to come to its end, whichever process it comes to.
+    // A turn whose agent was deleted while it ran still has to be ended, perhaps by a process that never knew the agent.
     const agent = (await directory.agentById(orgId, session.agentId)) ?? (await this.findDeleted(session.agentId));
     const setting = this.build(session, release, agent.slug);
     if (release.state === 'materialized') this.cache.set(sessionId, setting);
     return this.refreshed(setting);
   }
 
-  /** Keeps the setting of a session that was opened just now, so that its first turn need not read it. */
+  /** Keeps the setting of a session that was just created, so that its first turn need not read it. */
   keep(session: Session, release: Release, agentSlug: string): void {
     this.cache.set(session.id, this.build(session, release, agentSlug));
   }
 
-  /** A model outside of any session, to try the org's own credential with. The operator's pays only for turns: nobody counts what a trial costs. */
+  /** A model to try the organization's own key with. The operator's key is for turns only, since the cost of a trial is not counted. */
   async modelFor(orgId: number, config: ModelConfig): Promise<Model> {
     const { provider } = config;
     const needsKey = provider !== 'offline' && provider !== 'openai-compatible';
@@ -86,7 +86,7 @@ export class Settings {
     this.onForgotten(sessionId);
   }
 
-  /** Looks again which providers the org has a key of its own for: that may change while a session lives. */
+  /** Looks up again which providers the organization has a key of its own for: that may change while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
     const { orgId, ownKeys } = setting;
     for (const provider of ownKeys.keys())

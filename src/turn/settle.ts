@@ -5,14 +5,14 @@ import { pendingInputOf } from '../session/pending-input.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.ts';
 
-/** What a turn's tokens are counted as. */
+/** What is needed to charge for a turn's tokens. */
 export interface Accounting {
   agentSlug: string;
   /** Cost of the usage on the model of this sub-agent; `creditMicros` is what of it comes from prepaid credits. */
   price(subAgent: string, usage: Usage): { model: string; costMicros: number; creditMicros: number };
 }
 
-/** The write that a commit point of the loop stands for: what must be true together is in one operation. */
+/** The operation that writes a commit point: everything that must be true together is in it. */
 export function advanceOperation(step: CommitPoint, turn: TurnIds, state: SessionState, accounting: Accounting): AdvanceOperation {
   const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events, messages: messagesIn(step.events, state) };
   switch (step.type) {
@@ -52,7 +52,7 @@ function messagesIn(events: readonly NewEvent[], state: SessionState): number | 
   return state.turn?.hasSpoken ? 0 : 1;
 }
 
-/** A pause settles what was used so far; the end settles the rest. What a sub-agent used costs what its model does. */
+/** A pause charges for what was used so far, and the end for the rest. Each sub-agent's tokens cost what its model does. */
 function usedSince(state: SessionState, usage: Usage | undefined, turns: number, { price }: Accounting): UsedModel | UsedModel[] {
   const { agent = '', settledUsage = noUsage, usageOf = new Map<string, Usage>() } = state.turn ?? {};
   const earlier: UsedModel[] = [];

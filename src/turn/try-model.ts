@@ -6,7 +6,7 @@ export type Trial = { ok: true; milliseconds: number } | { ok: false; code: stri
 
 const patienceMs = 20_000;
 
-/** Asks a model for one word, with the key that the org's turns would use. Refused is an answer, not a failure of ours; a signal ends it. */
+/** Asks a model for one word, with the organization's own key. A refusal by the provider is a result and is not thrown. */
 export async function tryModel(settings: Settings, orgId: number, config: ModelConfig, signal: AbortSignal): Promise<Trial> {
   const started = performance.now();
   const milliseconds = () => Math.round(performance.now() - started);

@@ -17,7 +17,7 @@ import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { type WatchableTurn, watchAgain } from './watch.ts';
 
-/** How long after a turn began a client library's own retry still belongs to it. */
+/** For how long after a turn began the same request counts as an automatic retry of a client library. */
 export const retryWindowMs = 10 * 60_000;
 
 interface TurnsParts {
@@ -33,7 +33,7 @@ interface TurnsParts {
 export interface Admission {
   message: Omit<MessageReceived, 'messageId'>;
   endUserId?: string | undefined;
-  /** What the caller shows: the text as it comes, the whole of it once it is there, or nothing, and others follow. */
+  /** What the caller is shown: the text as it comes, the whole answer at the end, or nothing, because others watch the turn. */
   shows: 'live' | 'whole' | 'nothing';
   /** Queue behind a pending approval instead of being refused. */
   waitsForApproval?: boolean;
@@ -50,13 +50,13 @@ export interface ApprovalAnswer {
   echo?: RequestEcho;
 }
 
-/** Everything a surface can do to a conversation. Each is admitted in one short write; the runner does the rest. */
+/** Everything a surface can do to a conversation. Each method makes one short write; the runner does the rest. */
 export class Turns {
   private readonly parts: TurnsParts;
   private readonly places: TurnPlaces;
-  /** Set while the process drains: it finishes what it runs and takes no more. */
+  /** Set while the process drains: it finishes its turns and takes no more. */
   draining = false;
-  /** Told of a session that was stopped: what other processes hold open for it is to go as well. */
+  /** Called when a session was stopped, so that other processes also close what they hold open for it. */
   onStopped: (sessionId: string) => void = () => {};
 
   constructor(parts: TurnsParts) {
@@ -64,13 +64,13 @@ export class Turns {
     this.places = new TurnPlaces(parts.limits.maxTurns, parts.runner.running);
   }
 
-  /** Stores the message and gives it its turn, or its place in line. Throws what a client should know; then nothing was written. */
+  /** Stores the message, and starts its turn or queues it behind the session's turn. If it throws, nothing was written. */
   async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     assertSubAgent(setting.world.release, admission.message.agent);
     await this.assertRunnable(setting);
     this.assertRoom(orgId);
-    // Behind a turn of its session it takes that one's place, later.
+    // A message that is queued needs no place: its turn takes over that of the turn before it.
     const place = this.parts.runner.turnOf(sessionId) === undefined ? this.places.take(orgId) : undefined;
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
@@ -95,7 +95,7 @@ export class Turns {
         return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
       if (result.status === 'queued') {
-        // Whoever runs the turn ahead of it will run this one too.
+        // The turn before it may run in another process, which then runs this one too and has to send its live text here.
         if (isLive) this.parts.feed.onWatched(sessionId);
         return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
       }
@@ -112,13 +112,13 @@ export class Turns {
     }
   }
 
-  /** Throws while this process takes no more turns of this organization: asked before a session is opened for one, which others would hear of. */
+  /** Throws while this process has no room for the organization's turns. Also called before a session is created, which sends a webhook. */
   assertRoom(orgId: number): void {
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
     this.places.assertRoom(orgId);
   }
 
-  /** Answers a pending approval; what is watched is the turn from its beginning, and `resolvedSeq` is where the answer stands in it. */
+  /** Answers a pending approval. Returns the turn, to be watched from its beginning; `resolvedSeq` is the seq of the answer in it. */
   async resolve(orgId: number, sessionId: string, answer: ApprovalAnswer): Promise<WatchableTurn & { resolvedSeq: number }> {
     const { requestId, decision, live = false, echo } = answer;
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
@@ -141,12 +141,12 @@ export class Turns {
     try {
       return { ...(await this.watchTurn(turn, live)), resolvedSeq: seq, restAfter: seq };
     } finally {
-      // Also where it cannot be watched: whoever recovered the turn would not know whether what was approved has been done.
+      // Even if the turn cannot be watched: left for recovery, it could not tell whether the approved call was run.
       if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
     }
   }
 
-  /** Ends the running or paused turn, if there is one; `stop` also closes the session to further messages. */
+  /** Interrupts the running or paused turn, if there is one; `stop` also closes the session to further messages. */
   async interrupt(orgId: number, sessionId: string, kind: 'interrupt' | 'stop'): Promise<void> {
     const reason = kind === 'stop' ? 'stop' : 'user';
     const { result, at } = await this.parts.log.apply({ kind, org: orgId, session: sessionId, reason });
@@ -162,13 +162,13 @@ export class Turns {
     this.parts.runner.interrupt(result.turn);
   }
 
-  /** Stops sessions whose deleted agent waits for an approval. What fails is left for the next time. */
+  /** Stops sessions that wait for an approval and whose agent was deleted. A session for which this fails is tried again next time. */
   async stopAbandoned(): Promise<void> {
     const abandoned = await listAbandonedSessions(this.parts.database.db);
     await Promise.allSettled(abandoned.map(({ id, orgId }) => this.interrupt(orgId, id, 'stop')));
   }
 
-  /** Adds an entry that no turn answers. */
+  /** Adds messages that no turn answers. */
   async note(orgId: number, sessionId: string, events: NewEvent[]): Promise<void> {
     const turnId = newId('turn_');
     const { result, at } = await this.parts.log.apply({
@@ -183,7 +183,7 @@ export class Turns {
     this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 
-  /** A turn that the same client started lately with the same words: its own retry belongs to it. */
+  /** The turn that the same client started recently with the same request, if there is one: then this request is a retry. */
   async findByFingerprint(orgId: number, fingerprint: string): Promise<string | undefined> {
     const row = await this.parts.database.db
       .selectFrom('turns')
@@ -209,7 +209,7 @@ export class Turns {
     return watchAgain(this.parts.feed, row.session_id, turnId, after, live);
   }
 
-  /** Budget first, then the release, as the order of checks has it. */
+  /** Throws when the session's release cannot run. The contract orders the checks: budget before release. */
   private async assertRunnable(setting: SessionSetting): Promise<void> {
     const agent = await this.parts.directory.agentById(setting.orgId, setting.agentId);
     const release =

@@ -17,7 +17,7 @@ export interface WarmingParts {
   warmTools(): void;
 }
 
-/** Loads all that a session's first turn would wait for: its release, model and tools, its log, its connections, a shell. */
+/** Loads everything that a session's next turn would wait for: its release, model, tools, log and MCP connections, and a shell. */
 export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
   const warm = new WarmSessions(async (orgId, sessionId) => {
     const setting = orNotFound(await settings.of(orgId, sessionId));

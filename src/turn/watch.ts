@@ -3,20 +3,22 @@ import type { Feed, Subscription } from '../session/feed.ts';
 import { follow } from '../session/follow.ts';
 import type { SessionLog } from '../session/log.ts';
 
-/** A turn that somebody may watch: where its events begin, and whether what was written since is already in the inbox. */
+/** A turn that can be watched. */
 export interface WatchableTurn {
   sessionId: string;
   turnId: string;
+  /** The turn's events come after this seq. */
   after: number;
+  /** Whether the log has to be read from `after` on; otherwise the subscription brings everything. */
   replay: boolean;
   subscription: Subscription;
-  /** Pauses up to here were answered: they are not where the watching ends. */
+  /** Pauses up to this seq have been answered, so watching does not end there. */
   restAfter?: number;
-  /** All that it added, when its session is gone and the log with it. */
+  /** All events of the turn, when its session was dropped and the log with it. */
   kept?: StoredEvent[];
 }
 
-/** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, only stops the watching. */
+/** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, does not affect the turn. */
 export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: AbortSignal): AsyncGenerator<SessionUpdate[]> {
   const close = () => turn.subscription.close();
   signal?.addEventListener('abort', close, { once: true });
@@ -43,7 +45,7 @@ export async function* readTurn(log: SessionLog, turn: WatchableTurn): AsyncGene
   }
 }
 
-/** What of a batch is the turn's, up to its rest. */
+/** The updates of a batch that belong to the turn, up to its rest. */
 function ownPart<Update extends SessionUpdate>(turn: WatchableTurn, updates: readonly Update[]): { own: Update[]; rests: boolean } {
   const own = updates.filter((update) => update.turnId === turn.turnId);
   const rest = own.findIndex((update) => isStored(update) && update.seq > (turn.restAfter ?? 0) && isRest(update.type));
@@ -55,7 +57,7 @@ export function watchAgain(feed: Feed, sessionId: string, turnId: string, after:
   return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live, true) };
 }
 
-/** Whether a turn that wrote this does nothing more by itself. */
+/** Whether a turn rests after this event: it ended, failed, or waits for an approval. */
 export function isRest(type: string): boolean {
   return type === 'turn-ended' || type === 'turn-failed' || type === 'approval-requested';
 }

@@ -79,6 +79,6 @@ test('a state that was dropped while its turn ran does not come back', () => {
   const state = foldSession([]);
   states.keep('one', state);
   states.drop('one');
-  states.keepStill('one', state);
+  states.keepGrown('one', state);
   assert.equal(states.has('one'), false);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { foldSession } from '../../../src/session/state.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
-import { writeStep } from '../../../src/turn/write-step.ts';
+import { writeStep } from '../../../src/turn/steps.ts';
 import { startApp } from '../../support/app.ts';
 import { untilAccepted } from '../../support/turns.ts';
 

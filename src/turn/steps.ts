@@ -1,0 +1,62 @@
+import { isDatabaseFailure, refusesContent } from '../database/database.ts';
+import { interruptedCalls } from '../harness/run-turn.ts';
+import { type CommitPoint, InterruptReason, type TurnYield } from '../harness/turn-world.ts';
+import type { NewEvent } from '../session/events.ts';
+import type { Applied, SessionLog } from '../session/log.ts';
+import type { TurnIds } from '../session/operations.ts';
+import type { SessionState } from '../session/state.ts';
+import { noUsage } from '../session/usage.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type Accounting, advanceOperation } from './settle.ts';
+
+/**
+ * The next thing that a turn yields; undefined when it is over. What its generator throws becomes the failed end of the turn, except
+ * where the turn can be continued later: a failure of the database, or a turn that this process lets go of, is thrown.
+ */
+export async function nextStep(
+  logger: Logger,
+  steps: AsyncGenerator<TurnYield, void, void>,
+  turn: TurnIds,
+  state: SessionState,
+  signal: AbortSignal,
+): Promise<TurnYield | undefined> {
+  try {
+    const { value, done } = await steps.next();
+    return done ? undefined : value;
+  } catch (error) {
+    const cause: unknown = signal.aborted ? signal.reason : error;
+    if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
+    if (!(cause instanceof InterruptReason && cause.reason === 'timeout')) return unexpectedEnd(logger, turn, state, error);
+    return failedEnd(state, { code: 'turn_timeout', message: 'The turn took longer than its release allows.' });
+  }
+}
+
+/**
+ * Writes a commit point. If the database will never accept its content, the end of the turn is written instead: a turn left for
+ * recovery would ask the model again and fail again, forever. Returns what was written.
+ */
+export async function writeStep(
+  { log, logger }: { log: SessionLog; logger: Logger },
+  step: CommitPoint,
+  turn: TurnIds,
+  state: SessionState,
+  accounting: Accounting,
+): Promise<{ point: CommitPoint; applied: Applied }> {
+  try {
+    return { point: step, applied: await log.apply(advanceOperation(step, turn, state, accounting)) };
+  } catch (error) {
+    if (!refusesContent(error)) throw error;
+    const end = unexpectedEnd(logger, turn, state, error);
+    return { point: end, applied: await log.apply(advanceOperation(end, turn, state, accounting)) };
+  }
+}
+
+function unexpectedEnd(logger: Logger, { session, turn }: TurnIds, state: SessionState, error: unknown): CommitPoint {
+  logger.error({ err: error, session_id: session, turn_id: turn }, 'turn failed');
+  return failedEnd(state, { code: 'internal_error', message: 'The turn failed unexpectedly.' });
+}
+
+function failedEnd({ turn }: SessionState, failure: { code: string; message: string }): CommitPoint {
+  const failed: NewEvent = { type: 'turn-failed', data: { ...failure, usage: turn?.usage ?? noUsage } };
+  return { type: 'end', events: [...(turn === undefined ? [] : interruptedCalls(turn)), failed] };
+}
