@@ -8,7 +8,7 @@ import { auditQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
 
-/** Reviewing the audit log. Looking at it is not exporting it: nothing is written. */
+/** The audit log as the dashboard shows it. Unlike an export, reading it here is not recorded in the log. */
 export function dashboardAuditRoutes(server: Server, context: Context): void {
   const { db } = context.database;
   const onRequest = [requireKey(context, 'audit_log:export')];

@@ -9,10 +9,10 @@ import type { Server } from '../shared/fastify.ts';
 
 const config = { family: 'management' as const };
 const hourMs = 3_600_000;
-/** Several people, or tabs, that look at the same moment are answered by one reading. */
+/** Requests of several people or tabs at the same moment share one query. */
 const freshMs = 2_000;
 
-/** How an org is doing: its last hour of turns, its budget, and what waits for someone. */
+/** The first page: an org's turns of the last hour, its budget, and how many approvals are waiting. */
 export function overviewRoute(server: Server, context: Context): void {
   const { db } = context.database;
   const recent = new LRUCache<number, Promise<RecentTurns>>({ max: 1_000, ttl: freshMs });

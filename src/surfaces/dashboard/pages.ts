@@ -11,7 +11,7 @@ const folder = fileURLToPath(new URL('../../../dashboard/dist/', import.meta.url
 const config = { family: 'management' as const };
 const schema = { hide: true };
 
-/** Scripts and styles from here and nowhere else, none of them inline, and no request to any other place. */
+/** Scripts, styles and requests only from and to this server, and nothing inline. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -24,12 +24,12 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The dashboard's files, as `npm run build` made them. Every address below /dashboard that is no file is a page of the app. */
+/** Serves the files that `npm run build` made. Every path below /dashboard that is no file is a page of the application. */
 export function dashboardPages(server: Server, context: Context): void {
   const onRequest = [requireOwnAddress(context.config)];
   const findBuilt = builtFiles();
 
-  // The address that the start prints: a person who opens it in a browser is shown something.
+  // The start prints this address, so a browser that opens it is sent to the dashboard.
   server.get('/', { config, schema }, (request, reply) => (wantsPage(request) ? reply.redirect('/dashboard/', 302) : reply.callNotFound()));
 
   server.get('/dashboard', { config, schema, onRequest }, (_request, reply) => reply.redirect('/dashboard/', 302));
@@ -38,7 +38,7 @@ export function dashboardPages(server: Server, context: Context): void {
     const name = pathParameter(request, '*');
     const asset = /^[A-Za-z0-9_.-]+$/.test(name) ? await findBuilt(`${folder}assets/${name}`) : undefined;
     if (asset === undefined) return reply.callNotFound();
-    // The name holds a hash of the content: it never changes.
+    // The name contains a hash of the content, so the content of a name never changes.
     return sendBuilt(request, protect(reply).header('cache-control', 'public, max-age=31536000, immutable'), asset);
   });
 

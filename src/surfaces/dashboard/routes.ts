@@ -8,7 +8,7 @@ import { dashboardSessionRoutes } from './sessions.ts';
 import { systemRoute } from './system.ts';
 import { tryModelRoute } from './try-model.ts';
 
-/** The dashboard: its pages, and the few reads that the management API has no place for. */
+/** The dashboard: its pages, and the few requests that the management API does not offer. */
 export async function dashboardRoutes(server: Server, context: Context): Promise<void> {
   dashboardPages(server, context);
   await server.register(async (scope: Server) => {

@@ -14,10 +14,10 @@ import { badCursor, decodeCursor, encodeCursor, limitOf } from '../shared/schema
 import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
-/** Each is shown in full, with its arguments. The ones after these are shown when these have been answered. */
+/** Each is shown in full, with its arguments. Further ones appear when these have been answered. */
 const mostApprovals = 200;
 
-/** Sessions and approvals across all agents of an org: what the public API only shows below one agent. */
+/** Sessions and approvals of all agents of an org. The public API shows only those of one agent at a time. */
 export function dashboardSessionRoutes(server: Server, context: Context): void {
   const { db } = context.database;
   const onRequest = [requireKey(context, 'sessions:read')];
@@ -32,7 +32,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     const { sessions, horizon } = await searchSessions(db, orgId, search);
     const page = sessions.slice(0, limit);
     const last = sessions.length > limit ? page.at(-1) : horizon;
-    // A short or empty page may have a next one: a search looks at a limited number of sessions per page.
+    // Even a short or empty page may have a next one, because a search examines a limited number of sessions per page.
     return { data: page.map(showSession), next_cursor: last === undefined ? null : encodeCursor('sessions', [last.position, last.id]) };
   });
 
@@ -75,7 +75,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
     return { data: pins, is_partial: isPartial };
   });
 
-  /** A session on a release that is not the active one, to try it before it is. */
+  /** Opens a session on any release, so that one can be tried before it is activated. */
   server.post(
     '/dashboard/api/playground/sessions',
     { config, onRequest: [requireKey(context, 'releases:read')], schema: { hide: true, body: playgroundBody } },
@@ -102,7 +102,7 @@ function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<Ses
   return { state, surface, release, text: q?.trim() || undefined, after };
 }
 
-/** As PostgreSQL writes a time that exists: it takes no other. */
+/** Whether the text of a cursor is a time as PostgreSQL writes it: any other would fail in the query. */
 function isTime(text: string): boolean {
   const timeOfDay = /^ ([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?[+-](0\d|1[0-5])(:[0-5]\d)?$/;
   return validDay(text.slice(0, 10)) !== undefined && timeOfDay.test(text.slice(10));

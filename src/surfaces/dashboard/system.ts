@@ -6,7 +6,7 @@ import type { Server } from '../shared/fastify.ts';
 
 const { version } = createRequire(import.meta.url)('../../../package.json');
 
-/** What runs here. Nothing of other orgs, no address, no secret. */
+/** Facts about this process and its settings. Every org can read them, so they contain nothing of other orgs and no secret. */
 export function systemRoute(server: Server, context: Context): void {
   const startedAt = new Date(Date.now() - process.uptime() * 1000);
 

@@ -14,7 +14,7 @@ const body = Type.Object(
   { additionalProperties: false },
 );
 
-/** The test button beside a stored credential. */
+/** Makes a small model call, for the test button beside a stored credential. */
 export function tryModelRoute(server: Server, context: Context): void {
   server.post(
     '/dashboard/api/models/test',

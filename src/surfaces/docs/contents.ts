@@ -1,9 +1,9 @@
-/** The table of contents is llms.txt: people and programs are shown the same pages, in the same order. */
 export interface Chapter {
   title: string;
   pages: { name: string; title: string }[];
 }
 
+/** The table of contents is read from llms.txt, so that people and programs get the same pages in the same order. */
 export function readContents(llms: string): Chapter[] {
   return llms
     .split(/^## /m)

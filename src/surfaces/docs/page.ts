@@ -1,6 +1,6 @@
 import type { Chapter } from './contents.ts';
 
-/** A page of documentation: our own Markdown, so what it says is trusted. */
+/** A page of documentation as HTML. The Markdown is our own, so HTML in it is trusted. */
 export async function pageHtml(page: string, markdown: string, contents: readonly Chapter[]): Promise<string> {
   const { Marked } = await import('marked');
   const marked = new Marked({
@@ -11,7 +11,7 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
         const link = depth === 1 ? '' : ` <a href="#${slug}" aria-label="Link to this section">#</a>`;
         return `<h${depth} id="${slug}">${html}${link}</h${depth}>\n`;
       },
-      // What is wider than the page is scrolled to with the keyboard, too.
+      // `tabindex` lets the keyboard scroll code that is wider than the page.
       code: ({ text }) => `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`,
     },
   });
@@ -40,14 +40,14 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
 `;
 }
 
-/** Pages link to each other as files, for whoever reads them in the repository. What is elsewhere in it is named, not linked. */
+/** In the repository, pages link to each other as files. Here they become links to pages; links to other files become plain text. */
 function withOwnLinks(markdown: string): string {
   return markdown
     .replaceAll(/\]\((?:\.\/)?([a-z-]+)\.md(#[^)]*)?\)/g, '](/docs/$1$2)')
     .replaceAll(/(?<!!)\[([^\]]+)\]\((?:\.\.\/|decisions)[^)]*\)/g, '$1');
 }
 
-/** As GitHub makes them, so that an address with a # works in both places. */
+/** The same slugs as GitHub's, so that a link with a # works in both places. */
 function slugOf(html: string): string {
   return html
     .replaceAll(/<[^>]+>|&[a-z]+;|&#\d+;/g, '')

@@ -11,7 +11,7 @@ const noPage = '# There is no page of this name\n\nThe menu lists every page. St
 
 const folder = new URL('../../../docs/', import.meta.url);
 
-/** The documentation of this very version, rendered from the same files that the repository shows. Public. */
+/** The documentation of this version, rendered from the files in docs/. Public. */
 export async function docsRoutes(server: Server): Promise<void> {
   const pages = new Set((await readdir(folder)).filter((file) => file.endsWith('.md')).map((file) => file.slice(0, -3)));
   const pictures = new Set((await readdir(new URL('images/', folder))).filter((file) => file.endsWith('.png')));

@@ -22,7 +22,7 @@ const acceptBody = Type.Object(
   },
 );
 
-/** Joining takes no key: the invitation's token is the credential. */
+/** Joining needs no API key: the invitation's token is the credential. */
 export function acceptInvitationRoute(server: Server, context: Context): void {
   server.post(
     '/api/invitations/accept',
@@ -45,7 +45,7 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
       signIn.countAttempt(`invitation ${request.ip}`);
       const actor = requestActor(context, request);
       const given = { token, name, password, email: address };
-      // As when signing in: whoever may invite could otherwise guess at anybody's password here.
+      // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
       const countAttempt = (account: string) => signIn.countAttempt(account);
       const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, given, countAttempt));
       const { orgId, email } = acceptance;

@@ -146,7 +146,7 @@ export function agentRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
-      // Nobody can give these approvals any more: they would wait for ever, and hold up what waits behind them.
+      // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them.
       await context.turns.stopAbandoned();
       return reply.code(204).send();
     },

@@ -71,7 +71,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      // Also for a repetition under an Idempotency-Key, which somebody else may send: the answer holds the secret.
+      // Checked for every request: a repetition under an Idempotency-Key may come from someone else, and its answer contains the secret.
       const principal = principalOf(request);
       assertGrantable(request.body.scopes, scopesOf(principal));
       const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {

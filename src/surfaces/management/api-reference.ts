@@ -2,7 +2,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { loadOnce } from '../../load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 
-/** Everything the page needs comes from here: no request of it may leave the machine. */
+/** The page gets everything it needs from this server and may send no request elsewhere. */
 const contentSecurityPolicy = [
   "default-src 'self'",
   "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
@@ -13,7 +13,7 @@ const contentSecurityPolicy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The interactive reference at /docs/api. Its library is 4 MB of text, so it is loaded when someone opens the page. */
+/** The interactive reference at /docs/api. Its library is 4 MB of code, so it is loaded when someone first opens the page. */
 export function apiReferenceRoutes(server: Server): void {
   const reference = loadOnce(loadReference);
   const config = { family: 'management' as const };
@@ -40,7 +40,7 @@ async function loadReference(): Promise<FastifyInstance> {
       pageTitle: 'Parley API',
       telemetry: false,
       withDefaultFonts: false,
-      // These link to services of the library's maker.
+      // These would link to services of the library's vendor.
       hideClientButton: true,
       showDeveloperTools: 'never',
       agent: { disabled: true },

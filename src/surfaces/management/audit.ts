@@ -15,7 +15,7 @@ import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.t
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Audit log'];
-/** With split hosts the audit log is on both of these. */
+/** Where hosts are split, the audit log is served on both. */
 const config: { family: RouteFamily[] } = { family: ['base', 'management'] };
 const text = Type.Union([Type.String(), Type.Null()]);
 
@@ -147,12 +147,12 @@ export function auditRoutes(server: Server, context: Context): void {
   async function recordExport(request: FastifyRequest, metadata: Record<string, unknown>): Promise<void> {
     const actor = actorOf(context, request);
     const entry = { action: 'audit_log.exported', subjectType: 'organization', subjectId: actor.orgId, metadata } as const;
-    // No change that other processes must hear of: who exports page after page would have them forget all that they hold of the org.
+    // Not `change`, which makes all processes drop their cache of the org: an export of many pages would do so for every page.
     await context.database.db.transaction().execute((transaction) => recordAudit(transaction, actor, entry));
   }
 }
 
-/** An empty filter, as a form sends it, is none, and so is a day that does not exist. */
+/** An empty filter, as a form sends it, and a day that does not exist count as absent. */
 function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
   return {
     action: query.event_action || undefined,
@@ -162,7 +162,7 @@ function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
   };
 }
 
-/** The filters under the names that the caller knows. */
+/** The filters under the names of the query parameters. */
 function namesOf({ action, userId, from, to }: AuditFilters): Record<string, unknown> {
   return { event_action: action, user_id: userId, from, to };
 }

@@ -100,7 +100,7 @@ export function memberRoutes(server: Server, context: Context): void {
   );
 }
 
-/** Somebody else may have changed the caller's own role since they were let in. */
+/** The caller's own role may have been changed since the request was authenticated. */
 function assertMayTake(principal: Principal): (role: Role, own: Role | undefined) => void {
   return (role, own) => {
     if (principal.type === 'member' && own !== principal.role) throw new ServiceError('conflict', 'Your own role was changed meanwhile');

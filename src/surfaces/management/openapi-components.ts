@@ -19,14 +19,14 @@ export function nameSchemas(document: object): object {
 function replaceTitled(value: Json, named: Named): Json {
   if (Array.isArray(value)) return value.map((item) => replaceTitled(item, named));
   if (!isObject(value)) return value;
-  // What an example holds is data, not schema.
+  // Examples contain data, not schemas.
   const entries = Object.entries(value).map(([key, child]) => [key, key.startsWith('example') ? child : replaceTitled(child, named)]);
   const inner: JsonObject = Object.fromEntries(entries);
   const { title, description: _description, examples, ...rest } = inner;
   if (typeof title !== 'string' || !/^[A-Z]\w*$/.test(title) || (inner.type !== 'object' && inner.anyOf === undefined)) return inner;
   const known = named.get(title);
-  // Two schemas of one title that differ keep their places: a name must mean one thing. Examples are no part of what it means:
-  // of a whole body they have been moved beside its schema.
+  // If two schemas of one title differ, the second stays inline, because a name must mean one thing. Examples do not count as a
+  // difference: those of a whole body have already been moved out of its schema.
   if (known !== undefined && JSON.stringify(known.rest) !== JSON.stringify(rest)) return inner;
   named.set(title, { rest, examples: known?.examples ?? examples });
   return { $ref: `#/components/schemas/${title}` };

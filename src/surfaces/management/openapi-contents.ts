@@ -11,8 +11,8 @@ export interface Operation {
 
 const eventStream: Media = { schema: { type: 'string', description: 'Server-Sent Events, if the body has `stream: true`.' } };
 
-/** What the plugin cannot say: which bodies may be left out, what is streamed when asked to, and that errors are JSON everywhere. */
-export function mendContents({ requestBody, responses = {} }: Operation): void {
+/** Adds what the plugin cannot express: which bodies are optional, which answers can be streamed, and that errors are always JSON. */
+export function completeContents({ requestBody, responses = {} }: Operation): void {
   const body = requestBody?.content['application/json']?.schema;
   const choices: unknown = fieldOf(body, 'anyOf');
   if (requestBody && Array.isArray(choices) && choices.some((choice) => fieldOf(choice, 'type') === 'null')) requestBody.required = false;

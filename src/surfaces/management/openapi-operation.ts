@@ -4,10 +4,10 @@ import { Type } from '../shared/schemas/type.ts';
 
 /** Routes that an end user's session token may call too. */
 const tokenRoutes = /^\/:org\/:agent\/v1\/(managed-agents|chat|models|responses)/;
-/** Where a turn begins, and so where a budget counts; besides these, only minting. */
+/** Routes that can refuse for the budget: those that start a turn, and the one that mints a token. */
 const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens)$/;
 
-/** Where a request waits for a model or an MCP server. */
+/** Routes that wait for a model or an MCP server. */
 const upstreamRoutes = /\/(messages|completions|responses|mcp)$/;
 
 const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
@@ -20,14 +20,14 @@ const idempotencyKey = {
     }),
   ),
 };
-/** Headers that mean something on one route only; it reads them itself. */
+/** Headers that only one route reads. */
 const ownHeaders: [url: RegExp, headers: Record<string, TSchema>][] = [
   [/\/mcp$/, { 'x-svc-session': Type.String({ description: 'The session whose MCP servers are used.' }) }],
   [/\/chat\/completions$/, { 'x-svc-session': Type.Optional(Type.String({ description: 'The session to continue.' })) }],
   [/\/events\/stream$/, { 'last-event-id': Type.Optional(Type.String({ description: 'Same as `after`; the larger one wins.' })) }],
 ];
 
-/** What the document says of a route beyond its own schema: its name, its scope, its errors, its credentials. */
+/** What the document says about a route besides its own schema: its operation id, scopes, errors and credentials. */
 export function documented(
   method: string,
   url: string,
@@ -53,20 +53,20 @@ function headersOf(method: string, url: string, { security }: FastifySchema): { 
   return Object.keys(headers).length === 0 ? {} : { headers: Type.Object(headers) };
 }
 
-/** The scopes that the route's hooks ask for; a hook carries them as a property. */
+/** The scopes that the route's hooks require, which each hook has as a property. */
 export function scopesOfHooks(hooks: unknown): string[] {
   return [hooks]
     .flat()
     .flatMap((hook: unknown) => (typeof hook === 'function' && 'scopes' in hook && Array.isArray(hook.scopes) ? hook.scopes : []));
 }
 
-/** Every error that this route can give, and none that it cannot. */
+/** The route's answers without the errors that it cannot return. */
 function answersOf(method: string, url: string, response: unknown, badBody: string): Record<string, unknown> {
   const answers: Record<string, TSchema> = { ...(typeof response === 'object' ? response : {}) };
   const isRead = method === 'GET' || method === 'HEAD';
   if (badBody === 'bad-request' && answers[422] !== undefined) {
     answers[400] = answers[422];
-    // Where a bad body is 400, a 422 only says that the Idempotency-Key was used for another request, which only a POST can be told.
+    // On these routes a 422 only means that the Idempotency-Key was used for another request, and only a POST takes such a key.
     if (method !== 'POST') delete answers[422];
   }
   for (const [status, schema] of Object.entries(answers)) {

@@ -4,7 +4,7 @@ import { loadOnce } from '../../load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { lateCompilers, validateLate } from '../shared/schemas/compile-late.ts';
 import { nameSchemas } from './openapi-components.ts';
-import { mendContents, type Operation } from './openapi-contents.ts';
+import { completeContents, type Operation } from './openapi-contents.ts';
 import { documented, scopesOfHooks } from './openapi-operation.ts';
 
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
@@ -31,7 +31,7 @@ const options: SwaggerOptions = {
   },
 };
 
-/** Gathers every route that is registered after it. Internal routes are hidden where they are declared. */
+/** Collects every route that is registered after this call, except those that are declared as hidden. */
 export function collectRoutes(server: Server): RouteOptions[] {
   const routes: RouteOptions[] = [];
   server.addHook('onRoute', (route) => {
@@ -50,7 +50,7 @@ export function openApiRoutes(server: Server, routes: RouteOptions[]): void {
   });
 }
 
-/** What writes the document is loaded when someone asks for it, and told of the routes then; at the start it took 4 MiB. */
+/** Loads the plugin that writes the document when someone asks for it, and registers the routes with it then: it takes 4 MiB. */
 async function writeDocument(routes: RouteOptions[]): Promise<string> {
   const { default: swagger } = await import('@fastify/swagger');
   const documents = fastify({ exposeHeadRoutes: false, schemaController: lateCompilers });
@@ -67,6 +67,6 @@ async function writeDocument(routes: RouteOptions[]): Promise<string> {
     });
   await documents.ready();
   const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(JSON.stringify(documents.swagger()));
-  for (const operations of Object.values(document.paths)) for (const operation of Object.values(operations)) mendContents(operation);
+  for (const operations of Object.values(document.paths)) for (const operation of Object.values(operations)) completeContents(operation);
   return JSON.stringify(nameSchemas(document));
 }

@@ -63,7 +63,7 @@ export function organizationRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, support_access: access, default_agent: defaultAgent, alert_thresholds: thresholds } = request.body;
-      // Here, where they are few: to say of a body which of its items are equal, all are compared with all.
+      // Not by `uniqueItems` in the schema, which compares all pairs before the number of items is known to be small.
       if (new Set(thresholds).size < (thresholds?.length ?? 0))
         throw new ServiceError('invalid', 'alert_thresholds: must not have duplicate items');
       const alertThresholds = thresholds?.toSorted((left, right) => left - right);

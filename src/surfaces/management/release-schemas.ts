@@ -1,7 +1,8 @@
 import { builtInTools, instanceScopes, permissionModes, providers } from '../../release-config.ts';
 import { Type } from '../shared/schemas/type.ts';
 
-/** The release config as documented; its errors are said by `completeReleaseConfig`, which knows more. */
+// The release config for the OpenAPI document. A body is checked by `completeReleaseConfig` first, whose errors say more.
+
 const provider = Type.Enum([...providers]);
 const tool = Type.Enum([...builtInTools]);
 const nullable = { description: 'null is the same as absent.' };

@@ -58,7 +58,7 @@ export function releaseRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: requireAgentOfPath(context, 'releases:write'),
-      // The config's own check says more than the schema's: it goes first, and the schema catches what it let pass.
+      // `completeReleaseConfig` checks the body first, because its errors say more. The schema's error is thrown after it.
       attachValidation: true,
       schema: {
         tags,
@@ -113,7 +113,7 @@ export function releaseRoutes(server: Server, context: Context): void {
   );
 }
 
-/** The body as it came: nothing is known of it yet. */
+/** The body has not been validated yet. */
 function splitBody(body: unknown): { activate: boolean; input: unknown } {
   if (!isRecord(body)) return { activate: false, input: body };
   const { activate, ...input } = body;

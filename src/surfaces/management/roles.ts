@@ -3,7 +3,7 @@ import { scopesOfRole } from '../../accounts/scopes.ts';
 import { ServiceError } from '../../errors.ts';
 import { scopesOf } from '../shared/caller/authenticate.ts';
 
-/** A role is a set of scopes, so giving one is giving them; and only an owner, or a key that no admin made, makes or unmakes owners. */
+/** A role is a set of scopes, so nobody can grant one that includes a scope they lack. The role owner has a rule of its own. */
 export function assertMayGrant(principal: Principal, role: Role): void {
   const own = scopesOf(principal);
   const lacking = [...scopesOfRole(role)].find((scope) => !own.has(scope));
@@ -12,7 +12,7 @@ export function assertMayGrant(principal: Principal, role: Role): void {
     throw new ServiceError('forbidden', 'Only an owner, or a key that was not created by an admin, can grant or remove the role owner');
 }
 
-/** A key may do this if the one who made it could: otherwise an admin could make owners by making a key first. */
+/** A key may do this if its creator could: otherwise an admin could create a key and make owners with it. */
 export function managesOwners(principal: Principal): boolean {
   switch (principal.type) {
     case 'key':

@@ -16,7 +16,7 @@ import { usageRoutes } from './usage.ts';
 import { webhookDeliveryRoutes } from './webhook-deliveries.ts';
 import { webhookRoutes } from './webhooks.ts';
 
-/** The management API: what an org's owner sets up, and what it shows them. */
+/** The management API: everything that an organization configures and reviews. */
 export function managementRoutes(server: Server, context: Context): void {
   agentRoutes(server, context);
   releaseRoutes(server, context);

@@ -43,7 +43,7 @@ const codes: Record<number, string> = {
   503: 'unavailable',
 };
 
-/** Errors of this one route are flat: `{error, message, ...}` without `detail`. */
+/** The errors of this route, and of no other, are flat: `{error, message, ...}` without `detail`. */
 function flat({ status, detail }: WireError): unknown {
   return typeof detail === 'string' ? { error: codes[status] ?? 'internal', message: detail } : detail;
 }
@@ -78,7 +78,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
       if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
         throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
-      // Refused here, where the customer's backend can change it: with such a token a browser could open no session.
+      // Refused now, while the customer's backend can correct it: a browser could open no session with such a token.
       if (metadata !== undefined) assertMetadata(metadata, 'invalid');
       const named = metadata === undefined ? undefined : endUserOf(metadata);
       if (endUserId !== undefined && named !== undefined && named !== endUserId)
@@ -94,7 +94,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
         return answer;
       }
       return recordOnce(context, request, reply, async (transaction, actor) => {
-        // Inside, so that a repetition gets the first answer whatever the budget says by now.
+        // Inside `recordOnce`, so that a repeated request gets the first answer even if the budget is exhausted by now.
         await checkBudget(transaction, payer, ownKey);
         if (context.config.PARLEY_AUDIT_TOKENS) {
           await recordAudit(transaction, actor, {

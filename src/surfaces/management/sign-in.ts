@@ -12,7 +12,7 @@ import { hostOf } from '../shared/server/host-header.ts';
 
 const config = { family: 'management' as const };
 
-/** Signing in to the dashboard, and who is signed in. Internal to the dashboard: not in the public document. */
+/** Signing in to the dashboard, and who is signed in. Only the dashboard uses these, so the OpenAPI document leaves them out. */
 export function signInRoutes(server: Server, context: Context): void {
   server.route({
     method: ['GET', 'POST'],
@@ -21,7 +21,7 @@ export function signInRoutes(server: Server, context: Context): void {
     bodyLimit: strangersBodyLimit,
     onRequest: [requireOwnAddress(context.config)],
     schema: { hide: true },
-    handler: (request, reply) => passOn(context, request, reply),
+    handler: (request, reply) => handleByLibrary(context, request, reply),
   });
 
   server.get('/dashboard/session', { config, schema: { hide: true } }, async (request) => {
@@ -42,7 +42,8 @@ function shown({ id, slug, name, status }: { id: number; slug: string; name: str
   return { id, slug, name, status };
 }
 
-async function passOn(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+/** The sign-in library handles these requests, as fetch requests and responses. */
+async function handleByLibrary(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const path = pathParameter(request, '*');
   if (!context.signIn.serves(`/${path}`)) throw notFound();
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
@@ -51,7 +52,7 @@ async function passOn(context: Context, request: FastifyRequest, reply: FastifyR
   if (email !== undefined) context.signIn.countAttempt(email);
   const response = await context.signIn.handle(toFetchRequest(request));
   if (email !== undefined && response.ok) context.signIn.succeeded(email);
-  // The library knows the path only with another method, or spelled another way.
+  // The library does not know the path with this method or in this spelling.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);
 }
@@ -62,7 +63,7 @@ function toFetchRequest(request: FastifyRequest): Request {
     const value = request.headers[name];
     if (typeof value === 'string') headers.set(name, value);
   }
-  // The library counts attempts by address and reads it from a header: this one, which no client can set.
+  // The library counts attempts per client address, which it reads from this header. It is set here, so clients cannot forge it.
   headers.set('x-parley-client', request.ip);
   const init: RequestInit = { method: request.method, headers };
   if (request.method === 'POST') {
@@ -72,7 +73,7 @@ function toFetchRequest(request: FastifyRequest): Request {
   return new Request(new URL(request.url, `http://${hostOf(request)}`), init);
 }
 
-/** Its errors in our shape; its cookies as they are. */
+/** Passes on the library's cookies, and gives its errors the shape of ours. */
 async function answerWith(reply: FastifyReply, response: Response): Promise<FastifyReply> {
   for (const cookie of response.headers.getSetCookie()) reply.header('set-cookie', cookie);
   const retryAfter = response.headers.get('x-retry-after');
@@ -82,7 +83,7 @@ async function answerWith(reply: FastifyReply, response: Response): Promise<Fast
   return reply.send(response.ok ? withoutToken(text) : JSON.stringify({ detail: messageOf(text, response.status) }));
 }
 
-/** The session's token belongs into the HttpOnly cookie, and nowhere that a script could read. */
+/** The session's token must be only in the HttpOnly cookie, which scripts cannot read. */
 function withoutToken(text: string): string {
   if (text === '') return 'null';
   return JSON.stringify(JSON.parse(text), (key, value) => (key === 'token' ? undefined : value));
@@ -94,7 +95,7 @@ function messageOf(text: string, status: number): string {
   return status === 429 ? 'Too many attempts' : 'Refused';
 }
 
-/** What can be no account's address is not counted: anybody may send it, and each that is counted is kept for a while. */
+/** Undefined for text that cannot be an account's address. Counted attempts take memory, and anybody can send any text. */
 function emailOf(body: unknown): string | undefined {
   const email = fieldOf(body, 'email');
   return typeof email === 'string' && email.length <= maxEmailLength && email.includes('@') ? email : undefined;

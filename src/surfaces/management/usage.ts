@@ -37,7 +37,7 @@ const query = Type.Object({
   end_user_id: Type.Optional(Type.String()),
 });
 
-/** What a cursor holds of each dimension. */
+/** The type that each dimension has in a cursor. */
 const cursorShape = { day: 'string', agent: 'integer', model: 'string', end_user: 'string' } as const;
 
 export function usageRoutes(server: Server, context: Context): void {
@@ -56,7 +56,7 @@ export function usageRoutes(server: Server, context: Context): void {
     async (request) => {
       const { id: orgId } = principalOf(request).organization;
       const groupBy = dimensionsOf(request.query.group_by);
-      // Grouped otherwise it is another list: a model's name would be looked for among the end users.
+      // Part of the cursor: with another grouping it is another list, and the cursor's values would be compared with other columns.
       const list = `usage by ${groupBy.join(' ')}`;
       const after = decodeCursor(
         list,
@@ -94,7 +94,7 @@ function dimensionsOf(text: string | undefined): UsageDimension[] {
 }
 
 function day(text: string | undefined, field: string): string | undefined {
-  // An empty one, as a form sends it, is none.
+  // An empty value, as a form sends it, counts as absent.
   if (text === undefined || text === '') return undefined;
   const valid = validDay(text);
   if (valid === undefined) throw new ServiceError('invalid', `${field}: must be a day, YYYY-MM-DD`);

@@ -19,7 +19,7 @@ const tags = ['Webhooks'];
 const config = { family: 'management' as const };
 const answer = Type.Object({ delivery: deliveryObject });
 
-/** What was sent to an endpoint, and sending it again. */
+/** The deliveries to an endpoint: listing, testing, resending and recovering them. */
 export function webhookDeliveryRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
@@ -136,14 +136,14 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   );
 }
 
-/** Only what can be a delivery's id reaches the database. */
+/** Only a valid UUID reaches the database, where any other text would fail the statement. */
 function deliveryId(request: FastifyRequest): string {
   const id = pathParameter(request, 'id');
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id)) throw notFound();
   return id;
 }
 
-/** A time without an offset is in UTC, as a day is: JavaScript would read it in the time zone of the server. */
+/** A time without an offset is in UTC. JavaScript alone would take it to be in the server's time zone. */
 function parseTime(name: string, text: string): Date {
   const isLocal = /T[\d:.]+$/.test(text);
   const date = /^\d{4}-\d{2}-\d{2}(T|$)/.test(text) ? new Date(isLocal ? `${text}Z` : text) : new Date(Number.NaN);

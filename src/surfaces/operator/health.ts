@@ -3,7 +3,7 @@ import { ServiceError } from '../../errors.ts';
 import { outage, sendError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
 
-/** `/metrics`: for Prometheus. `/healthz`: the process is up. `/readyz`: it can take requests; a load balancer asks this one. */
+/** `/healthz`: the process runs. `/readyz`: it can take requests, for load balancers. `/metrics`: for Prometheus. */
 export function healthRoutes(server: Server, context: Context): void {
   server.get('/healthz', { schema: { hide: true } }, async () => ({ status: 'ok' }));
   server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {

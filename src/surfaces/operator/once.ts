@@ -5,7 +5,7 @@ import type { Db } from '../../database/database.ts';
 import { operatorFingerprintOf } from '../shared/once/fingerprints.ts';
 import { answerAgain, idempotencyKey, makeUnderKey } from '../shared/once/idempotency.ts';
 
-/** What the operator makes for an org is made once under an Idempotency-Key. */
+/** Does the operator's work for an org once per Idempotency-Key. */
 export async function makeOnce<Body>(
   context: Context,
   transaction: Db,
@@ -14,19 +14,19 @@ export async function makeOnce<Body>(
   reply: FastifyReply,
   work: () => Promise<Body>,
 ): Promise<Body> {
-  const own = operatorsKey(request, orgId);
-  return own === undefined ? work() : makeUnderKey(context, transaction, reply, own, work);
+  const key = operatorsKey(request, orgId);
+  return key === undefined ? work() : makeUnderKey(context, transaction, reply, key, work);
 }
 
-/** The answer with which this request made the org that exists by now. */
+/** The stored answer, if an earlier copy of this request created the org. */
 export async function findAnswer(context: Context, slug: string, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const organization = await context.directory.organizationBySlug(slug);
-  const own = organization && operatorsKey(request, organization.id);
-  const earlier = own && (await findKey(context.database.db, own));
-  return own && earlier && answerAgain(context, reply, own, earlier);
+  const key = organization && operatorsKey(request, organization.id);
+  const earlier = key && (await findKey(context.database.db, key));
+  return key && earlier && answerAgain(context, reply, key, earlier);
 }
 
-/** Kept among the keys of the org. A header cannot hold a line break, so it is equal to none of the org's own. */
+/** Stored with the org's own keys. A header cannot contain a line break, so it never equals one of them. */
 function operatorsKey(request: FastifyRequest, orgId: number): RequestKey | undefined {
   const key = idempotencyKey(request);
   return key === undefined ? undefined : { orgId, key: `operator\n${key}`, fingerprint: operatorFingerprintOf(request) };

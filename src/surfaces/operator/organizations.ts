@@ -47,7 +47,7 @@ const invoiceBody = Type.Object(
 );
 const invitationBody = Type.Object({ role: Type.Optional(roleField), email: Type.Optional(emailField) }, { additionalProperties: false });
 
-/** For the one who runs the installation; internal, so not in the public document. */
+/** Routes for the operator of the installation. They are internal, so the OpenAPI document leaves them out. */
 export function operatorRoutes(server: Server, context: Context): void {
   const { db } = context.database;
   const config = { family: 'management' as const };
@@ -70,7 +70,7 @@ export function operatorRoutes(server: Server, context: Context): void {
       });
     });
     const answer = await made.catch(async (error: unknown) => {
-      // Where it exists already, this very request may have made it.
+      // If the org already exists, an earlier copy of this request may have created it.
       const earlier = await findAnswer(context, slug, request, reply);
       if (earlier === undefined) throw error;
       return earlier;
@@ -127,7 +127,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     },
   );
 
-  // How an org gets its first owner, or another when all of them are gone.
+  // For an org's first owner, or a new one when no owner can sign in.
   server.post(
     '/operator/organizations/:slug/invitations',
     { config, onRequest: ofPath, schema: { hide: true, body: invitationBody } },

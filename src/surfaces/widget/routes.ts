@@ -5,14 +5,14 @@ import type { Server } from '../shared/fastify.ts';
 
 const path = fileURLToPath(new URL('../../../widget/dist/parley-chat.js', import.meta.url));
 
-/** The chat widget, for the pages of customers: one public file that any origin may load, as `npm run build` made it. */
+/** The chat widget for customers' pages: one public script, made by `npm run build`, that any origin may load. */
 export function widgetRoutes(server: Server): void {
   const findBuilt = builtFiles();
   server.get('/widget/parley-chat.js', { schema: { hide: true } }, async (request, reply) => {
     const script = await findBuilt(path);
     if (script === undefined)
       throw new ServiceError('unavailable', 'The widget is not built: run npm run build.', { retryAfterSeconds: 60 });
-    // Its address stays the same over versions, so browsers ask again after five minutes, and meanwhile use what they have.
+    // The URL is the same for all versions, so browsers check for a new one after five minutes, and use the old one meanwhile.
     reply
       .header('access-control-allow-origin', '*')
       .header('cross-origin-resource-policy', 'cross-origin')
