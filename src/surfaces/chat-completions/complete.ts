@@ -24,13 +24,13 @@ interface ChatCall {
   context: Context;
   request: FastifyRequest;
   reply: FastifyReply;
-  /** The name that the answer says it is from. */
+  /** The model that the answer names. */
   model: string;
   /** Whether the caller asked for a stream. */
   live: boolean;
 }
 
-/** Runs the last user message and answers as the chat-completions wire does. Nobody can be asked on it: what would prompt is denied. */
+/** Runs the last user message and answers in the chat-completions format. It has no approvals, so a tool that needs one is denied. */
 export async function complete(
   context: Context,
   request: FastifyRequest,
@@ -68,7 +68,7 @@ export async function complete(
   return answer(call, turn, drop);
 }
 
-/** The session that the call goes on with. The body may not be validated yet. */
+/** The id of the session that the call continues. The body may not be validated yet. */
 export function sessionNamed(request: FastifyRequest, body: unknown): string | undefined {
   const header = request.headers['x-svc-session'];
   if (typeof header === 'string') return header;
@@ -85,13 +85,13 @@ async function answer({ context, reply, model, live }: ChatCall, turn: Watchable
   return sendLongJson(reply, completion, adapterFailureBody);
 }
 
-/** Spec 4.10: without a message nothing runs, and the answer is empty. */
+/** Spec 4.10: without a user message no turn runs, and the answer is empty. */
 async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Promise<AdapterSession>): Promise<FastifyReply> {
   const { context, request, reply, model, live } = call;
   const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
     const { session } = await open(chosen);
     if (!session.stored) await forget(context, session);
-    // Made of the id that is kept under a key, so that two requests at once give one answer.
+    // Derived from the session id that is stored under the Idempotency-Key, so that two copies of the request get the same answer.
     return { sessionId: session.id, turnId: chosen.replace('ses_', 'turn_') };
   });
   reply.header('x-svc-session', sessionId);

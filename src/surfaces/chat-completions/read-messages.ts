@@ -10,9 +10,9 @@ type ChatMessage = Static<typeof chatMessage>;
 type Context = NonNullable<MessageReceived['context']>;
 
 /**
- * What of the messages runs, and what the model is shown before it: in a new session all earlier messages, in one that
- * goes on only those since the last answer, since it has the others; what the system said before that is given apart.
- * Undefined when nobody says anything.
+ * Splits the messages into the text to run (the last user message) and the context that the model sees before it. In a new
+ * session the context is all earlier messages. An existing session already has what came before the last answer, so its
+ * context begins after that; earlier system messages are returned separately, in `system`. Undefined if there is no text to run.
  */
 export function readMessages(
   messages: readonly ChatMessage[],

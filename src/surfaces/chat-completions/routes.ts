@@ -18,7 +18,7 @@ import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
 const config = { family: 'agent' as const, errorBody: adapterErrorBody };
 const tags = ['Chat completions'];
 
-/** The chat-completions adapter: an agent behind the wire that existing client libraries speak. */
+/** The chat-completions adapter: an agent behind the API that existing client libraries use. */
 export function chatCompletionsRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => {
     refuseUnknown(scope);
@@ -33,10 +33,10 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 function completionRoute(server: Server, context: Context): void {
   const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
     const named = request.headers['x-svc-session'];
-    // A repetition may name a session that is gone. To tell whether it is one takes the body: it is checked below.
+    // A repeated request may name a session that was deleted. Only with the body can we tell, so that is checked below.
     if (typeof named === 'string' && !mayBeRepetition(request)) await visibleSetting(context, request, named);
   };
-  // Before the body is validated: what is not visible is 404, whatever else is wrong.
+  // Runs before the body is validated: a session that the caller may not see is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
     const named = sessionNamed(request, request.body);
     if (named === undefined) return;
@@ -58,7 +58,7 @@ function completionRoute(server: Server, context: Context): void {
   );
 }
 
-/** Client libraries and chat front ends ask which models there are: the agent is the only one. */
+/** Client libraries and chat front ends list the models: the agent is the only one. */
 function modelRoutes(server: Server, context: Context): void {
   const onRequest = [requireAgent(context, 'key-or-token')];
 

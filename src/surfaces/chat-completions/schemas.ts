@@ -1,6 +1,7 @@
 import { Type } from '../shared/schemas/type.ts';
 
-/** The chat-completions adapter's bodies. What client libraries send besides is ignored. */
+// The bodies of the chat-completions adapter. Other fields that client libraries send are ignored.
+
 const textPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
 export const chatMessage = Type.Object({

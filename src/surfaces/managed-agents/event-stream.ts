@@ -10,10 +10,10 @@ import { type PushedSource, pushEvents } from '../shared/streams/pushed-stream.t
 import { closingFrame, deltaFrame, frameText } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 
-/** Text goes to the socket in pieces of about this size, so that a slow reader of a long log holds little. */
+/** Text is written to the socket in pieces of about this size, so that a slow client of a long log takes little memory. */
 const pieceCharacters = 64 * 1024;
 
-/** Streams the log from the client's cursor on, and goes on with what is added, across turns. Returns at once. */
+/** Streams the log from the client's cursor, and then what is added to it, across turns. It returns at once. */
 export function streamLog(
   context: Context,
   request: FastifyRequest,
@@ -31,7 +31,7 @@ class LogFrames implements PushedSource {
   private readonly subscription: Subscription;
   private readonly follower: Follower;
   private readonly untilIdle: boolean;
-  /** Of a batch that is sent in pieces. */
+  /** What is left of a batch that is sent in pieces. */
   private rest: SessionUpdate[] | undefined;
   private isOver = false;
 
@@ -64,7 +64,7 @@ class LogFrames implements PushedSource {
       this.rest = updates.slice(index + 1);
       break;
     }
-    // Only reasoning came, which has no preview: there may be more behind it.
+    // The batch had only live reasoning, which is not shown here: read the next one.
     return text === '' ? this.read() : text;
   }
 
@@ -80,10 +80,10 @@ class LogFrames implements PushedSource {
   }
 }
 
-/** A browser that reconnects repeats its first URL and adds the header, so the larger one is where it is. */
+/** A browser that reconnects repeats its first URL and adds the header, so the larger of the two is its position. */
 function cursorOf(request: FastifyRequest, after: number | undefined, lastSeq: number): number {
   const header = request.headers['last-event-id'];
   const seen = typeof header === 'string' && /^\d{1,15}$/.test(header) ? Number(header) : 0;
-  // No client has seen more than there is; one that says so would otherwise miss what comes.
+  // A client that claims to have seen more than there is would otherwise miss what comes next.
   return Math.min(Math.max(after ?? 0, seen), lastSeq);
 }

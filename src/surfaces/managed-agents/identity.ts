@@ -5,7 +5,7 @@ import type { SessionFilter } from '../../session/list-sessions.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 
-/** Whose sessions a listing shows: a verified end user's own, a visitor's by its id, and to an API key any. */
+/** Which sessions a listing shows: a verified end user's own, those of the visitor id that an anonymous caller names, or any for a key. */
 export function listFilter(principal: Principal, agentId: number, endUser: string | undefined): SessionFilter {
   if (principal.type !== 'token') return endUser === undefined ? { agentId } : { agentId, endUserId: endUser };
   if (principal.endUserId !== undefined) return { agentId, endUserId: principal.endUserId, isVisitor: false };
@@ -13,7 +13,10 @@ export function listFilter(principal: Principal, agentId: number, endUser: strin
   return { agentId, endUserId: endUser, isVisitor: true };
 }
 
-/** A transcript is reopened with the id and the end user that it was begun with; a verified token has said who that is. */
+/**
+ * An anonymous caller must name the session's end user to read its transcript. A verified token has already been checked
+ * against the session; a key or a member may name one.
+ */
 export function assertTranscriptOf(request: FastifyRequest, session: Session, endUser: string | undefined): void {
   const principal = principalOf(request);
   if (principal.type === 'token' && principal.endUserId !== undefined) return;

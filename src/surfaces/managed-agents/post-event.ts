@@ -15,7 +15,7 @@ interface SessionIds {
   id: string;
 }
 
-/** Takes a user event. It is stored when this returns; what follows from it runs in the background and is in the log. */
+/** Takes a user event, which is stored when this returns. The turn runs in the background and shows in the log. */
 export async function postEvent(
   context: Context,
   request: FastifyRequest,
@@ -53,7 +53,7 @@ async function postMessage(
   context.warm.begin(session.orgId, session.id);
 }
 
-/** Not to be repeated: what it was meant for has ended, and another turn may run by now. */
+/** A repeated request must not interrupt again: its turn has ended, and another may be running by now. */
 async function postInterrupt(context: Context, request: FastifyRequest, reply: FastifyReply, { orgId, id }: SessionIds): Promise<void> {
   const mayRepeat = async () => false;
   await answerOnce(context, request, reply, mayRepeat, async () => {

@@ -99,7 +99,7 @@ function conversationRoutes(server: Server, context: Context): void {
     '/sessions/:session_id/events',
     {
       config,
-      // From memory, as on the other surfaces: a message that has to ask the database first would be overtaken by later ones.
+      // Answered from memory: while one message waited for the database here, a later one could overtake it.
       onRequest: (request) => visibleSetting(context, request, pathParameter(request, 'session_id')),
       schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
     },
@@ -239,12 +239,12 @@ function mcpRoute(server: Server, context: Context): void {
   );
 }
 
-/** What was said is closed to members of an org that wants it so. */
+/** Refuses a member whose org has turned off access to transcripts. */
 async function readsLog(request: FastifyRequest): Promise<void> {
   assertOpenToMember(request, sessionOfPath(request));
 }
 
-/** Finds the session before the body is looked at: what the caller may not see is 404, whatever was sent. */
+/** Finds the session before the body is parsed: one that the caller may not see is 404, whatever was sent. */
 function seesSession(context: Context): onRequestAsyncHookHandler {
   return async (request) => {
     request.session = await visibleSession(context, request, pathParameter(request, 'session_id'));
@@ -259,7 +259,7 @@ function sessionBodyOf(session: Session): { id: string; object: 'session'; statu
   return { id: session.id, object: 'session', status: session.isRunning ? 'running' : 'idle' };
 }
 
-/** Up to where the session's head was read, so that the status and the log agree. */
+/** The log up to the `lastSeq` that was read with the session, so that its status and its log agree. */
 async function* eventsOf(context: Context, { id, lastSeq }: Session): AsyncGenerator<unknown[]> {
   for await (const events of context.log.readAll(id)) {
     yield events.filter((event) => event.seq <= lastSeq).map((event) => logEntry(event, id));

@@ -2,7 +2,8 @@ import { maxTextCharacters } from '../shared/schemas/message-text.ts';
 import { Type } from '../shared/schemas/type.ts';
 import * as examples from './examples.ts';
 
-/** The managed surface's bodies, as validated and as documented. */
+// The bodies of the managed surface.
+
 export const createBody = Type.Object(
   {
     metadata: Type.Optional(

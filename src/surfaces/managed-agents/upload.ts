@@ -2,8 +2,9 @@ import { ServiceError } from '../../errors.ts';
 import { workspaceLimits } from '../../workspace-limits.ts';
 
 /**
- * The bytes that a body carries. Refuses what is too much before it is held, and what is no Base64: decoding passes over that, so that
- * something is missing then, and takes `-` and `_` besides. Held against a pattern, 10 MiB keep everybody waiting for 80 ms.
+ * Decodes an upload. A file that is too large is refused before it is decoded. `Buffer.from` skips characters that are not Base64
+ * and accepts `-` and `_`, so invalid text shows in the length of the result, or is looked for. A regular expression over 10 MiB
+ * would block the process for 80 ms.
  */
 export function decodeUpload(base64: string): Buffer {
   const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0;

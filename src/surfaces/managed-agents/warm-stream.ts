@@ -4,7 +4,7 @@ import type { WarmSessions, WarmState } from '../../instances/warm-sessions.ts';
 const heartbeatMs = 2_000;
 const longestMs = 60_000;
 
-/** Says `warming` at once and every 2 s, and `ready` or `error` at the end. A cold session begins to warm. */
+/** Begins to warm the session if it is cold. Sends `warming` at once and every 2 s, and `ready` or `error` at the end. */
 export async function* warmFrames(warm: WarmSessions, orgId: number, sessionId: string, signal: AbortSignal): AsyncGenerator<string> {
   const warming = warm.begin(orgId, sessionId);
   const until = performance.now() + longestMs;

@@ -28,10 +28,10 @@ export interface OutputText {
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed';
 
-/** Tools are the agent's own: on this wire they all belong to one server. */
+/** Approval requests name an MCP server. The tools are the agent's own, so all have the same. */
 const serverLabel = 'parley';
 
-/** What the stored events of a response add up to: its object at any time. The stream, the unary answer and a later fetch share it. */
+/** Builds the response object from the stored events. The stream, the answer without streaming and a later fetch all use it. */
 export class ResponseAnswer {
   readonly place: ResponsePlace;
   readonly items: OutputItem[] = [];
@@ -40,7 +40,7 @@ export class ResponseAnswer {
   private readonly echo: RequestEcho;
   private readonly model: string;
   private usage: Usage = noUsage;
-  /** Of the stretches of the turn before this one. */
+  /** Usage of the turn before this response began. */
   private usageBefore: Usage = noUsage;
   private incompleteReason: string | undefined;
 
@@ -119,8 +119,8 @@ export class ResponseAnswer {
 }
 
 /**
- * The unary answer, once `drop` has dropped a session that is not to be kept. Throws what the turn failed with, and, with nothing
- * dropped, when the watching ended before the turn came to rest.
+ * The answer without streaming, after `drop` has deleted a session that is not to be kept. Throws the error of a turn that failed.
+ * Also throws, without deleting anything, if the updates end before the turn does.
  */
 export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>, drop: DropSession) {
   let failed: TurnFailed | undefined;
@@ -136,7 +136,7 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
   return answer.body();
 }
 
-/** Client libraries declare the two details as always there and read into them. What was spent on reasoning is not told apart. */
+/** Client libraries expect both details to be present. Tokens for reasoning are not counted separately. */
 function responseUsage(usage: Usage) {
   return {
     ...wireUsage(usage),

@@ -11,12 +11,12 @@ import { isVisible, visible, visibleSetting } from '../shared/caller/visible-ses
 import { isAnswer, isUserMessage } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
-/** Of the items that an input echoes, only so many are looked up to find the session. */
+/** At most this many of the input's items are looked up to find their session. */
 const maxLookups = 8;
 
 /**
- * Where responses that were given lately belong, so that going on from one needs no look into the database. Only for
- * going on: another process that deletes one is noticed here a minute later at most.
+ * The sessions of recent responses, so that continuing one needs no query. It is not used to fetch a response: if another process
+ * deletes one, this cache may still have it for a minute.
  */
 export class KnownResponses {
   private readonly sessions = new LRUCache<string, string>({ max: 10_000, ttl: 60_000 });
@@ -36,8 +36,8 @@ export class KnownResponses {
 }
 
 /**
- * The session that a body goes on with: that of `previous_response_id`, else `conversation`, else that of the newest item
- * of ours that the input echoes. Undefined: a new one. The body is not validated yet.
+ * The session that a body continues: that of `previous_response_id`, else `conversation`, else the session of the newest item in
+ * the input that one of our responses had. Undefined if the request starts a new session. The body is not validated yet.
  */
 export async function findNamedSession(
   context: Context,
@@ -62,11 +62,11 @@ export async function findNamedSession(
 export interface FoundResponse {
   place: ResponsePlace;
   session: Session;
-  /** Of the request that it answered. */
+  /** What the response repeats of its request. */
   echo: RequestEcho;
 }
 
-/** A response and its session, or the one 404: unknown, deleted, dropped and another's look alike. */
+/** A response and its session. Throws the same 404 whether it is unknown, deleted or not visible to the caller. */
 export async function findResponse(context: Context, request: FastifyRequest, responseId: string): Promise<FoundResponse> {
   const place = orNotFound(placeOfResponse(responseId));
   const orgId = principalOf(request).organization.id;
@@ -90,7 +90,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
     const requestId = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
     const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
-    // An answer to an approval that stands ahead of the agent's own items, or of a message, was given before and is only repeated.
+    // An answer to an approval that comes before an item of the agent, or before a message, is repeated from an earlier request.
     if (type === 'item_reference' || (type === 'mcp_approval_response' && !isPast)) isReferred = true;
     const kind = { type, role: fieldOf(item, 'role') };
     isPast ||= isAnswer(kind) || isUserMessage(kind);
@@ -103,7 +103,7 @@ async function findEchoed(context: Context, request: FastifyRequest, input: unkn
         : (await findTurnOfResponse(db, orgId, place.turnId, place.responseId))?.session;
     if (session !== undefined && isVisible(request, session)) return session;
   }
-  // The input only refers to items, or answers an approval, and the session that has them was not found.
+  // The input refers to items, or answers an approval, of a session that was not found.
   if (isReferred) throw notFound();
   return undefined;
 }

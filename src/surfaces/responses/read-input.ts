@@ -15,10 +15,13 @@ export type ResponseInput =
   | { type: 'approval'; requestId: string; approve: boolean };
 
 /**
- * The last user message runs. In a new session everything before it is context; in one that goes on only what stands
- * after the newest item of ours, since clients repeat the whole conversation; what they said as the system before that is
- * given apart. `isWhole`: nothing but the items says what came before, so that of a message and the answer to an approval
- * the first is repeated, and only the second is new. Throws when there is nothing to run.
+ * Finds what to run: the last user message, or the answer to an approval. Throws if there is neither.
+ *
+ * In a new session, everything before the message is context. Clients repeat the whole conversation, so in an existing session the
+ * context begins after the last item of the agent; earlier system messages are returned separately, in `system`.
+ *
+ * `isWhole` means that the request names no earlier response or conversation, so the items are all there is. If they have both a
+ * message and an answer to an approval, the earlier of the two is a repetition and only the later one is new.
  */
 export function readInput(input: string | readonly InputItem[], isNew: boolean, isWhole: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
@@ -43,7 +46,7 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean, 
   return { type: 'message', text, context, system: systemTexts(before, context) };
 }
 
-/** Requests are asked one at a time: of several answers the last one counts. */
+/** There is one pending approval at a time: of several answers the last one counts. */
 function readApproval(chosen: InputItem | undefined, hasMessage: boolean): ResponseInput {
   if (hasMessage) throw new ServiceError('invalid', 'input: answer the approval request first, then send the message');
   if (chosen?.approval_request_id === undefined) throw new ServiceError('invalid', 'input: approval_request_id is required');
@@ -52,8 +55,8 @@ function readApproval(chosen: InputItem | undefined, hasMessage: boolean): Respo
 }
 
 /**
- * An item that an agent answered with, or a mention of one: what was asked of it before has been dealt with. What a client gives to a
- * call is none; the AI SDK sends a `function_call_output` of its own after each denial.
+ * Whether an item is from an answer of the agent, or refers to one: whatever comes before it has been answered. The output of a
+ * call, which the client adds, does not count; the AI SDK sends a `function_call_output` after each denial.
  */
 export function isAnswer({ type, role }: { type?: unknown; role?: unknown }): boolean {
   if (isMessage({ type, role })) return role === 'assistant';

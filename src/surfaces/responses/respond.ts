@@ -21,7 +21,7 @@ import type { responseRequest } from './schemas.ts';
 
 type Body = Static<typeof responseRequest>;
 
-/** A call of the route, with the session that its body goes on with, if it names one. */
+/** A request, with the session that its body continues, if it names one. */
 interface ResponseCall {
   context: Context;
   request: FastifyRequest;
@@ -30,12 +30,12 @@ interface ResponseCall {
   named: TurnSession | undefined;
 }
 
-/** Runs the input's message, or goes on with the turn whose approval it answers, and answers as the responses wire does. */
+/** Runs the input's message, or resumes the turn whose approval it answers, and answers in the responses format. */
 export async function respond(call: ResponseCall, known: KnownResponses): Promise<FastifyReply> {
   const { context, request, reply, body, named } = call;
   const isWhole = typeof body.previous_response_id !== 'string' && (body.conversation ?? null) === null;
   const input = readInput(body.input, named === undefined, isWhole);
-  const { turn, after, session, drop } = await (input.type === 'approval' ? goOn(call, input) : begin(call, input));
+  const { turn, after, session, drop } = await (input.type === 'approval' ? resume(call, input) : begin(call, input));
   const place = responsePlace(turn.turnId, after);
   if (session !== undefined) known.note(place.responseId, session);
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
@@ -74,7 +74,7 @@ async function begin(call: ResponseCall, input: Extract<ResponseInput, { type: '
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  // The same request, sent at the same time, has started the turn in a session of its own, and drops that one if it is not to be kept.
+  // Another copy of this request started the turn in its own session, and deletes that session if it is not to be kept.
   if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
   return { turn, after: 0, session: opened.session, drop: dropOf(call, opened.session, turn.turnId, 0) };
 }
@@ -84,10 +84,10 @@ function withInstructions({ instructions }: Body, { all, before }: SystemTexts):
   return { all: [instructions, ...all], before: [{ role: 'system', text: instructions }, ...before] };
 }
 
-async function goOn(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<Running> {
+async function resume(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<Running> {
   const { context, request, reply, body, named: session } = call;
   const { requestId } = input;
-  if (session === undefined) return goOnAgain(call, requestId);
+  if (session === undefined) return findResumed(call, requestId);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
     context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) }),
@@ -95,8 +95,8 @@ async function goOn(call: ResponseCall, input: Extract<ResponseInput, { type: 'a
   return { turn, after: turn.resolvedSeq, session, drop: dropOf(call, session, turn.turnId, turn.resolvedSeq) };
 }
 
-/** The session is gone with the end of the turn; what this request was answered is kept. */
-async function goOnAgain(call: ResponseCall, requestId: string): Promise<Running> {
+/** For a repeated request whose session was deleted when its turn ended: the answer that it got is stored under its key. */
+async function findResumed(call: ResponseCall, requestId: string): Promise<Running> {
   const { context, request, reply } = call;
   const turn = await findEarlierTurn(context, request, reply, isLive(call));
   if (turn === undefined) throw notFound();

@@ -1,11 +1,11 @@
 /**
- * A response is a stretch of a turn: from its message, or from the answer to an approval, to its next rest. Its id says
- * which, and the ids of its items begin with it, so that the session of each is found without a table.
+ * A response is a part of a turn: from its message, or from the answer to an approval, to where the turn ends or pauses next. Its
+ * id contains the turn's id and where the part begins, and so do the ids of its items: finding them needs no table.
  */
 export interface ResponsePlace {
   responseId: string;
   turnId: string;
-  /** The stretch begins after this event of the log; 0: with the turn. */
+  /** The response begins after the event with this `seq`; 0 if it begins with the turn. */
   after: number;
 }
 

@@ -16,7 +16,7 @@ import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
 import { fetchResponse, removeResponse } from './stored-response.ts';
 
-/** The responses adapter: an agent behind the wire that existing client libraries speak. */
+/** The responses adapter: an agent behind the API that existing client libraries use. */
 export function responsesRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => {
     refuseUnknown(scope);
@@ -33,7 +33,7 @@ function addRoutes(server: Server, context: Context): void {
   const named = new WeakMap<FastifyRequest, TurnSession>();
   const asked = new WeakMap<FastifyRequest, FoundResponse>();
 
-  // Before the body is validated: what is not visible is 404, whatever else is wrong.
+  // Runs before the body is validated: a session that the caller may not see is 404, whatever else is wrong.
   const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
     const session = await findUnlessAnswered(context, request, () => findNamedSession(context, request, known, request.body));
     if (session === undefined) return;

@@ -1,9 +1,10 @@
 import { Type } from '../shared/schemas/type.ts';
 
-/** The responses adapter's bodies. What client libraries send besides is ignored. */
+// The bodies of the responses adapter. Other fields that client libraries send are ignored.
+
 const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
-/** A message, an echo of an earlier item, or the answer to an approval request; other kinds are passed over. */
+/** A message, a repeated item of an earlier response, or the answer to an approval request. Other kinds are ignored. */
 export const inputItem = Type.Object({
   type: Type.Optional(Type.String()),
   id: Type.Optional(Type.Union([Type.String(), Type.Null()])),

@@ -1,9 +1,9 @@
 const longestPiece = 64;
 
 /**
- * Cuts text into the pieces that are sent as deltas: words with one space after them, single characters of scripts that
- * use no spaces, and at most 64 characters of anything else. Where it cuts depends on the text alone, not on how it
- * arrived, so that a stream that is read again has the same events under the same numbers.
+ * Cuts text into the pieces that are sent as deltas: words with the space after them, single characters of scripts that do not
+ * use spaces, and at most 64 characters of anything else. The cuts depend only on the text and not on how it arrived, so that a
+ * stream that is read again has the same events with the same numbers.
  */
 export class TextSplitter {
   private held = '';

@@ -8,7 +8,7 @@ import { ResponseAnswer } from './answer.ts';
 import { type FoundResponse, findResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
 
-/** A response that was given earlier, read from the log: as far as it has come, or as its stream from any event on. */
+/** Fetches an earlier response from the log: its object as it is now, or its stream, continued from any event. */
 export async function fetchResponse(
   context: Context,
   request: FastifyRequest,
@@ -31,7 +31,7 @@ export async function fetchResponse(
   }
 }
 
-/** Takes the response away. The conversation keeps what was said, unless nothing else is left of it. */
+/** Deletes a response. Its session keeps what was said, and is deleted itself when no response is left. */
 export async function removeResponse(context: Context, request: FastifyRequest, reply: FastifyReply, responseId: string) {
   const { place, session } = await findResponse(context, request, responseId);
   reply.header('x-svc-session', session.id);
