@@ -35,6 +35,14 @@ export interface GatewayParts {
   identity: GatewayIdentity;
 }
 
+export interface Submission {
+  event: GatewayEvent;
+  /** What makes a client library's own retry the same request. */
+  fingerprint: string;
+  /** Whose session is opened for an event that names none. */
+  agent: () => Promise<Agent>;
+}
+
 /**
  * Brings events between human and AI participants. A submitted message runs a turn of its session's agent; a delivered
  * one only informs, so that no two gateways can keep each other talking.
@@ -48,8 +56,9 @@ export class Gateway {
     this.replies = new ReplyWorker(parts);
   }
 
-  /** Takes an event for a session, or for a new one of `agent`. The id of the session it went to; undefined if it was here before. */
-  async submit(orgId: number, event: GatewayEvent, agent: () => Promise<Agent>): Promise<string | undefined> {
+  /** Takes an event for a session, or for a new one. The id of the session it went to; undefined if it was here before. */
+  async submit(orgId: number, submission: Submission): Promise<string | undefined> {
+    const { event } = submission;
     const { database, directory, identity, destination } = this.parts;
     const { db } = database;
     if (event.hops.includes(identity.name)) return undefined;
@@ -57,7 +66,7 @@ export class Gateway {
     if (event.session_id !== undefined) await sessionOf(db, directory, orgId, event.session_id);
     const seen = await recordEvent(db, orgId, event, submitTarget, event.session_id ?? newId('ses_'));
     const sessionId = seen.sessionId ?? '';
-    if (seen.state === 'received') await this.takeIn(orgId, sessionId, event, agent, seen.isNew);
+    if (seen.state === 'received') await this.takeIn(orgId, sessionId, submission, seen.isNew);
     return sessionId;
   }
 
@@ -70,13 +79,8 @@ export class Gateway {
   }
 
   /** Brings a submitted event into its session, which is opened where there is none. */
-  private async takeIn(
-    orgId: number,
-    sessionId: string,
-    event: GatewayEvent,
-    agent: () => Promise<Agent>,
-    isFirstTry: boolean,
-  ): Promise<void> {
+  private async takeIn(orgId: number, sessionId: string, submission: Submission, isFirstTry: boolean): Promise<void> {
+    const { event, agent } = submission;
     const { db } = this.parts.database;
     let isOpened = false;
     try {
@@ -87,7 +91,7 @@ export class Gateway {
       }
       assertRoomFor(session.participants, event.sender_id);
       if (event.message === undefined) await this.join(orgId, sessionId, event);
-      else await this.startTurn(orgId, sessionId, event, event.message);
+      else await this.startTurn(orgId, sessionId, submission, event.message);
     } catch (error) {
       if (isFirstTry && error instanceof ServiceError) {
         // Refused: the sender may try again, and finds nothing of this try.
@@ -104,13 +108,14 @@ export class Gateway {
     await finishEvent(database.db, orgId, event.id, submitTarget);
   }
 
-  private async startTurn(orgId: number, sessionId: string, event: GatewayEvent, text: string): Promise<void> {
+  private async startTurn(orgId: number, sessionId: string, { event, fingerprint }: Submission, text: string): Promise<void> {
     const { database, turns, clock, identity } = this.parts;
     const key = turnKeyOf(event.id);
     const turn = await turns.admit(orgId, sessionId, {
       message: { text, participantName: event.sender_id, participantType: event.sender_type },
       shows: 'nothing',
       waitsForApproval: true,
+      fingerprint,
       idempotency: { key, fingerprint: key },
     });
     try {

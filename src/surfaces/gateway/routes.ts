@@ -10,7 +10,9 @@ import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
+import { retryFingerprintOf } from '../shared/once/fingerprints.ts';
 import { idempotencyKey, underKey } from '../shared/once/idempotency.ts';
+import { findRetriedTurn } from '../shared/once/start-turn.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
@@ -49,10 +51,17 @@ export function gatewayRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { id: orgId } = principalOf(request).organization;
-      const sessionId = await underKey(context, request, reply, async (takenAt) =>
-        gateway.submit(orgId, eventOf(request.body, request, takenAt), () => defaultAgent(context, request)),
-      );
+      const retried = await findRetriedTurn(context, request, false);
+      retried?.subscription.close();
+      const sessionId =
+        retried?.sessionId ??
+        (await underKey(context, request, reply, async (takenAt) =>
+          gateway.submit(principalOf(request).organization.id, {
+            event: eventOf(request.body, request, takenAt),
+            fingerprint: retryFingerprintOf(request),
+            agent: () => defaultAgent(context, request),
+          }),
+        ));
       if (sessionId !== undefined) reply.header('x-svc-session', sessionId);
       return ok;
     },

@@ -121,6 +121,29 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   assert.equal(later.at(-1).text, 'goodbye');
 });
 
+test("a client library's own retry of an event without an id or a key is the same event", async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  for (const body of [message('/say once'), message('/say once', { session_id: id })]) {
+    const attempt = (count: string) => submit(org, body, { 'x-stainless-retry-count': count });
+    const first = await attempt('0');
+    const sessionId = String(first.headers['x-svc-session']);
+    for (const count of ['1', '2']) {
+      const retried = await attempt(count);
+      assert.deepEqual([retried.status, retried.text, retried.headers['x-svc-session']], [200, '{"status":"ok"}', sessionId]);
+    }
+    const log = await logOf(org, sessionId, 1);
+    assert.equal(log.filter((event: { type: string }) => event.type === 'user.message').length, 1);
+  }
+  await submit(org, message('/say once', { session_id: id }), { 'x-stainless-retry-count': '0' });
+  const log = await logOf(org, id, 2);
+  assert.equal(
+    log.filter((event: { type: string }) => event.type === 'user.message').length,
+    2,
+    'no retry: the same words are a new event',
+  );
+});
+
 test('an event that is refused leaves no session and no participant behind, and may be sent again', async () => {
   const org = await newOrganization();
   const stopped = (await submit(org, message('/say hello'))).headers['x-svc-session'] as string;
