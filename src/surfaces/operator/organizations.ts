@@ -21,7 +21,7 @@ import { pathParameter, requireFound } from '../shared/path.ts';
 import { amountField, emailField, roleField } from '../shared/schemas/fields.ts';
 import { decodeIntegerCursor, limitOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { findAnswer, makeOnce } from './once.ts';
+import { makeOnce, noOrganization } from './once.ts';
 
 const createBody = Type.Object(
   { slug: Type.String(), name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) },
@@ -61,20 +61,14 @@ export function operatorRoutes(server: Server, context: Context): void {
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
     const actor = requestActor(context, request);
-    const made = db.transaction().execute(async (transaction) => {
-      const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
-      return makeOnce(context, transaction, orgId, request, reply, async () => {
+    const answer = await db.transaction().execute((transaction) =>
+      makeOnce(context, transaction, noOrganization, request, reply, async () => {
+        const { id: orgId } = await createOrganization(transaction, { slug, name, at: actor.at });
         const key = { name: 'First key', scopes: allScopes, managesOwners: true };
         const { secret } = await createApiKey(transaction, { ...actor, orgId }, key);
         return { organization: showOrganization(await readOrganizationSettings(transaction, orgId)), api_key: secret };
-      });
-    });
-    const answer = await made.catch(async (error: unknown) => {
-      // If the org already exists, an earlier copy of this request may have created it.
-      const earlier = await findAnswer(context, slug, request, reply);
-      if (earlier === undefined) throw error;
-      return earlier;
-    });
+      }),
+    );
     return reply.code(201).send(answer);
   });
 

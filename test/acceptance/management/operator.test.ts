@@ -133,7 +133,11 @@ test('what the operator sends again under its Idempotency-Key is made once, and 
   const again = await send('/operator/organizations', { slug: 'twice' });
   assert.deepEqual([again.status, again.text, again.headers['idempotent-replayed']], [201, made.text, 'true']);
   assert.equal((await send('/operator/organizations', { slug: 'twice', name: 'Other' })).body.detail.error, 'idempotency_key_reused');
+  const renamed = await send('/operator/organizations', { slug: 'thrice' });
+  assert.deepEqual([renamed.status, renamed.body.detail.error], [422, 'idempotency_key_reused']);
+  assert.equal((await operator('PATCH', '/operator/organizations/thrice', {})).status, 404, 'nothing was made');
   assert.equal((await send('/operator/organizations', { slug: 'twice' }, 'op-2')).status, 409);
+  assert.equal((await send('/operator/organizations', { slug: 'thrice' }, 'op-2')).status, 201, 'what was refused keeps no key');
   const bill = (key: string, amount_cents = 100) => send('/operator/organizations/twice/invoices', { amount_cents, status: 'paid' }, key);
   const paid = await bill('op-3');
   assert.equal((await bill('op-3')).text, paid.text);
