@@ -36,13 +36,14 @@ import { createWarming } from './turn/warming.ts';
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
-  const { box: secrets, origin, warning } = await loadSecretKey(config);
+  const secretKey = await loadSecretKey(config);
+  const secrets = secretKey.box;
   const database = await openDatabase(config);
   opened.defer(() => database.close());
   const foreign = await migrate(database, logger);
-  await checkSecretKey(database, secrets, origin);
+  await checkSecretKey(database, secretKey);
   const seeded = await seedInstallation(database, config, clock);
-  const notes = [warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
+  const notes = [secretKey.warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
   const warnings = [...describeIdleSettings(config), ...notes];
 
   const processId = newId('proc_');

@@ -5,20 +5,19 @@ import { notFound, ServiceError } from '../errors.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { selectOpenInvitations } from './invitations.ts';
 import { findMember, type Member } from './members.ts';
-import { hashPassword, isPasswordOf } from './passwords.ts';
 
-/** What joining needs, made ready outside of any transaction: password hashes take tens of milliseconds on purpose. */
+/** What `acceptInvitation` needs, prepared outside of the transaction: hashing a password takes tens of milliseconds on purpose. */
 export interface Acceptance {
   orgId: number;
   tokenHash: string;
   email: string;
-  account: { existing: string } | { name: string; passwordHash: string };
+  account: { userId: string } | { name: string; passwordHash: string };
 }
 
 /**
- * Undefined when the token was used, withdrawn, has expired or never was. Someone who has an account already proves it
- * with its password, and keeps it; `countAttempt` is called before that is checked. `email` is needed only where the
- * invitation names none.
+ * Checks the invitation's token and the password. Undefined when the token is unknown, used, withdrawn or expired. A person
+ * who has an account already keeps it and gives its password; `countAttempt` is called before that password is checked.
+ * `email` is needed only where the invitation names none.
  */
 export async function prepareAcceptance(
   db: Db,
@@ -32,12 +31,12 @@ export async function prepareAcceptance(
   if (row === undefined) return undefined;
   const email = row.email ?? input.email?.toLowerCase();
   if (email === undefined) throw new ServiceError('invalid', 'email: is required, since this invitation names none');
-  const existing = await existingUser(db, email, input.password, countAttempt);
-  const account = existing === undefined ? { name: input.name, passwordHash: await hashPassword(input.password) } : { existing };
+  const userId = await findUser(db, email, input.password, countAttempt);
+  const account = userId === undefined ? { name: input.name, passwordHash: await hashPassword(input.password) } : { userId };
   return { orgId: row.org_id, tokenHash, email, account };
 }
 
-/** Joins the org, once. Throws not-found when the invitation was taken or withdrawn meanwhile. */
+/** Adds the member to the org. Throws `not-found` when the invitation was accepted or withdrawn meanwhile. */
 export async function acceptInvitation(transaction: Db, actor: Actor, acceptance: Acceptance): Promise<Member> {
   const { email, account } = acceptance;
   const row = await selectOpenInvitations(transaction, actor.at)
@@ -47,9 +46,7 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
     .executeTakeFirst();
   if (row === undefined) throw notFound();
   const userId =
-    'existing' in account
-      ? await keepUser(transaction, account.existing, email)
-      : await createUser(transaction, actor, { email, ...account });
+    'userId' in account ? await lockUser(transaction, account.userId, email) : await createUser(transaction, actor, { email, ...account });
   const joined = await transaction
     .insertInto('members')
     .values({ org_id: actor.orgId, user_id: userId, role: row.role, created_at: actor.at })
@@ -68,7 +65,8 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
   return member;
 }
 
-async function existingUser(db: Db, email: string, password: string, countAttempt: (email: string) => void): Promise<string | undefined> {
+/** The id of the account with this address, or undefined. Throws `forbidden` when the password is not the account's. */
+async function findUser(db: Db, email: string, password: string, countAttempt: (email: string) => void): Promise<string | undefined> {
   const account = await db
     .selectFrom('users')
     .leftJoin('user_accounts', (join) => join.onRef('user_accounts.user_id', '=', 'users.id').on('provider_id', '=', 'credential'))
@@ -81,8 +79,8 @@ async function existingUser(db: Db, email: string, password: string, countAttemp
   throw new ServiceError('forbidden', `${email} already has an account: enter its password`);
 }
 
-/** The account may go with its last membership while its password was being checked. */
-async function keepUser(transaction: Db, id: string, email: string): Promise<string> {
+/** Keeps the account from being deleted until the commit. It may have been, with its last membership, while its password was being checked. */
+async function lockUser(transaction: Db, id: string, email: string): Promise<string> {
   const user = await transaction.selectFrom('users').select('id').where('id', '=', id).forKeyShare().executeTakeFirst();
   if (user === undefined) throw new ServiceError('conflict', `The account of ${email} was just removed: try again`);
   return user.id;
@@ -103,4 +101,16 @@ async function createUser(transaction: Db, actor: Actor, input: { email: string;
     .values({ id: randomUUID(), user_id: id, account_id: id, provider_id: 'credential', password: input.passwordHash, ...times })
     .execute();
   return id;
+}
+
+// scrypt on another thread, in the format of the sign-in library, which is loaded when the first person joins.
+
+async function hashPassword(password: string): Promise<string> {
+  const crypto = await import('better-auth/crypto');
+  return crypto.hashPassword(password);
+}
+
+async function isPasswordOf(hash: string, password: string): Promise<boolean> {
+  const crypto = await import('better-auth/crypto');
+  return crypto.verifyPassword({ hash, password });
 }

@@ -12,7 +12,7 @@ export interface Agent {
   name: string;
   description: string;
   activeVersion: number | undefined;
-  /** Of the active release: turns run only while it is materialized. */
+  /** State of the active release; turns run only if it is `materialized`. */
   activeState: ReleaseState | undefined;
   createdAt: Date;
   updatedAt: Date;
@@ -48,14 +48,14 @@ export async function createAgent(
   return agentFrom({ ...row, active_state: null });
 }
 
-/** In the order of their making. `after`: the id that the page before ended with. */
+/** Oldest first. `after` is the id of the last agent on the previous page. */
 export async function listAgents(db: Db, orgId: number, page: { limit: number; after: number | undefined }): Promise<Agent[]> {
   let query = selectAgents(db, orgId);
   if (page.after !== undefined) query = query.where('agents.id', '>', page.after);
   return (await query.orderBy('agents.id').limit(page.limit).execute()).map(agentFrom);
 }
 
-/** What is undefined stays as it is. False when the org has no such agent. */
+/** An undefined field is left unchanged. False when the org has no such agent. */
 export async function updateAgent(
   transaction: Db,
   actor: Actor,
@@ -72,7 +72,7 @@ export async function updateAgent(
     .executeTakeFirst();
   if (row === undefined) return false;
   if (changes.isDefault === true) await makeDefault(transaction, actor, row.id);
-  if (changes.isDefault === false) await forgetDefault(transaction, actor, row.id);
+  if (changes.isDefault === false) await clearDefault(transaction, actor, row.id);
   await recordAudit(transaction, actor, {
     action: 'agent.updated',
     subjectType: 'agent',
@@ -82,7 +82,7 @@ export async function updateAgent(
   return true;
 }
 
-/** Takes the agent away from every route; its sessions stay on record. False when the org has no such agent. */
+/** Marks the agent as deleted, so that no route finds it; its sessions are kept. False when the org has no such agent. */
 export async function deleteAgent(transaction: Db, actor: Actor, agentId: number): Promise<boolean> {
   const row = await transaction
     .updateTable('agents')
@@ -93,7 +93,7 @@ export async function deleteAgent(transaction: Db, actor: Actor, agentId: number
     .returning(['id', 'slug'])
     .executeTakeFirst();
   if (row === undefined) return false;
-  await forgetDefault(transaction, actor, row.id);
+  await clearDefault(transaction, actor, row.id);
   await recordAudit(transaction, actor, {
     action: 'agent.deleted',
     subjectType: 'agent',
@@ -134,7 +134,8 @@ async function makeDefault(transaction: Db, actor: Actor, agentId: number): Prom
   await transaction.updateTable('organizations').set({ default_agent_id: agentId }).where('id', '=', actor.orgId).execute();
 }
 
-async function forgetDefault(transaction: Db, actor: Actor, agentId: number): Promise<void> {
+/** Leaves the org without a default agent, if this one is it. */
+async function clearDefault(transaction: Db, actor: Actor, agentId: number): Promise<void> {
   await transaction
     .updateTable('organizations')
     .set({ default_agent_id: null })

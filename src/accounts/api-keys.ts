@@ -28,7 +28,7 @@ export function hashOfSecret(secret: string): string {
   return hash('sha256', secret);
 }
 
-/** `grantable`: what the caller itself may do. */
+/** Refuses unknown scopes, and those that the caller does not have itself: `grantable` are the caller's scopes. */
 export function assertGrantable(scopes: readonly string[], grantable: ReadonlySet<string>): void {
   const unknown = scopes.find((scope) => !isScope(scope));
   if (unknown !== undefined) throw new ServiceError('invalid', `scopes: "${unknown}" is not a scope`);
@@ -36,7 +36,7 @@ export function assertGrantable(scopes: readonly string[], grantable: ReadonlySe
   if (lacking !== undefined) throw new ServiceError('forbidden', `A key cannot grant a scope that it lacks: ${lacking}`);
 }
 
-/** The secret is returned here and never again. Whether the caller may grant the scopes was asked before. */
+/** The secret is returned here and never again. Call `assertGrantable` first. `input.secret` sets the value instead of a random one. */
 export async function createApiKey(
   transaction: Db,
   actor: Actor,
@@ -67,12 +67,13 @@ export async function createApiKey(
   return { apiKey: apiKeyFrom(row), secret };
 }
 
+/** Whether the key may grant and remove the role owner. */
 export async function keyManagesOwners(db: Db, orgId: number, id: number): Promise<boolean> {
   const row = await db.selectFrom('api_keys').select('manages_owners').where('org_id', '=', orgId).where('id', '=', id).executeTakeFirst();
   return row?.manages_owners ?? false;
 }
 
-/** Newest first. `before`: the id that the page before ended with. */
+/** Newest first. `before` is the id of the last key on the previous page. */
 export async function listApiKeys(db: Db, orgId: number, page: { limit: number; before: number | undefined }): Promise<ApiKey[]> {
   let query = db.selectFrom('api_keys').selectAll().where('org_id', '=', orgId).orderBy('id', 'desc').limit(page.limit);
   if (page.before !== undefined) query = query.where('id', '<', page.before);

@@ -20,7 +20,7 @@ export interface Budget {
   updatedAt: Date;
 }
 
-/** null lifts a cap; what is undefined stays as it is. */
+/** null removes a cap; an undefined field is left unchanged. */
 export interface BudgetChanges {
   creditsMicros?: number | null | undefined;
   totalTokensCap?: number | null | undefined;
@@ -44,7 +44,10 @@ export async function readBudget(db: Db, orgId: number): Promise<Budget> {
   };
 }
 
-/** Why a turn would be refused now that takes `creditMicros` of prepaid credits. Without an agent and instance, that cap is left out. */
+/**
+ * Why a turn that takes `creditMicros` of the prepaid credits would be refused now, or undefined. Without an agent and an
+ * instance it is answered for an instance that has not spent anything.
+ */
 export async function budgetRefusal(
   db: Db,
   { orgId, agentId = 0, instanceKey = '' }: { orgId: number; agentId?: number; instanceKey?: string },
@@ -55,7 +58,7 @@ export async function budgetRefusal(
   return rows[0]?.refusal ?? undefined;
 }
 
-/** Changes caps. What was reported of a cap that is another now is forgotten, and what the new one already passes is reported now. */
+/** Changes caps. When a cap of the whole org changes, its alerts start over, and those that the usage already exceeds are sent now. */
 export async function changeBudget(transaction: Db, actor: Actor, changes: BudgetChanges): Promise<void> {
   const { creditsMicros, totalTokensCap, instanceSpendCapMicros } = changes;
   const before = await transaction
@@ -64,8 +67,8 @@ export async function changeBudget(transaction: Db, actor: Actor, changes: Budge
     .where('org_id', '=', actor.orgId)
     .forUpdate()
     .executeTakeFirstOrThrow();
-  // Credits are counted anew whenever they are set, also to what they were.
-  const isOther =
+  // Setting the credits, even to the same amount, resets what was spent of them, so their alerts start over too.
+  const restartsAlerts =
     typeof creditsMicros === 'number' ||
     (creditsMicros === null && before.credits_micros !== null) ||
     (totalTokensCap !== undefined && totalTokensCap !== before.total_tokens_cap);
@@ -76,13 +79,13 @@ export async function changeBudget(transaction: Db, actor: Actor, changes: Budge
       credits_spent_micros: creditsMicros === undefined ? undefined : 0,
       total_tokens_cap: totalTokensCap,
       instance_spend_cap_micros: instanceSpendCapMicros,
-      threshold_fired: isOther ? 0 : undefined,
+      threshold_fired: restartsAlerts ? 0 : undefined,
       updated_at: actor.at,
     })
     .where('org_id', '=', actor.orgId)
     .returningAll()
     .executeTakeFirstOrThrow();
-  if (isOther) await reportThresholds(transaction, actor.orgId, percentUsed(after));
+  if (restartsAlerts) await reportThresholds(transaction, actor.orgId, percentUsed(after));
   await recordAudit(transaction, actor, {
     action: 'budget.updated',
     subjectType: 'budget',
@@ -108,7 +111,7 @@ async function reportThresholds(transaction: Db, orgId: number, percent: number)
     .select('alert_thresholds')
     .where('id', '=', orgId)
     .executeTakeFirstOrThrow();
-  // The cap itself is always reported, whatever the org wants to be warned of.
+  // Reaching the cap is always reported, whatever thresholds the org has set.
   const crossed = [...new Set([...thresholds, 100])].filter((threshold) => threshold <= percent).sort((a, b) => a - b);
   for (const threshold of crossed) {
     const type = threshold === 100 ? 'usage.budget_exhausted' : 'usage.budget_threshold_reached';

@@ -15,18 +15,17 @@ import {
 } from '../release-config.ts';
 import { FieldReader } from './field-reader.ts';
 
-const namePattern = {
-  most: 64,
-  pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/,
-  words: 'one or more of A-Z a-z 0-9 _ - and start with a letter or digit',
+const nameRules = {
+  maxLength: 64,
+  format: { pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/, words: 'one or more of A-Z a-z 0-9 _ - and start with a letter or digit' },
 };
-const topLevel = ['instructions', 'model', 'main', 'agents', 'tools', 'mcp_servers', 'permissions', 'instance', 'limits', 'context'];
-const mostInstructions = 200_000;
+const topLevelFields = ['instructions', 'model', 'main', 'agents', 'tools', 'mcp_servers', 'permissions', 'instance', 'limits', 'context'];
+const instructionsRules = { maxLength: 200_000 };
 
 /** Checks what a customer sent as a release and fills in what it left out. Throws `invalid`, naming the field. */
 export function completeReleaseConfig(input: unknown): ReleaseConfig {
-  const fields = new FieldReader(input, '', topLevel);
-  const instructions = fields.string('instructions', '', { most: mostInstructions });
+  const fields = new FieldReader(input, '', topLevelFields);
+  const instructions = fields.string('instructions', '', instructionsRules);
   const agents = readSubAgents(fields, instructions);
   return {
     instructions,
@@ -51,29 +50,30 @@ function defaultModel(): ModelConfig {
 function readModel(value: unknown, path: string): ModelConfig {
   const fields = new FieldReader(value, path, ['provider', 'name', 'base_url', 'settings']);
   const provider = fields.oneOf('provider', providers, undefined);
-  const name = fields.string('name', provider === 'offline' ? 'demo' : undefined, { most: 200, pattern: /\S/, words: 'a model name' });
+  const nameFormat = { pattern: /\S/, words: 'a model name' };
+  const name = fields.string('name', provider === 'offline' ? 'demo' : undefined, { maxLength: 200, format: nameFormat });
   const baseUrl = fields.raw('base_url');
   if (baseUrl === undefined && provider === 'openai-compatible') throw fields.refuse('base_url', 'is required for openai-compatible');
   if (baseUrl !== undefined && provider === 'offline') throw fields.refuse('base_url', 'has no meaning for the offline model');
   const settings = fields.raw('settings') ?? {};
   if (!isRecord(settings)) throw fields.refuse('settings', 'must be an object');
-  // Or the release would be materialized, and every turn on it fail.
+  // Checked already here: otherwise the release would be materialized, and every turn on it would fail.
   readModelSettings(settings, (setting, reason) => fields.refuse(`settings.${setting}`, reason));
   return { provider, name, base_url: baseUrl === undefined ? null : readUrl(fields, 'base_url'), settings: { ...settings } };
 }
 
 function readUrl(fields: FieldReader, key: string): string {
-  const url = fields.string(key, undefined, { most: 2_048 });
+  const url = fields.string(key, undefined, { maxLength: 2_048 });
   if (!URL.canParse(url) || !['http:', 'https:'].includes(new URL(url).protocol)) throw fields.refuse(key, 'must be an http or https URL');
   const { username, password } = new URL(url);
   if (username !== '' || password !== '') throw fields.refuse(key, 'must not contain credentials; store them as a model credential');
   return url;
 }
 
-/** Without `agents` there is one. The release's own instructions are those of the main one, where it has none itself. */
+/** A release without `agents` has one sub-agent. The main one gets the release's instructions unless it has its own. */
 function readSubAgents(fields: FieldReader, instructions: string): SubAgentConfig[] {
   const agents = fields.list('agents', 64, readSubAgent);
-  if (agents.length === 0) return [{ name: fields.string('main', 'main', namePattern), instructions }];
+  if (agents.length === 0) return [{ name: fields.string('main', 'main', nameRules), instructions }];
   assertUnique(
     agents.map((agent) => agent.name),
     'agents',
@@ -85,9 +85,8 @@ function readSubAgents(fields: FieldReader, instructions: string): SubAgentConfi
 function readSubAgent(item: unknown, path: string): Omit<SubAgentConfig, 'instructions'> & { instructions: string | undefined } {
   const fields = new FieldReader(item, path, ['name', 'instructions', 'model', 'tools']);
   return {
-    name: fields.string('name', undefined, namePattern),
-    instructions:
-      fields.raw('instructions') === undefined ? undefined : fields.string('instructions', undefined, { most: mostInstructions }),
+    name: fields.string('name', undefined, nameRules),
+    instructions: fields.raw('instructions') === undefined ? undefined : fields.string('instructions', undefined, instructionsRules),
     ...(fields.raw('model') === undefined ? {} : { model: readModel(fields.raw('model'), fields.path('model')) }),
     ...(fields.raw('tools') === undefined ? {} : { tools: fields.list('tools', builtInTools.length, readTool) }),
   };
@@ -96,7 +95,7 @@ function readSubAgent(item: unknown, path: string): Omit<SubAgentConfig, 'instru
 function readMain(fields: FieldReader, agents: readonly { name: string }[]): string {
   const names = agents.map((agent) => agent.name);
   const fallback = names.includes('main') ? 'main' : names[0];
-  const main = fields.string('main', fallback, namePattern);
+  const main = fields.string('main', fallback, nameRules);
   if (!names.includes(main)) throw fields.refuse('main', `names no sub-agent; there are ${names.join(', ')}`);
   return main;
 }
@@ -110,14 +109,14 @@ function readTool(item: unknown, path: string): BuiltInTool {
 function readMcpServers(fields: FieldReader): McpServerConfig[] {
   const servers = fields.list('mcp_servers', 32, (item, path) => {
     const server = new FieldReader(item, path, ['name', 'url', 'credential']);
-    const name = server.string('name', undefined, { ...namePattern, most: 32 });
-    // Tools are named `<server>__<tool>`, so a server's own name may not hold the separator.
+    const name = server.string('name', undefined, { ...nameRules, maxLength: 32 });
+    // Its tools are named `<server>__<tool>`.
     if (name.includes('__')) throw server.refuse('name', 'must not contain "__"');
     const url = readUrl(server, 'url');
     return {
       name,
       url,
-      ...(server.raw('credential') === undefined ? {} : { credential: server.string('credential', undefined, namePattern) }),
+      ...(server.raw('credential') === undefined ? {} : { credential: server.string('credential', undefined, nameRules) }),
     };
   });
   assertUnique(
@@ -134,8 +133,8 @@ function readPermissions(value: unknown): ReleaseConfig['permissions'] {
     rules: fields.list('rules', 500, (item, path): PermissionRule => {
       const rule = new FieldReader(item, path, ['tool', 'match', 'action']);
       return {
-        tool: rule.string('tool', undefined, { most: 200, pattern: /\S/, words: 'the name of a tool' }),
-        ...(rule.raw('match') === undefined ? {} : { match: rule.string('match', undefined, { most: 2_000 }) }),
+        tool: rule.string('tool', undefined, { maxLength: 200, format: { pattern: /\S/, words: 'the name of a tool' } }),
+        ...(rule.raw('match') === undefined ? {} : { match: rule.string('match', undefined, { maxLength: 2_000 }) }),
         action: rule.oneOf('action', ['allow', 'ask', 'deny'], undefined),
       };
     }),

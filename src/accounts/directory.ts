@@ -12,8 +12,8 @@ import { type Release, releaseFrom } from './releases.ts';
 import { isSlug } from './slugs.ts';
 
 /**
- * Answers, on every request, who a key is and what an agent runs, from memory. A change of an org drops everything held
- * of it: here at once, in the other processes when they are notified.
+ * Keeps in memory what every request needs to know: whose an API key is, and what an agent runs. A change of an org drops
+ * everything that is cached of it, here at once and in the other processes when they are notified.
  */
 export class Directory {
   private readonly database: Database;
@@ -22,7 +22,7 @@ export class Directory {
   private readonly organizations = new OrgCache<Organization>();
   private readonly agents = new OrgCache<Agent>();
   private readonly releases = new OrgCache<Release>();
-  /** Absence too: most turns run without a credential of the org. */
+  /** Also remembers that there is none: most turns run without a credential of the org. */
   private readonly credentials = new OrgCache<{ sealed: string | undefined }>();
   private readonly keyUse: KeyUse;
   private readonly listeners = new Set<(change: string) => void>();
@@ -33,7 +33,7 @@ export class Directory {
     this.keyUse = new KeyUse(database.db);
   }
 
-  /** The key's principal, also when its org is suspended; undefined for anything that is not a live key. */
+  /** The key's principal, even if its org is suspended; undefined for anything but a key that exists and is not revoked. */
   async keyBySecret(secret: string): Promise<KeyPrincipal | undefined> {
     if (!keyShapes.api.test(secret)) return undefined;
     const hash = hashOfSecret(secret);
@@ -78,7 +78,7 @@ export class Directory {
     return activeVersion === undefined ? undefined : this.release(orgId, id, activeVersion);
   }
 
-  /** The sealed credential of that name, as stored: it is opened only where it is used. */
+  /** The credential of that name, still encrypted: only whoever uses it opens it. */
   async sealedCredential(orgId: number, name: string): Promise<string | undefined> {
     const credential = await this.credentials.get(`${orgId}/${name}`, async () => ({
       orgId,
@@ -87,7 +87,7 @@ export class Directory {
     return credential?.sealed;
   }
 
-  /** Runs a change of an org's things. The notice is part of its transaction, so it is given if and only if it commits. */
+  /** Runs a change of what belongs to an org. The other processes are notified within its transaction: if and only if it commits. */
   async change<Result>(orgId: number, work: (transaction: Db) => Promise<Result>): Promise<Result> {
     const result = await this.database.db.transaction().execute(async (transaction) => {
       const outcome = await work(transaction);
@@ -100,20 +100,20 @@ export class Directory {
     return result;
   }
 
-  /** Drops what is held of an org (its id), or of all (`*`): what a notification `<process> changed <org id>` asks for. */
+  /** Drops what is cached of an org (given as its id), or of all (`*`). Another process asks for this with `<process> changed <org id>`. */
   invalidate(change: string): void {
     const orgId = change === '*' ? 'all' : Number(change);
     for (const cache of [this.keys, this.organizations, this.agents, this.releases, this.credentials]) cache.drop(orgId);
     for (const listener of this.listeners) listener(change);
   }
 
-  /** Calls back with the org's id, or `*`, after each change, whichever process committed it. */
+  /** Calls back with the org's id, or `*`, after each change by any process. Returns a function that ends it. */
   onChange(listener: (change: string) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  /** Writes what is unwritten; call it before the database closes. */
+  /** Writes when keys were last used; call it before the database closes. */
   async close(): Promise<void> {
     await this.keyUse.close();
   }
@@ -162,7 +162,7 @@ export class Directory {
   }
 }
 
-/** About as long as it is in memory. */
+/** Approximates how much memory the value takes. */
 function lengthOf(value: unknown): number {
   return JSON.stringify(value).length;
 }

@@ -20,7 +20,7 @@ export class FieldReader {
     return this.base === '' ? key : `${this.base}.${key}`;
   }
 
-  /** An absent field and one that is null are the same. */
+  /** The unchecked value of a field; undefined when it is absent or null. */
   raw(key: string): unknown {
     return this.fields.get(key) ?? undefined;
   }
@@ -29,12 +29,17 @@ export class FieldReader {
     return refuse(this.path(key), reason);
   }
 
-  string(key: string, fallback: string | undefined, limits: { most: number; pattern?: RegExp; words?: string }): string {
+  /** Like the readers below: `fallback` is the value of an absent field, which is required if there is no fallback. */
+  string(
+    key: string,
+    fallback: string | undefined,
+    { maxLength, format }: { maxLength: number; format?: { pattern: RegExp; words: string } },
+  ): string {
     const value = this.raw(key) ?? fallback;
     if (value === undefined) throw this.refuse(key, 'is required');
     if (typeof value !== 'string') throw this.refuse(key, 'must be a string');
-    if (value.length > limits.most) throw this.refuse(key, `must have at most ${limits.most} characters`);
-    if (limits.pattern !== undefined && !limits.pattern.test(value)) throw this.refuse(key, `must be ${limits.words ?? limits.pattern}`);
+    if (value.length > maxLength) throw this.refuse(key, `must have at most ${maxLength} characters`);
+    if (format !== undefined && !format.pattern.test(value)) throw this.refuse(key, `must be ${format.words}`);
     return value;
   }
 

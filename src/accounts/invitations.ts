@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable } from 'kysely';
+import type { ExpressionBuilder, Selectable } from 'kysely';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
@@ -17,7 +17,7 @@ export interface Invitation {
 
 const lifetimeMs = 7 * 24 * 3_600_000;
 
-/** The token is returned here and never again: who holds it can join. Without an e-mail, whoever that is. */
+/** The token is returned here and never again; whoever has it can join: with any address if the invitation names none. */
 export async function invite(
   transaction: Db,
   actor: Actor,
@@ -49,7 +49,7 @@ export async function invite(
   return { invitation: invitationFrom(row), token };
 }
 
-/** Those that can still be accepted, newest first. `before`: the id that the page before ended with. */
+/** Open invitations, newest first. `before` is the id of the last one on the previous page. */
 export async function listInvitations(
   db: Db,
   orgId: number,
@@ -61,19 +61,19 @@ export async function listInvitations(
   return (await query.execute()).map(invitationFrom);
 }
 
-/** Undefined when the org has no such invitation that can still be accepted. */
+/** Undefined when the org has no such open invitation. */
 export async function findInvitation(db: Db, orgId: number, now: Date, id: number): Promise<Invitation | undefined> {
   const row = await selectOpenInvitations(db, now).where('org_id', '=', orgId).where('id', '=', id).executeTakeFirst();
   return row && invitationFrom(row);
 }
 
-/** Undefined when it was taken or withdrawn meanwhile. Its token stays the same. `assertMayTake` is asked of the role it has. */
+/** Undefined when the org has no such open invitation. Its token stays the same. `assertMayRevoke` is called with its present role. */
 export async function changeInvitedRole(
   transaction: Db,
   actor: Actor,
   id: number,
   role: Role,
-  assertMayTake: (role: Role) => void,
+  assertMayRevoke: (role: Role) => void,
 ): Promise<Invitation | undefined> {
   const before = await selectOpenInvitations(transaction, actor.at)
     .where('org_id', '=', actor.orgId)
@@ -81,7 +81,7 @@ export async function changeInvitedRole(
     .forUpdate()
     .executeTakeFirst();
   if (before === undefined) return undefined;
-  assertMayTake(before.role);
+  assertMayRevoke(before.role);
   if (before.role === role) return invitationFrom(before);
   await transaction.updateTable('invitations').set({ role }).where('id', '=', id).execute();
   await recordAudit(transaction, actor, {
@@ -93,19 +93,27 @@ export async function changeInvitedRole(
   return invitationFrom({ ...before, role });
 }
 
-/** False when the org has no such open invitation. `assertMayTake` is asked of the role it has. */
-export async function withdrawInvitation(transaction: Db, actor: Actor, id: number, assertMayTake: (role: Role) => void): Promise<boolean> {
-  const row = await revokeOpen(transaction, actor).where('id', '=', id).executeTakeFirst();
+/** False when the org has no such open invitation. `assertMayRevoke` is called with its role. */
+export async function withdrawInvitation(
+  transaction: Db,
+  actor: Actor,
+  id: number,
+  assertMayRevoke: (role: Role) => void,
+): Promise<boolean> {
+  const row = await withdrawOpen(transaction, actor).where('id', '=', id).executeTakeFirst();
   if (row === undefined) return false;
-  assertMayTake(row.role);
+  assertMayRevoke(row.role);
   await recordWithdrawal(transaction, actor, row);
   return true;
 }
 
-/** Whoever is to go may have been sent more than one link. Each of those returned is still to be put on record. */
-export async function revokeInvitationsOf(transaction: Db, actor: Actor, userId: string): Promise<Withdrawn[]> {
+/**
+ * Withdraws every open invitation to the member's address. The caller records each of them with `recordWithdrawal` once it
+ * has locked all rows that it needs.
+ */
+export async function withdrawInvitationsTo(transaction: Db, actor: Actor, userId: string): Promise<Withdrawn[]> {
   const email = selectMember(transaction, actor.orgId).select('users.email').where('users.id', '=', userId);
-  return revokeOpen(transaction, actor).where('email', '=', email).execute();
+  return withdrawOpen(transaction, actor).where('email', '=', email).execute();
 }
 
 type Withdrawn = Pick<Selectable<Schema['invitations']>, 'id' | 'email' | 'role'>;
@@ -119,14 +127,12 @@ export async function recordWithdrawal(transaction: Db, actor: Actor, { id, emai
   });
 }
 
-function revokeOpen(transaction: Db, { orgId, at }: Actor) {
+function withdrawOpen(transaction: Db, { orgId, at }: Actor) {
   return transaction
     .updateTable('invitations')
     .set({ revoked_at: at })
     .where('org_id', '=', orgId)
-    .where('accepted_at', 'is', null)
-    .where('revoked_at', 'is', null)
-    .where('expires_at', '>', at)
+    .where(isOpen(at))
     .returning(['id', 'email', 'role']);
 }
 
@@ -139,14 +145,14 @@ function selectMember(transaction: Db, orgId: number) {
   return transaction.selectFrom('members').innerJoin('users', 'users.id', 'members.user_id').where('members.org_id', '=', orgId);
 }
 
-/** Those that can still be accepted. */
+/** Invitations that can still be accepted. */
 export function selectOpenInvitations(db: Db, now: Date) {
-  return db
-    .selectFrom('invitations')
-    .selectAll()
-    .where('accepted_at', 'is', null)
-    .where('revoked_at', 'is', null)
-    .where('expires_at', '>', now);
+  return db.selectFrom('invitations').selectAll().where(isOpen(now));
+}
+
+function isOpen(now: Date) {
+  return (column: ExpressionBuilder<Schema, 'invitations'>) =>
+    column.and([column('accepted_at', 'is', null), column('revoked_at', 'is', null), column('expires_at', '>', now)]);
 }
 
 function invitationFrom(row: Selectable<Schema['invitations']>): Invitation {

@@ -9,7 +9,7 @@ export interface Invoice {
   createdAt: Date;
 }
 
-/** Writes down what the operator's billing says, and tells the org. */
+/** Stores an invoice of the operator's billing, and sends the org a webhook event. */
 export async function addInvoice(
   transaction: Db,
   actor: Actor,

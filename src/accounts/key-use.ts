@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache';
 import type { Db } from '../database/database.ts';
 
-/** Keeps `last_used_at`, which is for people: once a minute per key, never in the way of the request. */
+/** Writes `last_used_at` of API keys, which only people read: at most once a minute per key, and no request waits for it. */
 export class KeyUse {
   private readonly db: Db;
+  /** Keys that were noted within the last minute. */
   private readonly noted = new LRUCache<number, true>({ max: 20_000, ttl: 60_000 });
   private readonly unwritten = new Set<number>();
   private timer: NodeJS.Timeout | undefined;
@@ -36,7 +37,7 @@ export class KeyUse {
     try {
       await this.db.updateTable('api_keys').set({ last_used_at: new Date() }).where('id', 'in', ids).execute();
     } catch {
-      // The database is away: the next use of these keys notes them again.
+      // The database is unreachable: note these keys again at their next use.
       for (const id of ids) this.noted.delete(id);
     }
   }

@@ -7,10 +7,10 @@ import { pinRelease, type Upstreams } from './pin-release.ts';
 import { outcomeColumns, type PinOutcome } from './releases.ts';
 
 const lookEveryMs = 30_000;
-/** A release younger than this is still in the hands of the process that made it. */
+/** A release younger than this is left to the process that created it. */
 const graceMs = 60_000;
 
-/** Materializes releases of this process, and takes up those that another one left unfinished. */
+/** Materializes the releases that are created in this process, and those that another process left unfinished. */
 export class Materializer {
   private readonly database: Database;
   private readonly directory: Directory;
@@ -30,16 +30,16 @@ export class Materializer {
 
   /** Looks now, and every half minute, for releases that nobody finished. Materializing one twice is harmless. */
   start(): void {
-    const look = (youngestMs: number) => {
+    const look = (minAgeMs: number) => {
       this.timer = setTimeout(look, lookEveryMs, graceMs).unref();
-      this.looking = this.resume(youngestMs).catch((error: unknown) =>
+      this.looking = this.resumeUnfinished(minAgeMs).catch((error: unknown) =>
         this.logger.warn({ err: error }, 'could not look for unfinished releases'),
       );
     };
     look(0);
   }
 
-  /** What waits for a server is left to the next start, or to another process. */
+  /** Cancels what waits for an MCP server: another process, or the next start, materializes it. */
   async close(): Promise<void> {
     clearTimeout(this.timer);
     this.closing.abort();
@@ -47,19 +47,19 @@ export class Materializer {
     await this.idle();
   }
 
-  /** Ends when nothing is being materialized here. */
+  /** Resolves when nothing is being materialized in this process. */
   async idle(): Promise<void> {
     await this.running.ended();
   }
 
-  /** What is known at once of a release that needs no other server; undefined when it must be connected to first. */
+  /** The outcome of a release without MCP servers, which needs no connection; undefined for any other. */
   async pinNow(orgId: number, config: ReleaseConfig): Promise<PinOutcome | undefined> {
-    return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.upstreams);
+    return config.mcp_servers.length > 0 ? undefined : pinRelease(orgId, config, this.upstreams, this.closing.signal);
   }
 
   /**
-   * Materializes in the background. Why a release cannot be used is written to its row; what keeps us from finding that out,
-   * such as a database that is away, is logged, and the next look tries again.
+   * Materializes in the background. A reason why the release cannot be used is written to its row. An error on our side, such
+   * as a database that is unreachable, is logged, and the next look tries again.
    */
   materializeLater(orgId: number, agentId: number, version: number): void {
     void this.running.run(`${agentId}/${version}`, () =>
@@ -96,12 +96,12 @@ export class Materializer {
     );
   }
 
-  private async resume(youngestMs: number): Promise<void> {
+  private async resumeUnfinished(minAgeMs: number): Promise<void> {
     const unfinished = await this.database.db
       .selectFrom('releases')
       .select(['org_id', 'agent_id', 'version'])
       .where('state', 'in', ['pending', 'materializing'])
-      .where('created_at', '<=', new Date(Date.now() - youngestMs))
+      .where('created_at', '<=', new Date(Date.now() - minAgeMs))
       .limit(100)
       .execute();
     for (const row of unfinished) this.materializeLater(row.org_id, row.agent_id, row.version);

@@ -1,7 +1,7 @@
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
-import { recordWithdrawal, revokeInvitationsOf } from './invitations.ts';
+import { recordWithdrawal, withdrawInvitationsTo } from './invitations.ts';
 import type { Role } from './principal.ts';
 
 export interface Member {
@@ -12,7 +12,7 @@ export interface Member {
   createdAt: Date;
 }
 
-/** In the order of their ids. `after`: the id that the page before ended with. */
+/** In the order of their ids. `after` is the id of the last member on the previous page. */
 export async function listMembers(db: Db, orgId: number, page: { limit: number; after: string | undefined }): Promise<Member[]> {
   let query = selectMembers(db).where('members.org_id', '=', orgId).orderBy('members.user_id').limit(page.limit);
   if (page.after !== undefined) query = query.where('members.user_id', '>', page.after);
@@ -34,8 +34,11 @@ export async function membershipsOf(db: Db, userId: string): Promise<{ orgId: nu
     .execute();
 }
 
-/** Asked of the role that is taken, and with the one that who acts has (undefined of a key), once nobody else can change either. */
-type AssertMayTake = (role: Role, own: Role | undefined) => void;
+/**
+ * Throws when the caller may not take `role` away. `own` is the caller's role, undefined for an API key. It is called with
+ * both as they are once the members are locked.
+ */
+type AssertMayRevoke = (role: Role, own: Role | undefined) => void;
 
 /** Undefined when the org has no such member. */
 export async function changeRole(
@@ -43,11 +46,11 @@ export async function changeRole(
   actor: Actor,
   userId: string,
   role: Role,
-  assertMayTake: AssertMayTake,
+  assertMayRevoke: AssertMayRevoke,
 ): Promise<Member | undefined> {
   const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return undefined;
-  assertMayTake(member.role, own);
+  assertMayRevoke(member.role, own);
   if (member.role === role) return member;
   await assertOwnerRemains(transaction, actor.orgId, member, role);
   await transaction.updateTable('members').set({ role }).where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
@@ -61,17 +64,18 @@ export async function changeRole(
 }
 
 /** False when the org has no such member. */
-export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayTake: AssertMayTake): Promise<boolean> {
-  // Each locked in the order in which it is when somebody joins. With another link they would be back at once.
-  const invitations = await revokeInvitationsOf(transaction, actor, userId);
-  // The account must not go while they join another org.
+export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayRevoke: AssertMayRevoke): Promise<boolean> {
+  // Invitations, then the user, then members: the order in which `acceptInvitation` locks them, so that the two cannot deadlock.
+  // With another open invitation the removed member could join again at once.
+  const invitations = await withdrawInvitationsTo(transaction, actor, userId);
+  // Waits for the same person's joining of another org, which keeps the account from being deleted below.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return false;
-  assertMayTake(member.role, own);
+  assertMayRevoke(member.role, own);
   await assertOwnerRemains(transaction, actor.orgId, member, undefined);
   await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
-  // An account that belongs to no org goes too: whoever forgot its password can be invited again.
+  // An account without any org is deleted too: so a person who forgot the password can be removed and invited again.
   const elsewhere = transaction.selectFrom('members').select('user_id').where('user_id', '=', userId);
   await transaction
     .deleteFrom('users')
@@ -88,7 +92,10 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
   return true;
 }
 
-/** Locks the org's members: two owners who leave at once cannot both be "not the last", and who lost their role takes nobody's. */
+/**
+ * Locks all members of the org until the commit. Otherwise the last two owners could be removed at the same moment, and a
+ * member whose role is being taken away could still take that of another.
+ */
 async function lockMembers(
   transaction: Db,
   { orgId, userId: actingId }: Actor,

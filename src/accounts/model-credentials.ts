@@ -20,7 +20,7 @@ export async function storeCredential(
   box: SecretBox,
   input: { name: string; secret: string },
 ): Promise<ModelCredential> {
-  // Of a short secret, four characters would be too much of it.
+  // Four characters would be too much of a short secret.
   const lastFour = input.secret.length >= 12 ? input.secret.slice(-4).toWellFormed() : '';
   const values = { ciphertext: box.seal(input.secret, contextOfOrg(actor.orgId)), last_four: lastFour, updated_at: actor.at };
   await transaction
@@ -37,7 +37,7 @@ export async function storeCredential(
   return { name: input.name, lastFour, updatedAt: actor.at };
 }
 
-/** By name. `after`: the name that the page before ended with. */
+/** In the order of their names. `after` is the last name on the previous page. */
 export async function listCredentials(
   db: Db,
   orgId: number,
@@ -71,7 +71,7 @@ export async function deleteCredential(transaction: Db, actor: Actor, name: stri
   return true;
 }
 
-/** Undefined when the org has none of that name. */
+/** Still encrypted. Undefined when the org has none of that name. */
 export async function readSealedCredential(db: Db, orgId: number, name: string): Promise<string | undefined> {
   const query = db.selectFrom('model_credentials').select('ciphertext').where('org_id', '=', orgId).where('name', '=', name);
   return (await query.executeTakeFirst())?.ciphertext;

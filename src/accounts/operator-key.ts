@@ -4,6 +4,7 @@ import type { Db } from '../database/database.ts';
 import { keyShapes } from '../key-shapes.ts';
 import { hashOfSecret } from './api-keys.ts';
 
+/** Replaces the key, of which only the hash is stored. */
 export async function storeOperatorKey(db: Db, key: string): Promise<void> {
   await db
     .insertInto('installation')

@@ -5,17 +5,20 @@ import { UnderWay } from '../under-way.ts';
 interface Entry<Value extends object> {
   orgId: number;
   value: Value;
-  /** About how many characters it holds, where that may be many. */
+  /** Approximate length in characters; `usualCharacters` if not given. */
   size?: number;
 }
 
-/** Names that are looked up at once: more come only from somebody who tries out keys that do not exist. */
+/** Concurrent reads of the database. More than this come only from a client that tries out keys that do not exist. */
 const maxReads = 256;
-/** A release may hold a megabyte, and an org thousands of them. */
+/** Bounds the memory: a release may hold a megabyte, and an org may have thousands. */
 const maxCharacters = 64 * 2 ** 20;
 const usualCharacters = 1_000;
 
-/** Values that belong to orgs, by name. Reads once for many that ask at once, and never keeps what a change has overtaken. */
+/**
+ * Caches values of orgs by name. Callers that ask for the same name at once share one read, and a value that was read before
+ * a change is not kept after it.
+ */
 export class OrgCache<Value extends object> {
   // The time to live only bounds the harm of a lost notification.
   private readonly entries = new LRUCache<string, Entry<Value>>({
@@ -25,15 +28,16 @@ export class OrgCache<Value extends object> {
     ttl: 60_000,
   });
   private readonly reads = new UnderWay<Entry<Value> | undefined>();
+  /** Counts the changes so far. */
   private generation = 0;
 
-  /** Absence is not remembered. */
+  /** That there is no such value is not remembered. */
   async get(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Value | undefined> {
     const entry = this.entries.get(name) ?? (await this.readOnce(name, read));
     return entry?.value;
   }
 
-  /** Drops what is held of one org, or everything. */
+  /** Drops what is cached of one org, or everything. */
   drop(orgId: number | 'all'): void {
     this.generation += 1;
     if (orgId === 'all') this.entries.clear();

@@ -12,7 +12,7 @@ interface OrganizationChanges {
   alertThresholds: number[] | undefined;
 }
 
-/** What the org itself may change; what is undefined stays as it is. */
+/** Changes what the org's own members and keys may change; an undefined field is left unchanged. */
 export async function changeOrganization(transaction: Db, actor: Actor, changes: OrganizationChanges): Promise<void> {
   const { name, transcriptsAccess, defaultAgent, alertThresholds } = changes;
   await transaction
@@ -43,8 +43,10 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
 
 /**
  * Call this before changing several things of an org. The first audit event locks the org's chain until the commit, and another
- * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock. Only so far that
- * rows may still be written that refer to the org: whoever holds its budget and writes that twice asks for the org's row as well.
+ * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock.
+ *
+ * NO KEY UPDATE still lets others write rows that refer to the org. With UPDATE, a batch of turns that holds the budget and writes
+ * it twice would deadlock with us: for the second write, PostgreSQL checks the foreign key and so needs the org's row.
  */
 export async function lockOrganization(transaction: Db, orgId: number): Promise<void> {
   await transaction
@@ -101,7 +103,7 @@ async function agentIdOf(transaction: Db, orgId: number, slug: string): Promise<
     .where('org_id', '=', orgId)
     .where('slug', '=', slug)
     .where('deleted_at', 'is', null)
-    // Whoever deletes it waits, and then finds that it is the default.
+    // A concurrent deletion of the agent waits for this commit, and then clears the default.
     .forShare()
     .executeTakeFirst();
   if (agent === undefined) throw new ServiceError('invalid', `default_agent: there is no agent "${slug}"`);

@@ -29,7 +29,7 @@ export async function readOrganizationSettings(db: Db, orgId: number): Promise<O
   return settingsFrom(row);
 }
 
-/** In the order of their making. `after`: the id that the page before ended with. */
+/** Oldest first. `after` is the id of the last org on the previous page. */
 export async function listOrganizationSettings(
   db: Db,
   page: { limit: number; after: number | undefined },

@@ -2,21 +2,21 @@ import { errorMessage } from '../errors.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
 import { storable } from '../storable.ts';
 import { completeReleaseConfig } from './complete-release-config.ts';
+import type { CredentialFor } from './credential-for.ts';
 import type { PinOutcome } from './releases.ts';
 
-/** What materializing needs of the world. */
+/** What materializing needs of the outside world. */
 export interface Upstreams {
   /** Throws when a model or MCP server may not be reached at this URL. */
   checkUrl(url: string): Promise<void>;
-  /** The credential of that name that the org stored. */
-  credentialFor(orgId: number, name: string): Promise<string | undefined>;
+  credentialFor: CredentialFor;
   /** Whether the operator has a key of their own for the provider. */
   hasOperatorKey(provider: Provider): boolean;
   /** Connects and lists the server's tools; the signal ends it. */
   listServerTools(server: McpServerConfig, credential: string | undefined, signal: AbortSignal): Promise<PinnedTool[]>;
 }
 
-/** A step of a materialization, in the order in which they are taken; a failure names it. */
+/** The steps in their order; the error of a failed release names its step. */
 type Step = 'config' | 'credentials' | 'model' | 'mcp_servers';
 
 class StepError extends Error {
@@ -27,8 +27,11 @@ class StepError extends Error {
 
 const connectTimeoutMs = 20_000;
 
-/** Checks a release against the world and pins the tools it found. A failure names the step and the reason, as does a signal that ends it. */
-export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams, signal?: AbortSignal): Promise<PinOutcome> {
+/**
+ * Checks a release against the outside world and pins the tools of its MCP servers. What makes it unusable is returned as the
+ * outcome `failed`, and so is an abort while a server is asked; anything else is thrown.
+ */
+export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams: Upstreams, signal: AbortSignal): Promise<PinOutcome> {
   try {
     assertConfig(config);
     const models = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])];
@@ -51,10 +54,10 @@ function assertConfig(config: ReleaseConfig): void {
 
 async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstreams): Promise<void> {
   if (model.provider === 'offline') return;
-  // The operator's key goes to the provider's own address only, or a release could have it sent anywhere.
-  const isCovered = model.base_url === null && upstreams.hasOperatorKey(model.provider);
-  // A server of one's own often takes no key; the three services always do.
-  if (model.provider !== 'openai-compatible' && !isCovered) {
+  // The operator's key is sent only to the provider's own address: with a `base_url`, a release could have it sent anywhere.
+  const usesOperatorKey = model.base_url === null && upstreams.hasOperatorKey(model.provider);
+  // A compatible server often needs no key; the other providers always do.
+  if (model.provider !== 'openai-compatible' && !usesOperatorKey) {
     const own = await upstreams.credentialFor(orgId, model.provider);
     if (own === undefined) {
       throw new StepError('credentials', `no key for ${model.provider}: store one with PUT /api/model_credentials/${model.provider}`);
@@ -68,12 +71,7 @@ async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstream
   }
 }
 
-async function pinServer(
-  orgId: number,
-  server: McpServerConfig,
-  upstreams: Upstreams,
-  signal: AbortSignal | undefined,
-): Promise<PinnedTool[]> {
+async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upstreams, signal: AbortSignal): Promise<PinnedTool[]> {
   const credential = server.credential === undefined ? undefined : await upstreams.credentialFor(orgId, server.credential);
   if (server.credential !== undefined && credential === undefined) {
     const where = `PUT /api/model_credentials/${server.credential}`;
@@ -81,8 +79,7 @@ async function pinServer(
   }
   try {
     await upstreams.checkUrl(server.url);
-    const timeout = AbortSignal.timeout(connectTimeoutMs);
-    return await upstreams.listServerTools(server, credential, signal === undefined ? timeout : AbortSignal.any([timeout, signal]));
+    return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(connectTimeoutMs), signal]));
   } catch (error) {
     throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
   }

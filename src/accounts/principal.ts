@@ -9,7 +9,7 @@ export interface Organization {
 
 export type Role = 'owner' | 'admin' | 'member';
 
-/** Who a request acts for. It is not what may be reached: every read of customer data takes the org first. */
+/** Who a request acts for. By itself it gives access to nothing: every read of customer data takes the org as well. */
 export type Principal = KeyPrincipal | TokenPrincipal | MemberPrincipal;
 
 /** An API key of the customer's backend. */
@@ -19,7 +19,7 @@ export interface KeyPrincipal {
   prefix: string;
   organization: Organization;
   scopes: ReadonlySet<string>;
-  /** Whether it may make and unmake owners: not when an admin made it. */
+  /** Whether it may grant and remove the role owner; not if an admin created it. */
   managesOwners: boolean;
 }
 

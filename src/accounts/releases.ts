@@ -9,28 +9,28 @@ export interface Release {
   agentId: number;
   version: number;
   state: ReleaseState;
-  /** Which step of its materialization failed, and why. */
+  /** Which step of materializing failed, and why. */
   error: string | undefined;
   config: ReleaseConfig;
   pinnedTools: PinnedTool[];
   createdAt: Date;
 }
 
-/** 200 releases of a megabyte each held up the server for four seconds, and took two gigabytes of memory. */
+/** Where a page of the list ends: 200 releases of a megabyte each blocked the server for four seconds and took two gigabytes of memory. */
 const pageBytes = 2 ** 20;
 
 /** How materializing ended. */
 export type PinOutcome = { state: 'materialized'; pinnedTools: PinnedTool[] } | { state: 'failed'; error: string };
 
-/** The release, if turns can run on it. One that is being materialized will be usable soon; one that failed never is. */
-export function materialized(release: Release | undefined): Release {
+/** The release, if turns can run on it. The error says whether to try again: a release that is being materialized will be usable soon. */
+export function requireMaterialized(release: Release | undefined): Release {
   if (release === undefined) throw notFound();
   if (release.state !== 'materialized')
     throw new ServiceError('conflict', `Release ${release.version} is not materialized.`, { willPass: release.state !== 'failed' });
   return release;
 }
 
-/** Adds the agent's next version, with its outcome where that is known already. Undefined when the org has no such agent. */
+/** Adds the agent's next version, materialized already if the `outcome` is known. Undefined when the org has no such agent. */
 export async function createRelease(
   transaction: Db,
   actor: Actor,
@@ -68,10 +68,7 @@ export async function createRelease(
   return releaseFrom(row);
 }
 
-/**
- * Newest first, and few of them where they are long: what is stored compressed may be twenty times as long as that. `before`: the
- * version that the page before ended with.
- */
+/** Newest first, fewer than `limit` where they are large. `before` is the version of the last release on the previous page. */
 export async function listReleases(
   db: Db,
   orgId: number,
@@ -89,13 +86,14 @@ export async function listReleases(
   return { releases, hasMore: (rows[0]?.found ?? 0) > releases.length };
 }
 
+/** Estimates the length of a column without reading it: a compressed one may be up to twenty times as long as what is stored. */
 function storedLength(column: 'config' | 'pinned_tools') {
   return sql`pg_column_size(${sql.ref(column)}) * case when pg_column_compression(${sql.ref(column)}) is null then 1 else 20 end`;
 }
 
 /**
- * New sessions get this version from now on; also the way back to an earlier one. Undefined when there is none such.
- * Whatever made a release fail may have been mended since: with `retry` it is to be materialized again.
+ * Makes this the version that new sessions get; an earlier one, to roll back. Undefined when the org has no such release.
+ * With `retry` a failed release becomes pending, to be materialized again: what made it fail may have been fixed.
  */
 export async function activateRelease(
   transaction: Db,
@@ -104,7 +102,7 @@ export async function activateRelease(
   version: number,
   options: { retry: boolean },
 ): Promise<Release | undefined> {
-  // Ahead of the release: of two who try a failed one again, the second sees what the first has begun.
+  // Locked before the release is read: of two concurrent retries of a failed one, the second sees that it is pending.
   const agent = await lockAgent(transaction, actor.orgId, agentId);
   if (agent === undefined) return undefined;
   const row = await transaction
@@ -116,9 +114,9 @@ export async function activateRelease(
     .executeTakeFirst();
   if (row === undefined) return undefined;
   if (row.state === 'failed' && options.retry) {
-    const again = { state: 'pending', error: null } as const;
-    await transaction.updateTable('releases').set(again).where('agent_id', '=', agentId).where('version', '=', version).execute();
-    Object.assign(row, again);
+    const pending = { state: 'pending', error: null } as const;
+    await transaction.updateTable('releases').set(pending).where('agent_id', '=', agentId).where('version', '=', version).execute();
+    Object.assign(row, pending);
   }
   await transaction.updateTable('agents').set({ active_version: version, updated_at: actor.at }).where('id', '=', agentId).execute();
   await recordAudit(transaction, actor, {
@@ -130,7 +128,7 @@ export async function activateRelease(
   return releaseFrom(row);
 }
 
-/** While its row is held nobody else adds or activates a release: versions have no gaps and no duplicates. */
+/** Until the commit nobody else adds or activates a release of the agent: versions have no gaps and no duplicates. */
 function lockAgent(transaction: Db, orgId: number, agentId: number) {
   return transaction
     .selectFrom('agents')

@@ -9,11 +9,11 @@ export interface SecretBox {
   seal(plaintext: string, context: string): string;
   /** Throws when the value was sealed with another key or context, or was changed. */
   open(sealed: string, context: string): string;
-  /** Another secret that only this key gives, such as the one that signs cookies. */
+  /** A secret that is computed from this key, such as the one that signs cookies. */
   derive(purpose: string): string;
 }
 
-/** The context of what an org stores. */
+/** The context of everything that belongs to an org. */
 export function contextOfOrg(orgId: number): string {
   return `org ${orgId}`;
 }

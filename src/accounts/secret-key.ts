@@ -10,26 +10,26 @@ import { createSecretBox, type SecretBox } from './secret-box.ts';
 
 interface SecretKey {
   box: SecretBox;
-  /** What to call it where it is not the database's. */
+  /** Where it comes from, for the message that it is not the database's. */
   origin: string;
-  /** Of one in the data directory: what a person should do about it. */
+  /** For a key in the data directory: that a person should back it up. */
   warning: string | undefined;
 }
 
-/** The key of `PARLEY_SECRET_KEY`, or the one kept in the data directory, which is made where there is none. */
+/** The key in `PARLEY_SECRET_KEY`, or else the one in the data directory, which is created if there is none. */
 export async function loadSecretKey(config: Config): Promise<SecretKey> {
-  return (await findSecretKey(config)) ?? keptKey(config, await generateKey(config));
+  return (await findSecretKey(config)) ?? keyOfDirectory(config, await generateKey(config));
 }
 
-/** The same for one who only looks: undefined where a start would make one. */
+/** The same for a command that must not create one: undefined if there is none. */
 export async function findSecretKey(config: Config): Promise<SecretKey | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined)
     return { box: createSecretBox(config.PARLEY_SECRET_KEY), origin: 'the key given', warning: undefined };
   const key = await readKey(keyFile(config));
-  return key && keptKey(config, key);
+  return key && keyOfDirectory(config, key);
 }
 
-function keptKey(config: Config, key: Buffer): SecretKey {
+function keyOfDirectory(config: Config, key: Buffer): SecretKey {
   const file = keyFile(config);
   return {
     box: createSecretBox(key),
@@ -42,21 +42,24 @@ function keyFile(config: Config): string {
   return join(config.PARLEY_DATA_DIR, 'secret.key');
 }
 
-/** Refuses a start with a key that cannot open what is stored, before anything fails on it. */
-export async function checkSecretKey(database: Database, box: SecretBox, origin = 'the key given'): Promise<void> {
+/**
+ * Refuses to start with a key that cannot decrypt what is stored, instead of failing at the first use. The first start stores
+ * the id of its key to compare with.
+ */
+export async function checkSecretKey(database: Database, key: Pick<SecretKey, 'box' | 'origin'>): Promise<void> {
   await database.db
     .insertInto('installation')
-    .values({ key: 'secret_key', value: JSON.stringify({ id: box.keyId }) })
+    .values({ key: 'secret_key', value: JSON.stringify({ id: key.box.keyId }) })
     .onConflict((conflict) => conflict.column('key').doNothing())
     .execute();
-  await compareSecretKey(database, box, origin);
+  await compareSecretKey(database, key);
 }
 
-/** The same for one who only looks. */
-export async function compareSecretKey(database: Database, box: SecretBox, origin: string): Promise<void> {
+/** The same for a command that must not write. */
+export async function compareSecretKey(database: Database, { box, origin }: Pick<SecretKey, 'box' | 'origin'>): Promise<void> {
   const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
   const id = rows[0]?.id;
-  // None yet: a first start that did not come this far.
+  // No id is stored if the first start ended before this.
   if (id === undefined || id === box.keyId) return;
   throw new ConfigError(
     `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but ${origin} is ${box.keyId}. Set the one it was started with`,
@@ -68,7 +71,7 @@ async function readKey(file: string): Promise<Buffer | undefined> {
   try {
     text = await readFile(file, 'utf8');
   } catch (error) {
-    // ENOTDIR: the data directory is a file, which is told when it is prepared.
+    // ENOTDIR: the data directory is a file, which `prepareDataDirectory` reports.
     if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
     throw error;
   }
@@ -87,7 +90,7 @@ async function generateKey(config: Config): Promise<Buffer> {
     await publish(draft, file);
     return key;
   } catch (error) {
-    // Another process of this directory was first.
+    // Another process with the same data directory was first.
     const theirs = errorCode(error) === 'EEXIST' ? await readKey(file) : undefined;
     if (theirs === undefined) throw error;
     return theirs;

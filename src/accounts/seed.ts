@@ -16,14 +16,14 @@ import { createOrganization } from './organizations.ts';
 import { activateRelease, createRelease } from './releases.ts';
 import { allScopes } from './scopes.ts';
 
-/** Keys only where this start found the database empty. */
+/** The keys and the token are there only if this start found the database empty. */
 export interface SeedResult {
-  /** The plaintext of what was made now. */
+  /** In plaintext. */
   apiKey?: string;
   operatorKey?: string;
-  /** Of the link with which the first owner joins: `/dashboard/join?token=...` works once. */
+  /** Lets the first owner join, once, at `/dashboard/join?token=...`. */
   ownerToken?: string;
-  /** What a person who set a key after the first start should know. */
+  /** For a person who set PARLEY_API_KEY after the first start, when it has no effect. */
   warning?: string;
 }
 
@@ -43,8 +43,8 @@ export async function seedInstallation(database: Database, config: Config, clock
     const operatorKey = config.PARLEY_OPERATOR_KEY ?? `svc_operator_${randomBytes(32).toString('base64url')}`;
     const ownerToken = await createDemo(transaction, apiKey, clock.now());
     await storeOperatorKey(transaction, operatorKey);
-    // Before the commit: a crash in between must not leave keys that nobody knows.
-    await keepGenerated(config, { api_key: apiKey, operator_key: operatorKey });
+    // Before the commit: a crash must not leave keys in the database that nobody knows.
+    await saveGeneratedKeys(config, { api_key: apiKey, operator_key: operatorKey });
     return { apiKey, operatorKey, ownerToken };
   });
 }
@@ -57,6 +57,7 @@ async function isUnknownKey(transaction: Db, secret: string | undefined): Promis
   return (await transaction.selectFrom('api_keys').select('id').where('hash', '=', hashOfSecret(secret)).executeTakeFirst()) === undefined;
 }
 
+/** Creates the demo organization. Returns the token with which its first owner joins. */
 async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<string> {
   const organization = await createOrganization(transaction, { slug: 'demo', name: 'Demo', at });
   const actor = { orgId: organization.id, at };
@@ -67,14 +68,15 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
     isDefault: true,
   });
   const config = completeReleaseConfig({ instructions });
-  // The offline model has nothing to resolve or to connect to.
+  // The offline model needs no credential and no connection.
   const release = await createRelease(transaction, actor, agent.id, config, { state: 'materialized', pinnedTools: [] });
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1, { retry: false });
   await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, managesOwners: true, secret: apiKey });
   return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
 }
 
-async function keepGenerated(config: Config, keys: { api_key: string; operator_key: string }): Promise<void> {
+/** Saves the keys that the operator did not choose, because each is printed only once. */
+async function saveGeneratedKeys(config: Config, keys: { api_key: string; operator_key: string }): Promise<void> {
   const generated = {
     ...(config.PARLEY_API_KEY === undefined ? { api_key: keys.api_key } : {}),
     ...(config.PARLEY_OPERATOR_KEY === undefined ? { operator_key: keys.operator_key } : {}),
@@ -84,7 +86,7 @@ async function keepGenerated(config: Config, keys: { api_key: string; operator_k
   replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
 }
 
-/** For the owner alone. Whenever the process or the machine stops, the file is the old one or the complete new one. */
+/** Only the owner of the file can read it. Whenever the process or the machine stops, it is the old file or the complete new one. */
 function replaceFile(file: string, text: string): void {
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
   try {

@@ -16,22 +16,22 @@ export interface TokenRequest {
   ttlSeconds: number;
 }
 
-/** What a token says, before anyone has looked whether its organization may still use it. */
+/** What a token says. Its organization and agent may have been deleted since. */
 type Claims = Omit<TokenPrincipal, 'type' | 'organization'> & { orgId: number };
 
 const audience = 'parley:agent';
 const scope = 'agent:converse';
 
 /**
- * Signed tokens for an end user's browser: minted by the customer's backend, verified without a round trip.
- * The library is loaded with the first token: 12 MB that an installation without browsers does not need.
+ * Signed tokens for an end user's browser: minted at the request of the customer's backend, verified without a query.
+ * The library `jose` takes 12 MB of memory, so it is loaded with the first token.
  */
 export class SessionTokens {
   private readonly keys: SigningKeys;
   private readonly directory: Directory;
   private readonly clock: Clock;
   private readonly issuer: string;
-  /** A browser sends the same token with every request; the signature is checked once. */
+  /** By the token's hash. A browser sends the same token with every request; its signature is checked once. */
   private readonly verified = new LRUCache<string, Claims>({ max: 10_000 });
 
   constructor(keys: SigningKeys, directory: Directory, clock: Clock, issuer: string) {
@@ -69,36 +69,26 @@ export class SessionTokens {
     return { token: await unsigned.sign(privateKey), tokenId, expiresAt: new Date((issuedAt + request.ttlSeconds) * 1_000) };
   }
 
-  /** Undefined for anything but a live token of ours, whose org and agent still exist. */
+  /** Undefined for anything but an unexpired token that we signed, whose org and agent still exist. */
   async verify(token: string): Promise<TokenPrincipal | undefined> {
     if (token.length > 8_192 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return undefined;
     const key = hashOfSecret(token);
-    const claims = this.verified.get(key) ?? (await this.check(token));
+    const claims = this.verified.get(key) ?? (await this.checkSignature(token));
     if (claims === undefined || claims.expiresAt.getTime() <= this.clock.now().getTime()) return undefined;
     this.verified.set(key, claims);
-    const organization = await this.directory.organizationById(claims.orgId);
-    const agent = organization && (await this.directory.agentById(organization.id, claims.agentId));
+    const { orgId, ...granted } = claims;
+    const organization = await this.directory.organizationById(orgId);
+    const agent = organization && (await this.directory.agentById(orgId, claims.agentId));
     if (organization === undefined || agent === undefined) return undefined;
-    const { agentInstanceId, endUserId, expiresAt, metadata, tokenId } = claims;
-    return {
-      type: 'token',
-      organization,
-      agentId: agent.id,
-      agentSlug: agent.slug,
-      endUserId,
-      agentInstanceId,
-      metadata,
-      expiresAt,
-      tokenId,
-    };
+    return { type: 'token', organization, ...granted };
   }
 
-  private async check(token: string): Promise<Claims | undefined> {
+  private async checkSignature(token: string): Promise<Claims | undefined> {
     const { decodeProtectedHeader, errors, jwtVerify } = await import('jose');
     try {
-      // Only EdDSA, and only with a key of ours: the header of the token chooses nothing else.
+      // The token's header only chooses among our own keys; the algorithm is always EdDSA.
       const { kid } = decodeProtectedHeader(token);
-      const publicKey = kid === undefined ? undefined : await this.keys.verifying(kid);
+      const publicKey = kid === undefined ? undefined : await this.keys.publicKey(kid);
       if (publicKey === undefined) return undefined;
       const { payload } = await jwtVerify(token, publicKey, {
         algorithms: ['EdDSA'],

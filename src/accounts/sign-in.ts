@@ -9,7 +9,7 @@ import type { MemberPrincipal, Organization, Role } from './principal.ts';
 import { scopesOfRole } from './scopes.ts';
 import type { SecretBox } from './secret-box.ts';
 
-/** What of the sign-in library is served; joining goes through invitations, and no mail is ever sent. */
+/** The paths of the sign-in library that are served: none to sign up, which takes an invitation, and none that sends mail. */
 const servedPaths = new Set([
   '/sign-in/email',
   '/sign-out',
@@ -22,7 +22,7 @@ const servedPaths = new Set([
 export interface SignedIn {
   principal: MemberPrincipal;
   name: string;
-  /** Every org the person belongs to. */
+  /** Every org that the person belongs to. */
   organizations: { organization: Organization; role: Role }[];
 }
 
@@ -31,11 +31,11 @@ const attemptsPerAccount = 10;
 const attemptsKeptMs = 10 * 60_000;
 const foreignKeyViolation = '23503';
 
-/** People who sign in to the dashboard. The library behind it is loaded with the first request that needs it. */
+/** Signs people in to the dashboard with the library better-auth, which is loaded with the first request that needs it. */
 export class SignIn {
   private readonly database: Database;
   private readonly directory: Directory;
-  /** Guesses at one account come from many addresses; the library counts by address only. */
+  /** Per account: guesses at one password may come from many IP addresses, and the library counts only per address. */
   private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: attemptsKeptMs });
   private readonly library: LoadedOnce<Library>;
 
@@ -49,7 +49,7 @@ export class SignIn {
     return servedPaths.has(path);
   }
 
-  /** Before a password of this account is checked. Throws when it was tried too often lately. */
+  /** Call it before a password of this account is checked. Throws when too many were tried lately. */
   countAttempt(email: string): void {
     const attempts = this.attempts.get(email.toLowerCase()) ?? { count: 0 };
     attempts.count += 1;
@@ -58,7 +58,7 @@ export class SignIn {
       throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: attemptsKeptMs / 1_000 });
   }
 
-  succeeded(email: string): void {
+  forgetAttempts(email: string): void {
     this.attempts.delete(email.toLowerCase());
   }
 
@@ -67,13 +67,13 @@ export class SignIn {
     try {
       return await library.handler(request);
     } catch (error) {
-      // The account went with its last membership while its password was being checked.
+      // The account was deleted, with its last membership, while its password was being checked.
       if (errorCode(error) === foreignKeyViolation) throw new ServiceError('unauthorized', 'Invalid email or password');
       throw error;
     }
   }
 
-  /** Who the cookie stands for, acting for the org of that slug, or for the first one they joined. */
+  /** The person whose cookie this is, acting for the org of that slug, or for the first one that they joined. */
   async memberOf(headers: Headers, slug: string | undefined): Promise<SignedIn | undefined> {
     if (!headers.get('cookie')?.includes(cookieName)) return undefined;
     const session = await this.sessionOf(headers);
@@ -91,10 +91,10 @@ export class SignIn {
     return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
   }
 
-  /** The library says of a failure only that there was one: the database tells what is wrong with it, or the second try succeeds. */
+  /** The library hides what went wrong. If it is the database, `ping` throws the actual error; otherwise the second try may succeed. */
   private async sessionOf(headers: Headers) {
     const library = await this.library.get();
-    // Not prolonged: its cookie is not either, and whoever only reads must get by without a write.
+    // A refresh would prolong the session but not its cookie, and it is a write, which fails while the database is read-only.
     const read = () => library.api.getSession({ headers, query: { disableRefresh: true } });
     try {
       return await read();
@@ -118,12 +118,12 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
     database: { db: database.db, type: 'postgres' },
     telemetry: { enabled: false },
     logger: { disabled: true },
-    // What is no refusal of its own is for our handler: it would print it and answer 500.
+    // The library throws unexpected errors to us, instead of printing them and answering 500 itself.
     onAPIError: { throw: true },
     emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 10, maxPasswordLength: 256 },
-    // Without its path, which a proxy has taken off, and which would stand in place of `basePath`.
+    // Only the origin: a proxy has removed the path, and the library would use it instead of `basePath`.
     ...(publicUrl === undefined ? {} : { baseURL: new URL(publicUrl).origin }),
-    // The route refuses every origin but the address that the browser used, which need not be the public one.
+    // `requireOwnAddress` has refused every origin but the address that the browser used, which need not be the public one.
     trustedOrigins: (request) => [request?.headers.get('origin')],
     rateLimit: {
       enabled: true,

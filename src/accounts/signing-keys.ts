@@ -24,13 +24,13 @@ const context = 'signing keys';
 /** No token lives longer than two hours; the rest is for clocks that differ. */
 const verifyAfterRetirementMs = 3 * 3_600_000;
 
-/** The Ed25519 keys of session tokens: shared by every process through the table `installation`, sealed there. */
+/** The Ed25519 keys of session tokens. Every process reads them from the table `installation`, where they are stored encrypted. */
 export class SigningKeys {
   private readonly database: Database;
   private readonly box: SecretBox;
   private signing: SigningKey | undefined;
   private verifyingKeys = new Map<string, { jwk: JWK; key: CryptoKey }>();
-  /** By a clock that never jumps. */
+  /** When the keys were last read, by the clock that never jumps. */
   private readAt = Number.NEGATIVE_INFINITY;
   private reading: Promise<void> | undefined;
 
@@ -46,8 +46,8 @@ export class SigningKeys {
     return this.signing;
   }
 
-  /** The public key of that id, or undefined. An unknown id looks in the database at most once a second. */
-  async verifying(kid: string): Promise<CryptoKey | undefined> {
+  /** The public key of that id, or undefined. For an unknown id the database is read, at most once a second. */
+  async publicKey(kid: string): Promise<CryptoKey | undefined> {
     if (!this.verifyingKeys.has(kid) && performance.now() - this.readAt > 1_000) await this.read();
     return this.verifyingKeys.get(kid)?.key;
   }
@@ -94,7 +94,7 @@ export class SigningKeys {
     this.readAt = performance.now();
   }
 
-  /** Several processes may try at once; the first one's key is everybody's. */
+  /** Several processes may try at once; all of them use the key of the first. */
   private async makeFirst(): Promise<StoredKey[]> {
     const made = await makeKey(this.box);
     return this.database.db.transaction().execute(async (transaction) => {
@@ -106,13 +106,15 @@ export class SigningKeys {
   }
 }
 
-/** Seals every signing key with another box, for a change of the secret key. */
-export async function resealSigningKeys(transaction: Db, from: SecretBox, to: SecretBox): Promise<void> {
+/** Encrypts a sealed value anew with another secret key. */
+export type Reseal = (sealed: string, context: string) => string;
+
+export async function resealSigningKeys(transaction: Db, reseal: Reseal): Promise<void> {
   const keys = await readStored(transaction);
   if (keys.length === 0) return;
   await writeStored(
     transaction,
-    keys.map((key) => ({ ...key, sealed: to.seal(from.open(key.sealed, context), context) })),
+    keys.map((key) => ({ ...key, sealed: reseal(key.sealed, context) })),
   );
 }
 
@@ -136,7 +138,7 @@ async function keyFrom(jwk: JWK): Promise<CryptoKey> {
   return key;
 }
 
-/** Inside a transaction this also waits for another process that writes them. */
+/** In a transaction, which may be about to write them, it first waits for any other process that does. */
 async function readStored(db: Db): Promise<StoredKey[]> {
   if (db.isTransaction) await sql`select pg_advisory_xact_lock(${locks.signingKeys})`.execute(db);
   const { rows } = await sql<{ value: { keys: StoredKey[] } }>`select value from installation where key = 'signing_keys'`.execute(db);

@@ -1,9 +1,9 @@
 import { ServiceError } from '../errors.ts';
 
-/** First path segments that are routes of ours, so that `/{org}/{agent}/v1` can never be mistaken for one of them. */
+/** First path segments of our own routes, with which `/{org}/{agent}/v1` must not be confused. */
 const reserved = new Set(['v1', 'api', 'operator', 'auth', 'docs', 'dashboard', 'widget', 'healthz', 'readyz', 'metrics', 'assets']);
 
-/** Checked before a slug of a URL reaches a query. */
+/** Also checked before a slug from a URL is used in a query. */
 export function isSlug(value: string): boolean {
   return /^[a-z0-9][a-z0-9_-]{0,62}$/.test(value);
 }

@@ -5,20 +5,21 @@ export const usageDimensions = ['day', 'agent', 'model', 'end_user'] as const;
 export type UsageDimension = (typeof usageDimensions)[number];
 
 export interface UsageQuery {
-  /** What to count apart; the rest is summed. */
+  /** Over the dimensions that are not given, usage is summed. */
   groupBy: readonly UsageDimension[];
   from: string | undefined;
   to: string | undefined;
-  /** A slug: of the agent that has it, and of those that had it and were deleted. */
+  /** A slug, which includes deleted agents that had it. */
   agent: string | undefined;
   model: string | undefined;
   endUserId: string | undefined;
   limit: number;
-  /** The keys that the page before ended with. */
+  /** The `keys` of the last row on the previous page. */
   after: readonly (string | number)[] | undefined;
 }
 
 export interface UsageRow {
+  /** The values by which the row is grouped, in the order of `usageDimensions`. */
   keys: (string | number)[];
   day: string | undefined;
   agent: string | undefined;
@@ -32,22 +33,21 @@ export interface UsageRow {
   costMicros: number;
 }
 
-const expressions = {
-  day: sql`u.day`,
-  agent: sql`u.agent_id`,
-  model: sql`u.model`,
-  end_user: sql`u.end_user_id`,
+const columns = {
+  day: { name: sql`u.day`, type: sql`date` },
+  agent: { name: sql`u.agent_id`, type: sql`integer` },
+  model: { name: sql`u.model`, type: sql`text` },
+  end_user: { name: sql`u.end_user_id`, type: sql`text` },
 } as const;
-const casts = { day: sql`date`, agent: sql`integer`, model: sql`text`, end_user: sql`text` } as const;
 
 const sums = sql`coalesce(sum(u.turns), 0)::bigint as turns, coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
   coalesce(sum(u.output_tokens), 0)::bigint as output_tokens, coalesce(sum(u.cached_tokens), 0)::bigint as cached_tokens,
   coalesce(sum(u.cost_micros), 0)::bigint as cost_micros`;
 
-/** What an org used, oldest day first, counted apart by the dimensions asked for. */
+/** What an org used, grouped by the given dimensions and sorted by them. */
 export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promise<UsageRow[]> {
   const dimensions = usageDimensions.filter((dimension) => query.groupBy.includes(dimension));
-  const keys = dimensions.map((dimension) => expressions[dimension]);
+  const keys = dimensions.map((dimension) => columns[dimension].name);
   const conditions = [
     sql`u.org_id = ${orgId}`,
     ...(query.from === undefined ? [] : [sql`u.day >= ${query.from}::date`]),
@@ -59,7 +59,7 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
       ? []
       : [sql`(${sql.join(keys)}) > (${sql.join(afterValues(dimensions, query.after))})`]),
   ];
-  const chosen = dimensions.map((dimension) => sql`${expressions[dimension]} as ${sql.ref(dimension)}`);
+  const chosen = dimensions.map((dimension) => sql`${columns[dimension].name} as ${sql.ref(dimension)}`);
   const grouping = keys.length === 0 ? sql`` : sql`group by ${sql.join(keys)} order by ${sql.join(keys)}`;
   const { rows } = await sql<Record<string, string | number>>`
     select ${sql.join([...chosen, sums])} from usage_daily u where ${sql.join(conditions, sql` and `)} ${grouping} limit ${query.limit}`.execute(
@@ -82,10 +82,10 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
 }
 
 function afterValues(dimensions: readonly UsageDimension[], after: readonly (string | number)[]) {
-  return dimensions.map((dimension, index) => sql`${after[index]}::${casts[dimension]}`);
+  return dimensions.map((dimension, index) => sql`${after[index]}::${columns[dimension].type}`);
 }
 
-/** Deleted agents too: what they used stays on record. */
+/** Includes deleted agents, whose usage is kept. */
 async function agentSlugs(db: Db, orgId: number): Promise<Map<number, string>> {
   const agents = await db.selectFrom('agents').select(['id', 'slug']).where('org_id', '=', orgId).execute();
   return new Map(agents.map((agent) => [agent.id, agent.slug]));

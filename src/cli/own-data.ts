@@ -16,7 +16,7 @@ export async function backUpTo(folder: string): Promise<{ hasKey: boolean }> {
 /** With another key than that of the database nobody could start on what is restored, and would learn of it only then. */
 async function checkKeyInUse(config: Config, database: Database): Promise<void> {
   const key = await findSecretKey(config);
-  if (key !== undefined) await compareSecretKey(database, key.box, key.origin);
+  if (key !== undefined) await compareSecretKey(database, key);
 }
 
 export async function restoreFrom(folder: string): Promise<void> {

@@ -1,6 +1,6 @@
 import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
-import { materialized, type Release } from '../accounts/releases.ts';
+import { type Release, requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { orNotFound, ServiceError } from '../errors.ts';
 import { decidePermission } from '../harness/permissions.ts';
@@ -37,7 +37,7 @@ export function createMcpProxy(parts: McpProxyParts): McpProxy {
       const known = mcpMethods.find((candidate) => candidate === method);
       if (known === undefined) throw new ServiceError('bad-request', `method: must be one of ${mcpMethods.join(', ')}`);
       const setting = orNotFound(await settings.of(session.orgId, session.id));
-      const release = materialized(await directory.release(session.orgId, session.agentId, session.releaseVersion));
+      const release = requireMaterialized(await directory.release(session.orgId, session.agentId, session.releaseVersion));
       const server = chooseServer(release, named);
       if (known === 'tools/call') await assertPermitted(parts.database, { session, setting, release, server, params });
       const target = await mcpTarget(credentialFor, session.orgId, server);

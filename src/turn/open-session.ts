@@ -1,6 +1,6 @@
 import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
-import { materialized } from '../accounts/releases.ts';
+import { requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { isSessionId, newId } from '../ids.ts';
@@ -43,7 +43,7 @@ export async function openSession(store: SessionStore, agent: Agent, request: Se
   const wantedAgent = request.sameAgent ? agent.id : undefined;
   const existing = await resumeSession(store, agent.orgId, sessionId, wantedAgent);
   if (existing !== undefined) return existing;
-  const release = materialized(await directory.activeRelease(agent));
+  const release = requireMaterialized(await directory.activeRelease(agent));
   const id = sessionId ?? newId('ses_');
   const endUserId = request.endUserId ?? endUserOf(metadata);
   const fresh: NewSession = {

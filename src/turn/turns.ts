@@ -1,5 +1,5 @@
 import type { Directory } from '../accounts/directory.ts';
-import { materialized } from '../accounts/releases.ts';
+import { requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
 import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
@@ -216,7 +216,7 @@ export class Turns {
       agent === undefined ? undefined : await this.parts.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
     if (release?.state === 'materialized') return;
     await checkBudget(this.parts.database.db, setting);
-    materialized(release);
+    requireMaterialized(release);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {

@@ -1,6 +1,6 @@
 import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
-import { materialized } from '../accounts/releases.ts';
+import { requireMaterialized } from '../accounts/releases.ts';
 import { orNotFound } from '../errors.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
@@ -21,7 +21,7 @@ export interface WarmingParts {
 export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
   const warm = new WarmSessions(async (orgId, sessionId) => {
     const setting = orNotFound(await settings.of(orgId, sessionId));
-    materialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
+    requireMaterialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
     const main = world.release.agents.find((agent) => agent.name === world.release.main);
     if (main !== undefined) {

@@ -93,7 +93,7 @@ async function checkSecretKey(config: Config, postgres: Database): Promise<void>
   const { compareSecretKey, findSecretKey } = await import('../../accounts/secret-key.ts');
   const key = await findSecretKey(config);
   if (key === undefined) throw new Error('PARLEY_SECRET_KEY is not set: set the one that the installation has');
-  await compareSecretKey(postgres, key.box, key.origin);
+  await compareSecretKey(postgres, key);
 }
 
 /** The server as a client sees it. */

@@ -49,11 +49,11 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
       const countAttempt = (account: string) => signIn.countAttempt(account);
       const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, given, countAttempt));
       const { orgId, email } = acceptance;
-      signIn.succeeded(email);
+      signIn.forgetAttempts(email);
       const organization = await context.directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
       const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      signIn.succeeded(`invitation ${request.ip}`);
+      signIn.forgetAttempts(`invitation ${request.ip}`);
       return reply.code(201).send({ member: showMember(member) });
     },
   );

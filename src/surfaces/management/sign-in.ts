@@ -51,7 +51,7 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
   if (email !== undefined) context.signIn.countAttempt(email);
   const response = await context.signIn.handle(toFetchRequest(request));
-  if (email !== undefined && response.ok) context.signIn.succeeded(email);
+  if (email !== undefined && response.ok) context.signIn.forgetAttempts(email);
   // The library does not know the path with this method or in this spelling.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);

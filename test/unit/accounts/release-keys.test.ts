@@ -12,6 +12,8 @@ function upstreams(has: { own: boolean; operator: boolean }): Upstreams {
   };
 }
 
+const { signal } = new AbortController();
+
 describe('a release is materialized', () => {
   const base_url = 'https://models.example.com/v1';
   const cases: [name: string, model: object, has: { own: boolean; operator: boolean }, isGood: boolean][] = [
@@ -25,7 +27,7 @@ describe('a release is materialized', () => {
   for (const [name, model, has, isGood] of cases) {
     test(name, async () => {
       const config = completeReleaseConfig({ model: { provider: 'openai', name: 'gpt-5', ...model } });
-      const outcome = await pinRelease(1, config, upstreams(has));
+      const outcome = await pinRelease(1, config, upstreams(has), signal);
       if (isGood) assert.deepEqual(outcome, { state: 'materialized', pinnedTools: [] });
       else assert.match(outcome.state === 'failed' ? outcome.error : '', /^credentials: no key for openai/);
     });
@@ -33,7 +35,7 @@ describe('a release is materialized', () => {
 
   test('not without a key for the model of a sub-agent', async () => {
     const agents = [{ name: 'main' }, { name: 'writer', model: { provider: 'anthropic', name: 'claude-opus-4-5' } }];
-    const outcome = await pinRelease(1, completeReleaseConfig({ agents }), upstreams({ own: false, operator: false }));
+    const outcome = await pinRelease(1, completeReleaseConfig({ agents }), upstreams({ own: false, operator: false }), signal);
     assert.match(outcome.state === 'failed' ? outcome.error : '', /^credentials: no key for anthropic/);
   });
 });

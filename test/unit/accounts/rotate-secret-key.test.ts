@@ -16,17 +16,18 @@ after(() => database.close());
 const at = new Date();
 const first = createSecretBox(Buffer.alloc(32, 1));
 const second = createSecretBox(Buffer.alloc(32, 2));
+const origin = 'the key given';
 
 test('after a rotation everything opens with the new key and nothing with the old one', async () => {
-  await checkSecretKey(database, first);
-  await assert.rejects(checkSecretKey(database, second), /PARLEY_SECRET_KEY/);
+  await checkSecretKey(database, { box: first, origin });
+  await assert.rejects(checkSecretKey(database, { box: second, origin }), /PARLEY_SECRET_KEY/);
   const { id: orgId } = await createOrganization(database.db, { slug: 'acme', name: 'Acme', at });
   await database.db.transaction().execute((db) => storeCredential(db, { orgId, at }, first, { name: 'openai', secret: 'sk-0123456789ab' }));
   const { kid } = await new SigningKeys(database, first).current();
 
   assert.deepEqual(await rotateSecretKey(database, first, second), { resealed: 1 });
-  await checkSecretKey(database, second);
-  await assert.rejects(checkSecretKey(database, first), /PARLEY_SECRET_KEY/);
+  await checkSecretKey(database, { box: second, origin });
+  await assert.rejects(checkSecretKey(database, { box: first, origin }), /PARLEY_SECRET_KEY/);
   assert.equal(await credentialReader(new Directory(database, 'proc_1'), second)(orgId, 'openai'), 'sk-0123456789ab');
   await assert.rejects(credentialReader(new Directory(database, 'proc_1'), first)(orgId, 'openai'));
   assert.equal((await new SigningKeys(database, second).current()).kid, kid);
