@@ -24,4 +24,3 @@ select s.id, p ->> 'name', s.org_id, s.created_at from sessions s, json_array_el
 on conflict do nothing;
 
 create index if not exists sessions_of_participant on session_participants (org_id, name, created_at, session_id);
-drop index if exists sessions_by_participant;

@@ -35,6 +35,37 @@ test('a migration that does not get its table lets others at it, and comes back'
   assert.deepEqual(await names(), all);
 });
 
+test('no migration waits for a turn that waits for it', { skip }, async (t) => {
+  const { settings, remove } = await createDatabase();
+  const [database, turn] = [await openDatabase(loadConfig(settings)), new pg.Client({ connectionString: settings.DATABASE_URL })];
+  t.after(() => Promise.all([database.close(), turn.end()]).then(remove));
+  await turn.connect();
+  const files = (await turn.query('select name from migrations order by name')).rows.map(({ name }) => name);
+  // An empty database for which all but one of them are said to be applied, each time another one.
+  await turn.query(`drop schema public cascade; create schema public;
+    create table migrations (name text primary key, applied_at timestamptz default now())`);
+  await turn.query('insert into migrations select unnest($1::text[])', [files]);
+  const said: unknown[] = [];
+  const logger = createLogger('warn', { write: (line) => said.push(JSON.parse(line).msg) });
+  for (const file of files) {
+    await turn.query('delete from migrations where name = $1', [file]);
+    const { rows } = await turn.query("select from pg_tables where tablename = 'turns'");
+    // Every turn locks its session first, and then writes it.
+    await turn.query(`begin; ${rows.length > 0 ? 'lock table sessions in row share mode' : ''}`);
+    let isDone = false;
+    const migrated = migrate(database, logger).finally(() => {
+      isDone = true;
+    });
+    const waits = 'select from pg_locks join pg_database d on d.oid = database where not granted and datname = current_database()';
+    await until(async () => isDone || (await turn.query(waits)).rows.length > 0, 5_000, `${file} is done, or waits`);
+    if (rows.length > 0)
+      await turn.query('lock table sessions, turns, events, approvals, idempotency_keys, webhook_events in row exclusive mode');
+    await turn.query('commit');
+    await migrated;
+  }
+  assert.deepEqual(new Set(said), new Set(['migrating the database']));
+});
+
 test('the look for turns of silent processes does not read all that have ended', { skip }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
   // The first look, which is for all.
