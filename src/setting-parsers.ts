@@ -91,6 +91,7 @@ export function redisUrl(value: string): string {
   const url = urlWith(['redis:', 'rediss:'])(value);
   if (!/^\/?\d*$/.test(new URL(url).pathname))
     throw new Error('what follows the host must be the number of a database, as in redis://host:6379/0');
+  if (/%(?![\da-f]{2})/i.test(new URL(url).password)) throw new Error('encode special characters of its password (% is %25)');
   return url;
 }
 

@@ -50,7 +50,7 @@ function postgresBus(database: Database): Bus {
  */
 async function redisBus(database: Database, url: string, logger: Logger): Promise<Bus> {
   const { createClient } = await import('redis');
-  const channel = 'parley';
+  const channel = channelOf(url);
   // Pinged now and then: a Redis that hangs is noticed like one that is gone.
   const options = { url, pingInterval: 2_000, socket: { connectTimeout: silenceMs, socketTimeout: silenceMs, reconnectStrategy } };
   // A notice is for now or never: what cannot be sent at once goes through the database.
@@ -60,8 +60,14 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
     for (const client of [publisher, subscriber]) client.on('error', reject);
   });
   failure.catch(() => {});
+  let receiver: (payload: string) => void = () => {};
+  const open = async () => {
+    await Promise.all([publisher.connect(), subscriber.connect()]);
+    // What its user may not do is found out now. Nobody acts on an empty notice.
+    await Promise.all([publisher.ping(), publisher.publish(channel, ''), subscriber.subscribe(channel, (payload) => receiver(payload))]);
+  };
   try {
-    await Promise.race([Promise.all([publisher.connect(), subscriber.connect()]), failure]);
+    await Promise.race([open(), failure]);
   } catch (error) {
     for (const client of [publisher, subscriber]) client.destroy();
     throw new Error(`REDIS_URL: ${errorMessage(error) || 'Redis is not reachable'}`, { cause: error });
@@ -91,7 +97,7 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
     },
     async receive(listener) {
       await database.listen(listener);
-      await subscriber.subscribe(channel, listener);
+      receiver = listener;
       // It subscribes again by itself after a lost connection; what was said meanwhile has to be looked for.
       subscriber.on('ready', () => listener('* reconnected'));
     },
@@ -99,6 +105,12 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
       for (const client of [publisher, subscriber]) client.destroy();
     },
   };
+}
+
+/** A channel reaches everyone on a Redis, whichever database they chose: its number keeps installations apart that share one. */
+function channelOf(url: string): string {
+  const number = Number(new URL(url).pathname.slice(1));
+  return number === 0 ? 'parley' : `parley:${number}`;
 }
 
 /** Often at first, then twice a second for as long as it takes. */

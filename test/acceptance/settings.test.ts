@@ -21,6 +21,7 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PARLEY_PUBLIC_URL', 'https://parley.example.com/?a=b', 'must be a URL without ? and #'],
   ['REDIS_URL', '127.0.0.1:6379', 'must be a URL that starts with redis:// or rediss://'],
   ['REDIS_URL', 'redis://127.0.0.1:6379/parley', 'what follows the host must be the number of a database, as in redis://host:6379/0'],
+  ['REDIS_URL', 'redis://:50%off@127.0.0.1:6379', 'encode special characters of its password (% is %25)'],
   ['PARLEY_API_KEY', 'svc_live_0123456789abcde', 'must be svc_live_ and 16 to 247 of A-Z a-z 0-9 _ -'],
   ['PARLEY_OPERATOR_KEY', 'svc_live_0123456789abcdef', 'must be svc_operator_ and 16 to 243 of A-Z a-z 0-9 _ -'],
   ['PARLEY_SECRET_KEY', 'c2hvcnQ=', 'must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them'],

@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createClient } from 'redis';
 import { chances, isLong, seed } from '../../support/chance.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
-import { spawnServer, startServer } from '../../support/server-process.ts';
+import { runToEnd, spawnServer, startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
 import { connect, type LogEntry, type Wire } from '../../support/wire.ts';
 
@@ -92,6 +93,46 @@ test('a Redis that is not there stops the start with a line that names the setti
   const code = await new Promise((resolve) => child.once('exit', resolve));
   assert.equal(code, 1);
   assert.match(printed.join(''), /^parley: REDIS_URL: .+\n$/);
+});
+
+test('a user of Redis who may not speak or listen there stops the start', { skip }, async (t) => {
+  const redis = await startRedis(t);
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  const allowed = ['+ping', '+publish', '+subscribe'];
+  const start = async (...rights: string[]) => {
+    const admin = await createClient({ url: redis.url }).connect();
+    await admin.sendCommand(['ACL', 'SETUSER', 'parley', 'reset', 'on', '>a b', ...rights]);
+    admin.destroy();
+    return runToEnd({ ...database.settings, REDIS_URL: redis.url.replace('//', '//parley:a%20b@') });
+  };
+  const says = async (rights: string[], line: RegExp) => {
+    const { code, output } = await start(...rights);
+    assert.deepEqual([code, line.test(output)], [1, true], output);
+  };
+  await says([...allowed, '&another'], /^parley: REDIS_URL: NOPERM .*channel/);
+  await says([...allowed, '&parley', '-publish'], /^parley: REDIS_URL: NOPERM .*'publish'/);
+  await says([...allowed, '&parley', '-ping'], /^parley: REDIS_URL: NOPERM .*'ping'/);
+});
+
+test('installations that share a Redis are kept apart by the number of its database', { skip }, async (t) => {
+  const redis = await startRedis(t);
+  const servers = await Promise.all([0, 1].map((number) => startServer(t, { settings: { REDIS_URL: `${redis.url}/${number}` } })));
+  const [one, two] = servers.map((server) => connect(server.url, server.apiKey)) as [Wire, Wire];
+  for (const wire of [one, two]) await wire.post('/v1/sessions', { session_id: 'same' });
+  const abort = new AbortController();
+  const url = `${two.url}${managed}/same/events/stream?deltas=true`;
+  const watched = await fetch(url, { headers: { authorization: `Bearer ${two.key}` }, signal: abort.signal });
+  let seen = '';
+  const watching = (async () => {
+    for await (const piece of watched.body ?? []) seen += Buffer.from(piece).toString();
+  })().catch(() => undefined);
+  await one.post('/v1/sessions/same/messages', { text: '/delay 30\n/words 20' });
+  await two.post('/v1/sessions/same/messages', { text: '/say mine' });
+  await until(async () => seen.includes('mine'), 5_000, 'its own turn is seen');
+  abort.abort();
+  await watching;
+  assert.doesNotMatch(seen, /river/);
 });
 
 async function restore(redis: RedisServer, isHang: boolean): Promise<void> {
