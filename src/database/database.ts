@@ -48,7 +48,7 @@ const socketCodes = new Set([
 /** What TLS says of a server whose certificate has expired, or was replaced by one that is not trusted. */
 const tlsCodes = /CERT|^UNABLE_TO_|^ERR_(TLS|SSL)_|^EPROTO$/;
 const lostWords =
-  /SSL connection|^SASL|Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Query read timeout/;
+  /SSL connection|^SASL|Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|Cannot use a pool after|Query read timeout/;
 
 /** True when the database answers and takes no writes: its disk is full, or it is a standby. It does not pass by itself. */
 export function refusesWrites(error: unknown): boolean {

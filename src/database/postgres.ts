@@ -34,7 +34,8 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
   const url = verifyingUrl(databaseUrl);
   const options: pg.PoolConfig = {
     stream: () => new Socket().setTimeout(silenceMs, giveUp),
-    onConnect: (client) => client.query(`${asExpected}; ${endHalted}; ${neverCompile}; ${stayIdle}`),
+    // A pooler lets us in and may then have nothing to give.
+    onConnect: (client) => client.query(within(connectMs, { text: `${asExpected}; ${endHalted}; ${neverCompile}; ${stayIdle}` })),
   };
   const pool = openPool(url, { ...options, max: poolSize });
   const urgentPool = openPool(url, { ...options, max: 1, query_timeout: urgentMs });

@@ -6,10 +6,12 @@ import { createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
+import { sql } from 'kysely';
 import { isDatabaseFailure } from '../../../src/database/database.ts';
 import { openPostgres } from '../../../src/database/postgres.ts';
 import { createListener } from '../../../src/database/postgres-listener.ts';
 import type { Owner } from '../../support/app.ts';
+import { openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 
 const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
@@ -92,4 +94,20 @@ test('a listener that is stopped while it connects again does not go on trying',
   sockets[1]?.destroy();
   await sleep(600);
   assert.equal(sockets.length, 2);
+});
+
+test('a pooler that lets us in and has no connection to give is waited for no longer than one that does not answer', async (t) => {
+  const url = await listen(t, (socket) => {
+    socket.once('data', () => socket.write(welcome));
+  });
+  const begun = performance.now();
+  await assert.rejects(openPostgres(url, 1), ({ cause }: Error) => isDatabaseFailure(cause));
+  assert.ok(performance.now() - begun < 10_000);
+});
+
+test('what comes too late, when the database has been closed, is no fault of ours', async () => {
+  const database = await openTestDatabase();
+  await database.close();
+  await assert.rejects(sql`select 1`.execute(database.db), isDatabaseFailure);
+  await assert.rejects(database.prepared({ name: 'late', text: 'select 1' }, []), isDatabaseFailure);
 });
