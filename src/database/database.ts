@@ -19,7 +19,7 @@ export interface Database {
   notify(payload: string): Promise<void>;
   /** Connections that are open, those of them that do nothing, and statements that wait for one. */
   pool(): { open: number; idle: number; waiting: number };
-  /** Throws unless the database answers. */
+  /** Throws unless the database answers and can take writes. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }

@@ -77,7 +77,10 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     },
     pool: () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async ping() {
-      await pool.query(within(connectMs, { text: 'select 1' }));
+      const text = "select current_setting('transaction_read_only') = 'on' as readonly";
+      const { rows } = await pool.query<{ readonly: boolean }>(within(connectMs, { text }));
+      // A standby, or a server that is set so: the same error as that of a write.
+      if (rows[0]?.readonly) throw Object.assign(new Error('the database is read-only'), { code: '25006' });
     },
     async close() {
       await listener.stop();

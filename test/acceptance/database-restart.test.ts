@@ -1,7 +1,8 @@
-// PostgreSQL crashes and comes back under load: requests of that moment hear 503, and nothing acknowledged is lost.
+// PostgreSQL crashes and comes back under load, or is read-only: requests of that moment hear 503, and nothing acknowledged is lost.
 // One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import pg from 'pg';
 import { startApp } from '../support/app.ts';
 import { engine } from '../support/engine.ts';
 import { startPostgres } from '../support/postgres-server.ts';
@@ -65,4 +66,27 @@ test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
     assert.equal(ended, asked, 'every turn has an end');
   }
   assert.equal((await tenant.get('/readyz')).status, 200);
+});
+
+test('while PostgreSQL is read-only, as a standby is, the process is not ready, and says why', { skip }, async (context) => {
+  const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
+  const admin = new pg.Client({ connectionString: app.context.config.DATABASE_URL });
+  await admin.connect();
+  // Only connections that are opened afterwards hear of a change.
+  const change = async (how: string) => {
+    await admin.query(`alter database ${admin.database} ${how}`);
+    await admin.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    );
+  };
+  const becomes = (status: number) => until(async () => (await app.call('GET', '/readyz')).status === status);
+  await becomes(200);
+  await change('set default_transaction_read_only = on');
+  const reason = '{"detail":"The database accepts no writes at the moment."}';
+  await until(async () => (await app.call('GET', '/readyz')).text === reason);
+  const { status, headers } = await app.call('GET', '/readyz');
+  assert.deepEqual([status, headers['retry-after']], [503, '1']);
+  await change('reset default_transaction_read_only');
+  await becomes(200);
+  await admin.end();
 });
