@@ -205,6 +205,19 @@ test('the inbox answers what waits in any session, the oldest first, by key', as
   assert.notEqual(oldest, before === 1 ? '' : await cards.first().textContent());
 });
 
+test('whoever answers with the keyboard goes on with the message, and in the inbox with the list', async () => {
+  const isFocused = (place: string) => page.evaluate<boolean>(`document.activeElement.matches('${place}')`);
+  await fresh();
+  await say('/tool bash {"command":"date"}');
+  await page.getByRole('button', { name: 'Deny' }).press('Enter');
+  await until(() => isFocused('[aria-label=Message]'));
+  await say('/tool bash {"command":"date"}');
+  await page.getByRole('button', { name: 'Deny' }).waitFor();
+  await page.goto('/dashboard/approvals');
+  await page.getByRole('button', { name: 'Deny' }).first().press('Enter');
+  await until(() => isFocused('main'));
+});
+
 test('an answer to what was there a moment ago does not go to what took its place; the inbox says where it ends', async () => {
   const card = (id: string) => ({
     ...{ request_id: id, session_id: 'ses_1', agent: 'assistant', end_user_id: null, tool: 'bash', message: '', input: { command: id } },

@@ -1,6 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { ShieldQuestion } from 'lucide-react';
-import { type ReactNode, useCallback, useLayoutEffect } from 'react';
+import { type ReactNode, useCallback, useLayoutEffect, useRef } from 'react';
 import { Button, type ButtonKind } from '../parts/button.tsx';
 import { Json } from '../parts/json.tsx';
 import { notifyError } from '../parts/notice.tsx';
@@ -44,12 +44,16 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
     },
     [mutate],
   );
-  useLayoutEffect(
-    () => () => {
+  const card = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const element = card.current;
+    return () => {
       lastLeft = performance.now();
-    },
-    [],
-  );
+      // The focus goes with the button that was pressed: on to the message field, or to where 1, 2 and 3 answer the next card.
+      if (!element?.querySelector(':focus-visible')) return;
+      (document.querySelector<HTMLElement>('textarea[data-search]') ?? document.getElementById('content'))?.focus({ preventScroll: true });
+    };
+  }, []);
   // Before the card is drawn: whoever sees it can answer it.
   useLayoutEffect(() => {
     if (!keys || answered) return;
@@ -64,7 +68,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
     return () => window.removeEventListener('keydown', onKey);
   }, [keys, answered, options, give]);
   return (
-    <section aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
+    <section ref={card} aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
       <div className="flex items-start gap-2 border-b border-line px-3 py-2">
         <ShieldQuestion size={16} className="mt-0.5 shrink-0 text-warn" aria-hidden />
         <div className="min-w-0 [overflow-wrap:anywhere]">
@@ -88,7 +92,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
           >
             {label}
             {keys && (
-              <span aria-hidden>
+              <span aria-hidden className="pointer-coarse:hidden">
                 <Key>{String(index + 1)}</Key>
               </span>
             )}

@@ -1,4 +1,4 @@
-import type { ComponentProps, ReactNode } from 'react';
+import type { ComponentProps, MouseEvent, ReactNode } from 'react';
 import { Link } from 'wouter';
 
 export type ButtonKind = 'plain' | 'primary' | 'danger' | 'quiet';
@@ -10,10 +10,10 @@ const kinds: Record<ButtonKind, string> = {
   quiet: 'border-transparent text-dim hover:bg-hover hover:text-ink',
 };
 const shape =
-  'inline-flex min-h-[2.15rem] items-center justify-center gap-1.5 rounded-md border px-2.5 font-medium whitespace-nowrap disabled:opacity-50 transition-colors';
+  'inline-flex min-h-[2.15rem] items-center justify-center gap-1.5 rounded-md border px-2.5 font-medium whitespace-nowrap aria-disabled:opacity-50 transition-colors';
 
 export function Button({ kind = 'plain', className = '', ...props }: ComponentProps<'button'> & { kind?: ButtonKind }) {
-  return <button type="button" {...props} className={`${shape} ${kinds[kind]} ${className}`} />;
+  return <button type="button" {...pressable(props)} className={`${shape} ${kinds[kind]} ${className}`} />;
 }
 
 export function IconButton({ label, children, className = '', ...props }: ComponentProps<'button'> & { label: string }) {
@@ -22,12 +22,21 @@ export function IconButton({ label, children, className = '', ...props }: Compon
       type="button"
       aria-label={label}
       title={label}
-      {...props}
-      className={`inline-flex size-[2.15rem] shrink-0 items-center justify-center rounded-md text-dim transition-colors hover:bg-hover hover:text-ink disabled:opacity-50 ${className}`}
+      {...pressable(props)}
+      className={`inline-flex size-[2.15rem] shrink-0 items-center justify-center rounded-md text-dim transition-colors hover:bg-hover hover:text-ink aria-disabled:opacity-50 ${className}`}
     >
       {children}
     </button>
   );
+}
+
+/**
+ * A button that cannot be pressed now, often because it was pressed just before: it says so and does nothing. One that
+ * the browser disables loses the focus, and with it the place of whoever uses the keyboard or a screen reader.
+ */
+function pressable({ disabled, onClick, ...props }: ComponentProps<'button'>): ComponentProps<'button'> {
+  if (!disabled) return { ...props, onClick };
+  return { ...props, 'aria-disabled': true, onClick: (event: MouseEvent) => event.preventDefault() };
 }
 
 export function LinkButton({ to, kind = 'plain', children }: { to: string; kind?: ButtonKind; children: ReactNode }) {

@@ -14,7 +14,9 @@ export function Access() {
   const agents = useAgents().data ?? [];
   const { data, error } = useRead<{ organization: Organization }>('/api/organization');
   const save = useMutation({
-    mutationFn: (body: Record<string, unknown>) => request('PATCH', '/api/organization', { body }),
+    // One after the other: the last choice is the one that stays.
+    scope: { id: 'organization' },
+    mutationFn: (body: Partial<Organization>) => request('PATCH', '/api/organization', { body }),
     onSuccess: async () => {
       notify('Saved.');
       await forget('/api/organization', '/dashboard/session', '/api/agents');
@@ -24,6 +26,7 @@ export function Access() {
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Waiting />;
   const { organization } = data;
+  const chosen = save.isPending ? { ...organization, ...save.variables } : organization;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -38,16 +41,16 @@ export function Access() {
       <Section title="Support access" hint="Whether anyone other than the end user can read conversations, with an API key or here.">
         <Toggle
           label="Transcripts may be read"
-          disabled={!may || save.isPending}
-          checked={organization.support_access.transcripts}
+          disabled={!may}
+          checked={chosen.support_access.transcripts}
           onChange={(transcripts) => save.mutate({ support_access: { transcripts } })}
         />
       </Section>
       <Section title="Default agent" hint="The agent that the flat /v1 routes use.">
         <Select
           label="Default agent"
-          value={organization.default_agent ?? ''}
-          disabled={!may || save.isPending}
+          value={chosen.default_agent ?? ''}
+          disabled={!may}
           onChange={(slug) => save.mutate({ default_agent: slug === '' ? null : slug })}
           options={[{ value: '', label: 'none' }, ...agents.map(({ slug, name }) => ({ value: slug, label: name }))]}
         />
