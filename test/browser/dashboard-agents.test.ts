@@ -147,6 +147,10 @@ test('an agent is made, and deleted by name', async () => {
   await dialog().getByLabel('Slug').fill('support');
   await dialog().getByRole('button', { name: 'Create agent' }).click();
   await page.waitForURL('**/agents/support?tab=edit');
+  // The way back is to the list, not to the dialog that is done with.
+  await page.goBack();
+  await page.getByRole('link', { name: 'support', exact: true }).click();
+  await page.getByRole('button', { name: 'New release' }).click();
   await page.getByRole('button', { name: 'Create release' }).click();
   await page
     .getByRole('row', { name: /Release 1/ })

@@ -100,6 +100,8 @@ function NewAgent({ onClose }: { onClose(): void }) {
     },
     onSuccess: async ({ agent }) => {
       await forget('/api/agents');
+      // The way back leads to the list, not to this dialog.
+      onClose();
       go(`/agents/${agent.slug}?tab=edit`);
     },
   });
