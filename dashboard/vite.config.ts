@@ -19,8 +19,8 @@ export default defineConfig({
     chunkSizeWarningLimit: 400,
     rolldownOptions: {
       output: {
-        // Few files that compress well, loaded when first needed: what every page uses, what reads a conversation, what draws
-        // a chart, and the pages. One file for each small part costs a tenth more.
+        // Few files that compress well, loaded when first needed: what every page uses, what reads a conversation, and the
+        // pages. One file for each small part costs a tenth more.
         codeSplitting: {
           groups: [
             {
@@ -29,7 +29,6 @@ export default defineConfig({
               priority: 4,
             },
             { name: 'conversation', test: /src[\\/]conversation|marked|dompurify|virtual|eventsource-parser/, priority: 3 },
-            { name: 'chart', test: /uplot/, priority: 3 },
             { name: 'pages', test: /src[\\/]pages/, priority: 2 },
           ],
         },

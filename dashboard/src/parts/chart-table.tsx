@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { ChartSeries } from './chart-options.ts';
+import type { ChartSeries } from './chart.tsx';
 
 interface ChartTableProps {
   label: string;

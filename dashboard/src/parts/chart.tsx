@@ -1,7 +1,13 @@
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
-import UPlot from 'uplot';
-import { type ChartSeries, chartOptions, stack } from './chart-options.ts';
+import { type KeyboardEvent, type RefObject, useLayoutEffect, useRef, useState } from 'react';
+import { Bars } from './chart-bars.tsx';
 import { ChartTable } from './chart-table.tsx';
+
+export interface ChartSeries {
+  label: string;
+  values: readonly number[];
+  /** A colour of the theme, such as `--color-accent`. */
+  colour: string;
+}
 
 interface ChartProps {
   /** Said to people who do not see it. */
@@ -21,36 +27,16 @@ interface ChartProps {
  */
 export function Chart({ label, times, series, format, step, height = 180 }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
-  const plot = useRef<UPlot>(undefined);
+  const width = useWidth(place);
   const [hovered, setHovered] = useState<number>();
-  const theme = useThemeVersion();
-  useEffect(() => {
-    const element = place.current;
-    if (element === null) return;
-    const look = { series, format, step, height, theme };
-    const chart = new UPlot(chartOptions(element, look, setHovered), stack(times, series), element);
-    plot.current = chart;
-    const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
-    observer.observe(element);
-    return () => {
-      observer.disconnect();
-      chart.destroy();
-    };
-  }, [times, series, height, format, step, theme]);
   const index = hovered !== undefined && hovered < times.length ? hovered : undefined;
-  const show = (next: number) => {
-    const time = times[next];
-    if (time === undefined) return;
-    setHovered(next);
-    plot.current?.setCursor({ left: plot.current.valToPos(time, 'x'), top: 0 });
-  };
   const onKeyDown = (event: KeyboardEvent) => {
     const last = times.length - 1;
     const targets: Record<string, number> = { ArrowLeft: (index ?? last + 1) - 1, ArrowRight: (index ?? -1) + 1, Home: 0, End: last };
     const target = targets[event.key];
     if (target === undefined) return;
     event.preventDefault();
-    show(Math.max(0, Math.min(last, target)));
+    setHovered(Math.max(0, Math.min(last, target)));
   };
   const isEmpty = series.every(({ values }) => values.every((value) => value === 0));
   return (
@@ -78,12 +64,27 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         onKeyDown={onKeyDown}
         onBlur={() => setHovered(undefined)}
       >
-        <div ref={place} aria-hidden style={{ height }} />
+        <div ref={place} aria-hidden style={{ height }} onMouseLeave={() => setHovered(undefined)}>
+          {width > 0 && <Bars {...{ width, height, times, series, format, step }} marked={index} onPoint={setHovered} />}
+        </div>
         {isEmpty && <p className="pointer-events-none absolute inset-0 grid place-items-center pb-6 text-dim">No data in this period.</p>}
       </div>
       <ChartTable label={label} times={times} series={series} format={format} timeLabel={(time) => timeLabel(time, step)} />
     </figure>
   );
+}
+
+function useWidth(place: RefObject<HTMLElement | null>): number {
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    setWidth(element.clientWidth);
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [place]);
+  return width;
 }
 
 function sentence(
@@ -102,21 +103,4 @@ function timeLabel(seconds: number, step: number): string {
   return step >= 86_400
     ? date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric', month: 'short', timeZone: 'UTC' })
     : date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', timeZoneName: 'short' });
-}
-
-/** Changes when the page turns light or dark. */
-function useThemeVersion(): number {
-  const [version, setVersion] = useState(0);
-  useEffect(() => {
-    const changed = () => setVersion((before) => before + 1);
-    const system = window.matchMedia('(prefers-color-scheme: dark)');
-    const observer = new MutationObserver(changed);
-    observer.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
-    system.addEventListener('change', changed);
-    return () => {
-      observer.disconnect();
-      system.removeEventListener('change', changed);
-    };
-  }, []);
-  return version;
 }

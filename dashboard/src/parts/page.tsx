@@ -67,7 +67,7 @@ export function Section({ title, hint, actions, children }: { title: string; hin
 export function Empty({ title, text, command, children }: { title: string; text?: ReactNode; command?: string; children?: ReactNode }) {
   return (
     <div className="mb-4 max-w-2xl py-4">
-      <p className="font-medium">{title}</p>
+      <p className="font-medium [overflow-wrap:anywhere]">{title}</p>
       {text !== undefined && <p className="mt-1 text-dim">{text}</p>}
       {command !== undefined && (
         <div className="mt-4">
