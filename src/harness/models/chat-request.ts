@@ -57,8 +57,10 @@ function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): 
     else if (part.type === 'tool-call') calls.push(chatCall(part));
     else if (isOfThisTurn) addReasoning(reasoning, part);
   }
-  if (text === '' && calls.length === 0) return undefined;
-  return { role: 'assistant', content: text === '' ? null : text, ...reasoning, tool_calls: calls.length === 0 ? undefined : calls };
+  // Providers refuse a blank text.
+  const content = text.trim() === '' ? null : text;
+  if (content === null && calls.length === 0) return undefined;
+  return { role: 'assistant', content, ...reasoning, tool_calls: calls.length === 0 ? undefined : calls };
 }
 
 /** Models that think between tool calls want their thoughts back within the turn and refuse or ignore those of earlier ones. */

@@ -195,6 +195,7 @@ describe('a blank text, which providers refuse for as long as it is in the conve
     },
     { role: 'user', text: ' \t' },
     { role: 'assistant', parts: [{ type: 'text', text: 'Still here.' }] },
+    { role: 'assistant', parts: [{ type: 'text', text: ' ' }] },
     { role: 'user', text: '', files: ['uploads/a.txt'] },
   ];
   for (const wire of providerCases) {
