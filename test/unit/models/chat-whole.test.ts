@@ -45,6 +45,18 @@ describe('an answer in one piece', () => {
     }
   });
 
+  test('comes in pieces where a server does nothing but stream', async () => {
+    const stream = 'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+    const { model } = recordedModel(async () => new Response(stream, { headers: { 'content-type': 'text/event-stream' } }));
+    assert.equal(textOf(await collect(model.stream({ ...callOf(), whole: true }, neverAborted))), 'Hi');
+  });
+
+  test('takes of its parts only those that are text', async () => {
+    const content = [{ type: 'thinking', text: 'Hm.' }, { type: 'text', text: 'Hi' }, { type: 'text' }, null];
+    const { model } = recordedModel(async () => new Response(JSON.stringify({ choices: [{ message: { content } }] })));
+    assert.equal(textOf(await collect(model.stream({ ...callOf(), whole: true }, neverAborted))), 'Hi');
+  });
+
   test('has each of its calls apart, with ids or without', async () => {
     const tool_calls = ['', undefined, 'a', 'a'].map((id, index) => ({
       id,

@@ -74,6 +74,16 @@ test('chunks that look alike are still read for what they say', async () => {
   assert.equal(textOf(parts), `${odd.join('')}last`);
   assert.equal(reasoningOf(parts), 'hm');
   assert.ok(finishOf(parts));
+
+  const noted = (note: string) => `data: {"note":{"content":"${note}"},"choices":[{"delta":{"content":"said"}}]}\n\n`;
+  assert.equal(textOf(await answer(noted('said'), noted('other'), done)), 'saidsaid');
+  const both = (content: string) => delta({ content, refusal: null, reasoning: 'hm' });
+  assert.equal(reasoningOf(await answer(both('a'), both('b'), done)), 'hmhm');
+  const blank = await answer(delta({ content: 'a' }), delta({ content: '' }), delta({ content: 'b' }), done);
+  assert.deepEqual(
+    blank.flatMap((part) => (part.type === 'text-delta' ? [part.text] : [])),
+    ['a', 'b'],
+  );
 });
 
 describe('a chat-completions server may', () => {
@@ -83,6 +93,11 @@ describe('a chat-completions server may', () => {
 
   test('end with [DONE] and no finish reason', async () => {
     assert.ok(finishOf(await answer(delta({ content: 'Hi' }), done)));
+  });
+
+  test('say in every chunk that there is no error', async () => {
+    const chunk = (fields: object) => `data: ${JSON.stringify({ error: null, choices: [{ delta: fields }] })}\n\n`;
+    assert.equal(textOf(await answer(chunk({ content: 'Hi' }), chunk({ content: ' there' }), done)), 'Hi there');
   });
 
   test('keep the connection open after [DONE]', async () => {
@@ -108,6 +123,20 @@ describe('a chat-completions server may', () => {
     const usage = { prompt_tokens: 10, completion_tokens: 2, prompt_cache_hit_tokens: 8 };
     const parts = await answer(delta({ content: 'Hi' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done);
     assert.deepEqual(finishOf(parts)?.usage, { input: 10, output: 2, cachedInput: 8 });
+  });
+
+  test('count what cannot be', async () => {
+    const usageOf = async (usage: object) =>
+      finishOf(await answer(delta({ content: '1234' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done))?.usage;
+    const cached = { prompt_tokens: 10, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 50 } };
+    assert.deepEqual(await usageOf(cached), { input: 10, output: 2, cachedInput: 10 });
+    assert.deepEqual(await usageOf({ prompt_tokens: 10 }), { input: 4, output: 1, cachedInput: 0 }, 'half a count is none');
+  });
+
+  test('count no tokens of calls: they are estimated with their names and signatures', async () => {
+    const call = { id: 'a', function: { name: 'look', arguments: '{"a":1}' }, extra_content: { signature: '12345' } };
+    // 4 characters of the name, 7 of the input, 14 of the signature.
+    assert.equal(finishOf(await answer(delta({ tool_calls: [call] }, 'stop'), done))?.usage.output, 7);
   });
 
   test('send the same thought under both names', async () => {
@@ -147,6 +176,16 @@ describe('a chat-completions server may', () => {
     assert.equal(callsOf(await answer(piece('a'), piece('b'), done)).length, 2);
   });
 
+  test('leave the id and the name of a call empty in all pieces but the first', async () => {
+    const piece = (id: string, name: string, text: string) =>
+      delta({ tool_calls: [{ index: 0, id, function: { name, arguments: text } }] });
+    const calls = callsOf(await answer(piece('a', 'bash', '{"command"'), piece('', '', ':"ls"}'), done));
+    assert.deepEqual(
+      calls.map(({ tool, input }) => [tool, input]),
+      [['bash', { command: 'ls' }]],
+    );
+  });
+
   test('give its calls no ids', async () => {
     const piece = (index: number) => delta({ tool_calls: [{ index, function: { name: 'bash', arguments: '{}' } }] });
     assert.equal(callsOf(await answer(piece(0), piece(1), done)).length, 2);
@@ -162,6 +201,9 @@ describe('a chat-completions server may', () => {
     const nested = `{"a":${'['.repeat(5000)}${']'.repeat(5000)}}`;
     const parts = await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash', arguments: nested } }] }), done);
     assert.equal(callsOf(parts)[0]?.input, nested);
+    const signed = `{"index":0,"id":"a","function":{"name":"bash"},"extra_content":${nested}}`;
+    const [call] = callsOf(await answer(`data: {"choices":[{"delta":{"tool_calls":[${signed}]}}]}\n\n`, done));
+    assert.deepEqual([call?.tool, call?.providerMetadata], ['bash', undefined], 'and such a signature is left out');
   });
 
   test('sign its calls, and gets the signature back', async () => {
@@ -228,35 +270,12 @@ test('an event without an end is cut off before it fills the memory', async () =
 });
 
 test('a redirect is not followed: the key stays here', async () => {
+  let redirect: string | undefined;
   const fetch = async (_url: unknown, init?: RequestInit) => {
-    assert.equal(init?.redirect, 'manual');
+    redirect = init?.redirect;
     return new Response(null, { status: 307, headers: { location: 'http://elsewhere/' } });
   };
   const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: 'sk-key', fetch });
   await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'model_error' });
-});
-
-test('without a key nothing is sent in its place, and provider_options go into the body as they are', async () => {
-  let sent: RequestInit | undefined;
-  const fetch = async (url: unknown, init?: RequestInit) => {
-    assert.equal(url, 'http://127.0.0.1:11434/v1/chat/completions');
-    sent = init;
-    return new Response(delta({ content: 'Hi' }, 'stop') + done);
-  };
-  const model = createChatModel('llama', { baseUrl: 'http://127.0.0.1:11434/v1/', apiKey: undefined, fetch });
-  const settings = { stop: 'END', provider_options: { reasoning_effort: 'low', seed: 7 } };
-  await collect(model.stream(callOf(undefined, { settings }), neverAborted));
-  assert.deepEqual(JSON.parse(String(sent?.body)), {
-    model: 'llama',
-    messages: [
-      { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: 'Hello' },
-    ],
-    stop: ['END'],
-    stream: true,
-    stream_options: { include_usage: true },
-    reasoning_effort: 'low',
-    seed: 7,
-  });
-  assert.equal(new Headers(sent?.headers).get('authorization'), null);
+  assert.equal(redirect, 'manual');
 });

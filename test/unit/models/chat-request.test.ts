@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import test, { describe } from 'node:test';
+import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
+import { callOf, collect, neverAborted } from './provider-cases.ts';
+
+describe('the body of a call', () => {
+  async function sentFor(...given: Parameters<typeof callOf>): Promise<{ body: Record<string, unknown>; headers: Headers }> {
+    let sent: RequestInit | undefined;
+    const fetch = async (url: unknown, init?: RequestInit) => {
+      sent = { ...init, headers: { ...init?.headers, 'x-url': String(url) } };
+      return new Response('data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: [DONE]\n\n');
+    };
+    const model = createChatModel('llama', { baseUrl: 'http://127.0.0.1:11434/v1/', apiKey: undefined, fetch });
+    await collect(model.stream(callOf(...given), neverAborted));
+    return { body: JSON.parse(String(sent?.body)), headers: new Headers(sent?.headers) };
+  }
+
+  test('has provider_options as they are, and goes without a key where there is none', async () => {
+    const settings = { stop: 'END', top_p: 0.5, temperature: 0, provider_options: { reasoning_effort: 'low', seed: 7 } };
+    const { body, headers } = await sentFor(undefined, { settings });
+    assert.deepEqual(body, {
+      model: 'llama',
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'Hello' },
+      ],
+      temperature: 0,
+      top_p: 0.5,
+      stop: ['END'],
+      stream: true,
+      stream_options: { include_usage: true },
+      reasoning_effort: 'low',
+      seed: 7,
+    });
+    assert.deepEqual([headers.get('x-url'), headers.get('authorization')], ['http://127.0.0.1:11434/v1/chat/completions', null]);
+  });
+
+  test('has no options of a stream where the release wants none', async () => {
+    const { body } = await sentFor(undefined, { settings: { provider_options: { stream: false } } });
+    assert.deepEqual([body.stream, 'stream_options' in body], [false, false]);
+  });
+
+  test('leaves out what would be empty, and joins the thoughts of one step', async () => {
+    const thought = (text: string) => ({
+      type: 'reasoning' as const,
+      text,
+      providerMetadata: { 'openai-compatible': { field: 'reasoning' } },
+    });
+    const { body } = await sentFor(
+      [
+        { role: 'user', text: 'Hi' },
+        { role: 'assistant', parts: [thought('Only thought.')] },
+        { role: 'assistant', parts: [thought('One. '), thought('Two.'), { type: 'text', text: 'Hello' }] },
+      ],
+      { instructions: '' },
+    );
+    assert.deepEqual(body.messages, [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: 'Hello', reasoning: 'One. Two.' },
+    ]);
+  });
+});
