@@ -130,7 +130,7 @@ function parseUrl(input: string | URL): URL {
 }
 
 function optionsOf({ method, headers, body, signal }: Request): RequestInit {
-  return { method, headers, body, signal, ...(body === null ? {} : { duplex: 'half' }) };
+  return { method, headers, body, signal };
 }
 
 function exemptOriginsOf(policy: DestinationPolicy): ReadonlySet<string> {

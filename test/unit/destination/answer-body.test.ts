@@ -49,6 +49,23 @@ test('the first piece is handed on at once, and what follows it is gathered from
   for (const { body } of answers) body.end();
 });
 
+test('what was gathered before a connection broke is handed on before the failure', async ({ mock }) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const body = new AnswerBody(connection(), () => {});
+  const reader = body.stream.getReader();
+  const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
+  for (const word of ['one ', 'two ']) {
+    body.add(Buffer.from(word));
+    assert.equal(await read(), word);
+  }
+  const last = read();
+  body.add(Buffer.from('three'));
+  const failure = new Error('the connection broke');
+  body.fail(failure);
+  assert.equal(await last, 'three');
+  await assert.rejects(read, failure);
+});
+
 /** A request whose connection can be told to rest. */
 function connection(): Dispatcher.DispatchController {
   let isPaused = false;

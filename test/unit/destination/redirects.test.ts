@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { ServiceError } from '../../../src/errors.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
+import { type LocalServer, serveLocally } from '../../support/local-server.ts';
+
+async function serve(listener: RequestListener): Promise<LocalServer> {
+  return closeAfterTest(await serveLocally(listener));
+}
+
+test('a redirect is an answer, not followed', async () => {
+  const target = await serve((_request, response) => response.writeHead(302, { location: '/elsewhere' }).end());
+  const response = await createGuardedFetch({ allowPrivate: true })(`${target.origin}/`);
+  assert.equal(response.status, 302);
+  assert.equal(response.headers.get('location'), '/elsewhere');
+});
+
+test('where redirects are followed, each hop is checked', async () => {
+  const inside = await serve((_request, response) => response.end('secret'));
+  const outside = await serve((_request, response) => response.writeHead(302, { location: `https://127.0.0.1:${inside.port}/` }).end());
+  const guarded = createGuardedFetch({ allowPrivate: false, exemptOrigins: [outside.origin], maxRedirects: 5 });
+  await assert.rejects(guarded(outside.origin), ServiceError);
+  assert.equal(inside.connections(), 0);
+});
+
+test('a followed redirect leaves credentials behind at another origin and turns POST into GET', async () => {
+  const seen: unknown[] = [];
+  const record: RequestListener = (request, response) => {
+    const { authorization, cookie, 'content-type': type } = request.headers;
+    seen.push([request.method, authorization, cookie, type]);
+    response.end('done');
+  };
+  const second = await serve(record);
+  const first = await serve((request, response) => {
+    if (request.url === '/same') return record(request, response);
+    response.writeHead(request.url === '/' ? 303 : 307, { location: request.url === '/' ? `${second.origin}/` : '/same' }).end();
+  });
+  const guarded = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
+  const init = { method: 'POST', headers: { authorization: 'Bearer x', cookie: 'a=1', 'content-type': 'text/plain' }, body: 'hello' };
+  assert.equal(await (await guarded(`${first.origin}/`, init)).text(), 'done');
+  assert.equal(await (await guarded(`${first.origin}/keep`, init)).text(), 'done');
+  assert.deepEqual(seen, [
+    ['GET', undefined, undefined, undefined],
+    ['POST', 'Bearer x', 'a=1', 'text/plain'],
+  ]);
+});
+
+test('each status changes the method as it does in fetch, and each hop begins at the one before it', async () => {
+  const target = await serve(async (request, response) => {
+    const hops = new Map([
+      ['/first', '/then/second'],
+      ['/then/second', 'third'],
+    ]);
+    const status = Number(request.headers['x-status']);
+    const location = hops.get(request.url ?? '');
+    if (location !== undefined) return response.writeHead(status, { location }).end();
+    const sent = await text(request);
+    response.writeHead(200, { 'x-seen': `${request.method} ${request.url} ${sent}` }).end();
+  });
+  const guarded = createGuardedFetch({ allowPrivate: true, maxRedirects: 2 });
+  const cases: [status: number, method: string, seen: string][] = [
+    [301, 'POST', 'GET /then/third '],
+    [302, 'POST', 'GET /then/third '],
+    [303, 'POST', 'GET /then/third '],
+    [303, 'PUT', 'GET /then/third '],
+    [303, 'HEAD', 'HEAD /then/third '],
+    [301, 'PUT', 'PUT /then/third hello'],
+    [302, 'DELETE', 'DELETE /then/third hello'],
+    [307, 'POST', 'POST /then/third hello'],
+    [308, 'POST', 'POST /then/third hello'],
+  ];
+  for (const [status, method, seen] of cases) {
+    const init = { method, headers: { 'x-status': `${status}` }, ...(method === 'HEAD' ? {} : { body: 'hello' }) };
+    const response = await guarded(`${target.origin}/first`, init);
+    assert.equal(response.headers.get('x-seen')?.trimEnd(), seen.trimEnd(), `${status} after ${method}`);
+  }
+});
+
+test('a body that is gone once it was sent is not sent on empty', async () => {
+  const target = await serve((request, response) => {
+    request.resume().on('end', () => response.writeHead(307, { location: '/again' }).end());
+  });
+  const body = new URLSearchParams({ a: '1' });
+  const call = createGuardedFetch({ allowPrivate: true, maxRedirects: 1 })(target.origin, { method: 'POST', body });
+  await assert.rejects(call, /cannot be sent again/);
+});
+
+test('a redirect loop ends, and no answer on the way is left open', async () => {
+  const closed: Promise<unknown>[] = [];
+  const target = await serve((_request, response) => {
+    closed.push(once(response, 'close'));
+    response.writeHead(302, { location: '/again' }).write('and a word that does not end');
+  });
+  await assert.rejects(createGuardedFetch({ allowPrivate: true, maxRedirects: 3 })(target.origin), /more than 3 times/);
+  assert.equal(closed.length, 4);
+  await Promise.all(closed);
+});
