@@ -92,3 +92,15 @@ test('the pages of a list count together', async () => {
   await assert.rejects(listServerTools({ name: 'crm', url }, undefined, fetch), /listing its tools failed: .*more than 8388608 bytes/);
   assert.deepEqual(asked, [undefined, '1', '2']);
 });
+
+test('the answers of one connection do not count together, nor does what is only read', async () => {
+  const large = { content: [{ type: 'text', text: 'x'.repeat(5 * 1024 * 1024) }], structuredContent: { list: new Array(30_000).fill(1) } };
+  const url = await start(() => large);
+  const connections = createMcpConnections({ fetch });
+  closeAfterTest(connections);
+  for (let call = 0; call < 2; call += 1) {
+    const target = { server: { name: 'crm', url }, credential: undefined };
+    const { output, isError } = await connections.callTool('ses_1', target, 'find', {}, new AbortController().signal);
+    assert.deepEqual([output.length, isError], [5 * 1024 * 1024, false], output.slice(0, 100));
+  }
+});

@@ -9,7 +9,6 @@ import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
-import { until } from '../../support/until.ts';
 
 const token = 'secret-token/with+signs"and quotes';
 const fetch = createGuardedFetch({ allowPrivate: true });
@@ -72,28 +71,6 @@ for (const kind of ['stateless', 'sessions'] as const) {
   });
 }
 
-test('each session has a connection of its own, made by its first request and used again', async () => {
-  const server = await start('sessions');
-  const connections = connect();
-  for (const session of ['ses_1', 'ses_2', 'ses_1', 'ses_2'])
-    await connections.callTool(session, target(server), 'find', { name: 'x' }, signal);
-  assert.equal(server.requests.filter((request) => request === 'POST initialize').length, 2);
-  assert.equal(server.sessions.size, 2);
-});
-
-test('requests that come while a session connects share its connection', async () => {
-  const server = await start('sessions');
-  const connections = connect();
-  const answers = await Promise.all(
-    Array.from({ length: 5 }, (_, index) => connections.callTool('ses_1', target(server), 'find', { name: String(index) }, signal)),
-  );
-  assert.deepEqual(
-    answers.map((answer) => answer.output),
-    ['found 0', 'found 1', 'found 2', 'found 3', 'found 4'],
-  );
-  assert.equal(server.sessions.size, 1);
-});
-
 test('a server that forgot the session is connected to again, without a failure', async () => {
   const server = await start('sessions');
   const connections = connect();
@@ -113,31 +90,6 @@ test('a server that is down is a failure of that call only; the next one connect
   await assert.rejects(connections.request('ses_1', gone, 'tools/list', {}), isServiceError('upstream'));
   assert.equal((await connections.callTool('ses_1', target(server), 'find', { name: 'z' }, signal)).output, 'found z');
 });
-
-test('a changed credential opens a new connection', async () => {
-  const server = await start('sessions');
-  const connections = connect();
-  const refused = await connections.callTool('ses_1', target(server, 'an old one'), 'find', { name: 'x' }, signal);
-  assert.deepEqual(refused, { output: 'MCP server crm: the server refused the credential (HTTP 401)', isError: true });
-  assert.equal((await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal)).output, 'found x');
-});
-
-test('closing, stopping a session and too many connections end the sessions at the server', async () => {
-  const server = await start('sessions');
-  const connections = connect({ connections: 2 });
-  for (const session of ['ses_1', 'ses_2', 'ses_3']) await connections.callTool(session, target(server), 'find', { name: 'x' }, signal);
-  await untilSessions(server, 2);
-  connections.closeSession('ses_2');
-  await untilSessions(server, 1);
-  connections.close();
-  await untilSessions(server, 0);
-});
-
-async function untilSessions(server: TestMcpServer, count: number): Promise<void> {
-  const deadline = Date.now() + 2_000;
-  while (server.sessions.size !== count && Date.now() < deadline) await new Promise(setImmediate);
-  assert.equal(server.sessions.size, count);
-}
 
 test('a tool that never answers times out; aborting ends it with the reason', async () => {
   const server = await start();
@@ -264,39 +216,3 @@ function isServiceError(kind: string) {
 function messageIs(message: string) {
   return (error: unknown) => error instanceof Error && error.message === message;
 }
-
-test('a server that does not answer a goodbye holds nobody up', { timeout: 30_000 }, async () => {
-  const server = await start('sessions');
-  const isCutOff: boolean[] = [];
-  const unanswered: typeof fetch = (url, init) => {
-    if (init?.method !== 'DELETE') return fetch(url, init);
-    return new Promise((_resolve, reject) => {
-      init.signal?.addEventListener('abort', () => {
-        isCutOff.push(true);
-        reject(init.signal?.reason);
-      });
-    });
-  };
-  assert.equal((await listServerTools(target(server).server, token, unanswered)).length, 5);
-  assert.deepEqual(isCutOff, [true]);
-});
-
-test('a connection that is closed while it opens is given up', async () => {
-  const cut: unknown[] = [];
-  const silent: typeof fetch = (_url, init) =>
-    new Promise((_resolve, reject) => {
-      init?.signal?.addEventListener('abort', () => {
-        cut.push(init.signal?.reason);
-        reject(init.signal?.reason);
-      });
-    });
-  const connections = createMcpConnections({ fetch: silent });
-  const controller = new AbortController();
-  const silentTarget = { server: { name: 'crm', url: 'https://crm.example.com/mcp' }, credential: undefined };
-  const call = connections.callTool('ses_1', silentTarget, 'find', {}, controller.signal);
-  controller.abort(new Error('stopped'));
-  await assert.rejects(call, /stopped/);
-  assert.equal(cut.length, 0, 'the next call may still use it');
-  connections.close();
-  await until(async () => cut.length === 1, 5_000);
-});

@@ -9,7 +9,6 @@ import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
 import { createTools } from '../../../src/harness/tools/create-tools.ts';
 import { createFetchTool } from '../../../src/harness/tools/fetch.ts';
 import { filesTool } from '../../../src/harness/tools/files.ts';
-import { workspaceLimits } from '../../../src/workspace-limits.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
@@ -49,102 +48,7 @@ test('handoff names the others, hands over, and refuses a name it does not know'
     const outcome = await run(handoff, { agent });
     assert.equal(outcome.isError, true);
     assert.equal(outcome.handoff, undefined);
-  }
-});
-
-test('files are written, read, listed and deleted', async () => {
-  const workspace = new MemoryWorkspace();
-  assert.equal((await run(filesTool, { operation: 'list' }, workspace)).output, 'The workspace is empty.');
-  assert.equal((await run(filesTool, { operation: 'write', path: './notes//a.txt', content: 'grüß dich' }, workspace)).isError, false);
-  assert.equal((await run(filesTool, { operation: 'read', path: '/workspace/notes/a.txt' }, workspace)).output, 'grüß dich');
-  assert.match((await run(filesTool, { operation: 'list', path: 'notes/' }, workspace)).output, /^notes\/a\.txt \(11 bytes, /);
-  assert.equal((await run(filesTool, { operation: 'list', path: 'note' }, workspace)).isError, true, 'another directory');
-  assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, false);
-  assert.equal((await run(filesTool, { operation: 'delete', path: 'notes/a.txt' }, workspace)).isError, true);
-  assert.equal((await run(filesTool, { operation: 'read', path: 'notes/a.txt' }, workspace)).isError, true);
-  assert.deepEqual(workspace.paths(), []);
-});
-
-test('an empty file is a file, and writing replaces', async () => {
-  const workspace = new MemoryWorkspace({ 'a.txt': 'before' });
-  await run(filesTool, { operation: 'write', path: 'a.txt', content: '' }, workspace);
-  assert.deepEqual(await run(filesTool, { operation: 'read', path: 'a.txt' }, workspace), { output: '', isError: false });
-});
-
-test('a binary file is read as base64 and said to be', async () => {
-  const workspace = new MemoryWorkspace({
-    'a.bin': new Uint8Array([0, 1, 255]),
-    'latin1.txt': new Uint8Array([0x66, 0xfc, 0x72]),
-    nul: 'a\0b',
-  });
-  const { output } = await run(filesTool, { operation: 'read', path: 'a.bin' }, workspace);
-  assert.equal(output, '[binary file of 3 bytes, shown in base64]\nAAH/');
-  for (const path of ['latin1.txt', 'nul'])
-    assert.match((await run(filesTool, { operation: 'read', path }, workspace)).output, /^\[binary file/);
-});
-
-test('a long file is cut and the cut is said', async () => {
-  const workspace = new MemoryWorkspace({ 'long.txt': 'x'.repeat(100_000) });
-  const { output } = await run(filesTool, { operation: 'read', path: 'long.txt' }, workspace);
-  assert(output.length < maxToolOutputCharacters + 200);
-  assert.match(output, /\[output truncated: 70000 of 100000 characters left out\]$/);
-});
-
-const badPaths = [
-  '../x',
-  'a/../../x',
-  '/etc/passwd',
-  '/workspacex/a',
-  'a\0b',
-  'a\nb',
-  'a\\b',
-  '',
-  '.',
-  '/',
-  '/workspace',
-  'x'.repeat(256),
-  'd/'.repeat(600),
-  'a\ud800',
-];
-for (const path of badPaths) {
-  test(`the path ${JSON.stringify(path.slice(0, 20))} is refused`, async () => {
-    for (const operation of ['read', 'write', 'delete']) {
-      const outcome = await run(filesTool, { operation, path, content: 'x' });
-      assert.equal(outcome.isError, true, operation);
-      assert.equal(outcome.changes, undefined);
-    }
-  });
-}
-
-test('reading and listing ask nobody; everything else does', () => {
-  assert.equal(filesTool.guards({ operation: 'read', path: 'a' }), false);
-  assert.equal(filesTool.guards({ operation: 'list' }), false);
-  for (const input of [{ operation: 'write' }, { operation: 'delete' }, { operation: 'chmod' }, {}, null, 'text']) {
-    assert.equal(filesTool.guards(input), true);
-  }
-  assert.equal(filesTool.subject({ path: './a//b' }), 'a/b');
-  assert.equal(filesTool.prompt({ operation: 'delete', path: 'a' }), 'Delete the file a?');
-  assert.equal(filesTool.prompt({ operation: 'write', path: 'a', content: 'ü' }), 'Write 2 bytes to the file a?');
-});
-
-test('limits hold, a file and a directory never share a path, and a bad input changes nothing', async () => {
-  const workspace = new MemoryWorkspace({ a: 'file', 'dir/b': 'file' });
-  const large = 'x'.repeat(workspaceLimits.fileBytes + 1);
-  for (const input of [
-    { operation: 'write', path: 'large', content: large },
-    { operation: 'write', path: 'a/b', content: 'x' },
-    { operation: 'write', path: 'dir', content: 'x' },
-    { operation: 'write', path: 'c' },
-    { operation: 'write', path: 'c', content: 7 },
-    { operation: 'chmod', path: 'a' },
-    { path: 'a' },
-    null,
-    [],
-    'text',
-  ]) {
-    const outcome = await run(filesTool, input, workspace);
-    assert.equal(outcome.isError, true);
-    assert.equal(outcome.changes, undefined);
+    assert.equal(handoff.problem({ agent }), outcome.output, 'and nobody is asked about it');
   }
 });
 
@@ -166,11 +70,17 @@ test('fetch: an HTTP error is an error, a redirect is followed, binary is not sh
     if (request.url === '/moved') return response.writeHead(302, { location: '/there' }).end();
     if (request.url === '/there') return response.end('arrived');
     if (request.url === '/binary') return response.end(Buffer.from([1, 0, 2]));
+    if (request.url === '/bad') return response.writeHead(400).end();
+    if (request.url === '/quoted')
+      return response.setHeader('content-type', 'text/plain; charset="iso-8859-1"').end(Buffer.from('für', 'latin1'));
+    if (request.url === '/unknown') return response.setHeader('content-type', 'text/plain; charset=klingon').end('für');
     response.writeHead(404).end('nothing');
   });
   const tool = createFetchTool({ fetch: lenient });
   assert.deepEqual(await run(tool, { url: `${server.origin}/none` }), { output: 'HTTP 404\n\nnothing', isError: true });
+  assert.equal((await run(tool, { url: `${server.origin}/bad` })).isError, true);
   assert.match((await run(tool, { url: `${server.origin}/moved` })).output, /arrived/);
+  for (const path of ['/quoted', '/unknown']) assert.match((await run(tool, { url: server.origin + path })).output, /\n\nfür$/);
   assert.match((await run(tool, { url: `${server.origin}/binary` })).output, /\[binary content of 3 bytes, not shown\]/);
 });
 

@@ -46,10 +46,21 @@ test('beside others the last tenth is for who has less than an equal share', () 
   assert.equal(fill(third), 1);
 });
 
+test('what is being admitted counts for the share too', () => {
+  const { places } = room(20);
+  places.assertRoom(other);
+  for (let turn = 0; turn < 18; turn += 1) places.take(hog);
+  assert.throws(() => places.assertRoom(hog), { kind: 'unavailable' });
+  places.assertRoom(other);
+});
+
 test('who has not asked for a minute is no longer about', () => {
   const { running, places } = room(20);
   for (let turn = 0; turn < 19; turn += 1) running.set(`${turn}`, { orgId: hog });
   places.assertRoom(other, 0);
   assert.throws(() => places.assertRoom(hog, 59_999), { kind: 'unavailable' });
   places.assertRoom(hog, 60_000);
+  places.assertRoom(other, 60_001);
+  assert.throws(() => places.assertRoom(hog, 120_000), { kind: 'unavailable' }, 'who asks again stays about for longer');
+  places.assertRoom(hog, 120_001);
 });
