@@ -75,6 +75,22 @@ test('a turn of a session whose release is not materialized is 409, after the bu
   assert.equal((await send({ agent: 'nobody' })).status, 422);
 });
 
+test('a session takes up the tools that its release gets later: nothing of a release that is not materialized is kept', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const { db } = app.context.database;
+  const pinned = { server: 'crm', name: 'look', description: '', input_schema: { type: 'object' }, read_only: true, repeatable: true };
+  const releases = db.updateTable('releases').where('org_id', '=', tenant.orgId);
+  await releases.set({ state: 'failed' }).execute();
+  app.context.directory.invalidate(String(tenant.orgId));
+  // As in a process that has not run the session.
+  app.context.settings.forget(id);
+  assert.equal((await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' })).status, 409);
+  await releases.set({ state: 'materialized', pinned_tools: JSON.stringify([pinned]) }).execute();
+  app.context.directory.invalidate(String(tenant.orgId));
+  assert.equal((await tenant.say(id, '/tool crm__look {}')).text, 'crm__look failed: There is no server named crm.');
+});
+
 test('a deleted agent takes its sessions with it: 404 like all that is not there', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
