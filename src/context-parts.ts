@@ -52,9 +52,7 @@ export function createLeases(
     logger,
     mayClaim: () => !turns.draining,
     onBeat() {
-      const doubtful = log.takeDoubtful();
-      for (const sessionId of doubtful) feed.lookAgain(sessionId);
-      if (doubtful.size > 0) log.onWritten(doubtful);
+      for (const sessionId of log.takeDoubtful()) feed.lookAgain(sessionId);
     },
     onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
   });

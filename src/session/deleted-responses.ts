@@ -4,8 +4,8 @@ import type { Feed } from './feed.ts';
 import { dropSessionIn } from './sessions.ts';
 
 /**
- * Makes a response not found from now on. True when it was the last one of its session, and that was dropped with it. Of two who
- * delete the last two at once, the second waits for the first: otherwise each would see the other's.
+ * Deletes a response. True when it was the last one of its session, which is then dropped with it. The session is locked: otherwise
+ * two requests that delete its last two responses at once would each still see the other's.
  */
 export async function deleteResponse(db: Db, orgId: number, sessionId: string, turnId: string, responseId: string): Promise<boolean> {
   return db.transaction().execute(async (transaction) => {
@@ -18,12 +18,12 @@ export async function deleteResponse(db: Db, orgId: number, sessionId: string, t
   });
 }
 
-/** Until commit no turn begins in it. */
+/** Until the commit, no turn begins in the session and no other response of it is deleted. */
 async function lockSession(transaction: Db, sessionId: string): Promise<void> {
   await sql`select 1 from sessions where id = ${sessionId} for update`.execute(transaction);
 }
 
-/** Drops sessions whose last response was deleted while their turn still ran. */
+/** Drops sessions whose last response was deleted while a turn still ran in them. */
 export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
   const { rows } = await sql<{ id: string; org_id: number }>`
     select id, org_id from sessions
@@ -40,8 +40,8 @@ export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
 }
 
 /**
- * Whether the session was opened by the responses API, runs nothing, and has no response left. Every turn began one, and so did
- * every answer to an approval.
+ * Whether the session was created by the responses API, runs no turn, and has no response left. Every start of a turn and every
+ * answer to an approval made one response.
  */
 async function isEmptied(db: Db, sessionId: string): Promise<boolean> {
   const { rows } = await sql<{ emptied: boolean }>`

@@ -1,6 +1,6 @@
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
-/** The text so far of messages that are being written, so that whoever joins in the middle is shown it from its first word. */
+/** The text so far of messages that are being written, so that a watcher who joins in the middle gets it from its first word. */
 export class Drafts {
   /** By session, then by message. */
   private readonly sessions = new Map<string, Map<string, LiveFragment>>();
@@ -8,11 +8,11 @@ export class Drafts {
   note(sessionId: string, update: SessionUpdate): void {
     if (!isStored(update)) this.append(sessionId, update);
     else if (update.type === 'reasoning-produced') this.sessions.get(sessionId)?.delete(update.data.messageId);
-    // With these the step has said all: what is not stored by now broke off.
+    // These come last in a step: a draft that is not stored by now broke off.
     else if (update.type === 'message-produced' || update.type === 'tool-called') this.drop(sessionId);
   }
 
-  /** The turn has left this process: what it had not stored is written anew elsewhere, or never. */
+  /** The turn no longer runs here: drafts that it has not stored are discarded. */
   drop(sessionId: string): void {
     this.sessions.delete(sessionId);
   }
@@ -26,7 +26,7 @@ export class Drafts {
     const known = drafts.get(fragment.messageId);
     if (fragment.offset === 0) drafts.set(fragment.messageId, { ...fragment });
     else if (known !== undefined && known.text.length === fragment.offset) known.text += fragment.text;
-    // Part of it was missed here, so there is no beginning to show.
+    // A fragment is missing: the draft cannot be shown from its first word any more.
     else drafts.delete(fragment.messageId);
     this.sessions.set(sessionId, drafts);
   }

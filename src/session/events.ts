@@ -1,8 +1,8 @@
 import type { Usage } from './usage.ts';
 
 /**
- * What a conversation is made of. Stored events are whole, have a `seq` without gaps and are never changed; each one is
- * exactly one entry of the managed log. Live fragments are shown once and never stored.
+ * What a conversation is made of. Stored events are complete, have a `seq` without gaps and are never changed; each is exactly one
+ * entry of the managed log. Live fragments are shown once and never stored.
  */
 export type NewEvent =
   | { type: 'message-received'; data: MessageReceived }
@@ -22,8 +22,8 @@ export type NewEvent =
 export type StoredEvent = NewEvent & { seq: number; turnId: string; createdAt: Date };
 
 /**
- * Text as it is produced: a preview of the stored event with the same `messageId` that follows. `offset` is where in that
- * text it begins, so that whoever starts to watch in the middle knows what is missing.
+ * Text as it is produced: a preview of the stored event with the same `messageId` that follows. `offset` is its position in that
+ * text, so that a watcher who joins in the middle knows what is missing.
  */
 export interface LiveFragment {
   type: 'text-delta' | 'reasoning-delta';
@@ -51,15 +51,15 @@ export interface MessageReceived {
   /** Earlier messages that a stateless client sent along; context for the model, not messages of this session. */
   context?: { role: 'user' | 'assistant' | 'system'; text: string }[];
   echo?: RequestEcho;
-  /** A hash of the instructions that came with the request, for the next request to compare its own with. */
+  /** A hash of the instructions that came with the request: the next request is compared with it. */
   instructions?: string;
-  /** Nobody can be asked on this wire: what would prompt is denied. */
+  /** The client cannot answer approvals: a call that would ask for one is denied. */
   unattended?: boolean;
-  /** True for an entry that only informs (a gateway delivery): no turn answers it. */
+  /** True for a message that no turn answers (a gateway delivery). */
   silent?: boolean;
 }
 
-/** What a request said that its answer repeats, for when the answer is read again. */
+/** Fields of a request that its response repeats, kept for when the response is read again. */
 export interface RequestEcho {
   model?: string;
   previousResponseId?: string;
@@ -70,7 +70,7 @@ export interface ReasoningProduced {
   messageId: string;
   text: string;
   step: number;
-  /** Of a step whose model call failed after this: what it had used. */
+  /** Set when the model call failed after this: what the step had used. */
   stepUsage?: Usage;
   /** What the provider needs back to accept this reasoning in a later call (a signature, an id). */
   providerMetadata?: Record<string, unknown>;
@@ -81,9 +81,9 @@ export interface MessageProduced {
   text: string;
   step: number;
   agent: string;
-  /** The turn was interrupted or its stream broke here: the text is what had arrived. */
+  /** The turn was interrupted or the model's stream broke: the text is what had arrived. */
   partial?: boolean;
-  /** Of a step whose model call failed after this: what it had used. */
+  /** Set when the model call failed after this: what the step had used. */
   stepUsage?: Usage;
 }
 
@@ -94,7 +94,7 @@ export interface ToolCalled {
   step: number;
   /** On the last call of a step: what the model used for it. */
   stepUsage?: Usage;
-  /** What the provider needs back to accept this call in a later one. */
+  /** What the provider needs back to accept this tool call in a later model call. */
   providerMetadata?: Record<string, unknown>;
 }
 
@@ -103,7 +103,7 @@ export interface ToolFinished {
   tool: string;
   output: string;
   isError: boolean;
-  /** Why it did not run, if it did not. `unknown`: its process died while it ran. */
+  /** Why the call did not run, if it did not. `unknown`: its process died, perhaps while it ran. */
   notRun?: 'denied' | 'unknown' | 'interrupted';
   /** Sub-agent that the conversation was handed to. */
   handoff?: string;
@@ -119,9 +119,9 @@ export interface ApprovalRequested {
   options: ApprovalDecision[];
   /** What `approve_session` would cover: the tool and the rule pattern that asked. */
   pattern: string;
-  /** Of the turn up to here. */
+  /** Of the turn so far. */
   usage?: Usage;
-  /** Whom the turn is with, and goes on with. */
+  /** The sub-agent that made the call, and continues the turn. */
   agent?: string;
 }
 
@@ -135,11 +135,11 @@ export interface ApprovalResolved {
 }
 
 export interface ContextCondensed {
-  /** The log up to here is left out of what the model sees. */
+  /** Events up to this seq are no longer shown to the model. */
   throughSeq: number;
-  /** What stands in its place, when the release summarises instead of dropping. */
+  /** Shown to the model instead, if the release summarises. */
   summary: string | null;
-  /** What the summary cost. */
+  /** What making the summary used. */
   usage?: Usage;
 }
 
@@ -168,7 +168,7 @@ export function isStored(update: SessionUpdate): update is StoredEvent {
   return 'seq' in update;
 }
 
-/** What of the turn's usage this event brings; its end has the sum. */
+/** The part of the turn's usage that this event reports; the turn's last event has the sum. */
 export function usageIn(event: NewEvent): Usage | undefined {
   switch (event.type) {
     case 'tool-called':

@@ -1,19 +1,20 @@
 import { Drafts } from './drafts.ts';
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
-/** A watcher this far behind is not sent more: it reads the rest from the log when it is ready. */
+/** The inbox of a watcher that has not taken so many updates is emptied: the watcher reads them from the log instead. */
 const maxPending = 1_024;
+/** Shared by all empty inboxes, of which there can be thousands. */
 const nothing: SessionUpdate[] = [];
-/** Of a notice that does not say how far the log goes. */
+/** Stands for "anything may have been written". */
 const unknownSeq = Number.MAX_SAFE_INTEGER;
 
-/** Brings what is written to whoever watches, in this process. Other processes only say "look again". */
+/** Brings updates of sessions to their watchers in this process. Of stored events, other processes only send notices to look again. */
 export class Feed {
   private readonly subscriptions = new Map<string, Set<Subscription>>();
   private readonly drafts = new Drafts();
-  /** Told when somebody begins to watch the text of a session that may be running in another process. */
+  /** Called when a client begins to watch the live text of a session whose turn may run in another process. */
   onWatched: (sessionId: string) => void = () => {};
-  /** Told of sessions that were dropped here. */
+  /** Called when a session was dropped by this process. */
   onDropped: (sessionId: string) => void = () => {};
 
   subscribe(sessionId: string, live: boolean, mayRunElsewhere = false): Subscription {
@@ -29,7 +30,7 @@ export class Feed {
     return subscription;
   }
 
-  /** What is being written in a session here, from each message's first word on. */
+  /** The messages that are being written in a session here, each from its first word on. */
   draftsOf(sessionId: string): LiveFragment[] {
     return Array.from(this.drafts.of(sessionId), (draft) => ({ ...draft }));
   }
@@ -45,7 +46,7 @@ export class Feed {
     for (const subscription of set) for (const update of updates) subscription.push(update);
   }
 
-  /** Shows live text of another process, which follows the stored events up to `after`. That process keeps the draft of it. */
+  /** Shows live text from another process, which keeps its drafts. The text follows the stored events up to `after`. */
   show(sessionId: string, fragments: readonly LiveFragment[], after: number): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) {
       if (!subscription.live) continue;
@@ -54,7 +55,7 @@ export class Feed {
     }
   }
 
-  /** Another process wrote up to `lastSeq`, or may have written anything when it is unknown. */
+  /** Another process wrote events up to `lastSeq`; without it, anything may have been written. */
   lookAgain(sessionId: string, lastSeq = unknownSeq): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.lookAgain(lastSeq);
   }
@@ -63,13 +64,13 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) this.lookAgain(sessionId);
   }
 
-  /** A session was dropped: whoever watches it sees that it is gone, and does not wait for a log that never grows. */
+  /** A session was dropped: its watchers look again and find that it is gone, instead of waiting for a log that never grows. */
   drop(sessionId: string): void {
     this.lookAgain(sessionId);
     this.onDropped(sessionId);
   }
 
-  /** The turns of a session cannot continue for now: whoever waits for one is told why instead of waiting on. */
+  /** The session's turn cannot continue for now: its watchers are told why instead of waiting. */
   strand(sessionId: string, reason: unknown): void {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) subscription.strand(reason);
   }
@@ -79,18 +80,18 @@ export class Feed {
     for (const sessionId of this.subscriptions.keys()) if (!runs(sessionId)) this.strand(sessionId, reason);
   }
 
-  /** Whether somebody here wants to see the text of this session as it comes. */
+  /** Whether a client of this process watches the session's live text. */
   isLive(sessionId: string): boolean {
     for (const subscription of this.subscriptions.get(sessionId) ?? []) if (subscription.live) return true;
     return false;
   }
 
-  /** Sessions whose text somebody here wants to see as it comes. */
+  /** Sessions whose live text a client of this process watches. */
   *liveSessions(): Generator<string> {
     for (const sessionId of this.subscriptions.keys()) if (this.isLive(sessionId)) yield sessionId;
   }
 
-  /** Closes every subscription: the process stops, and what is still to come is written elsewhere. */
+  /** Closes every subscription, because the process stops: turns that still run continue in another process. */
   close(): void {
     for (const set of [...this.subscriptions.values()]) for (const subscription of [...set]) subscription.close();
   }
@@ -103,24 +104,24 @@ export class Feed {
 }
 
 /**
- * One watcher's inbox. It is bounded: when it is full it drops what it holds, and what was dropped is read from the log, since
- * `knownSeq` says how far that goes. Whoever subscribes closes it.
+ * One watcher's inbox. It is bounded: when it is full it drops what it holds, and since it knows how far the log goes (`knownSeq`), the
+ * watcher reads what was dropped from there. Whoever subscribes closes it.
  */
 export class Subscription {
   readonly live: boolean;
-  /** Called when there may be something to take, and when it is closed. One watcher, so one listener. */
+  /** Called when there may be something to take, and when the subscription is closed. */
   onNews: (() => void) | undefined;
   closed = false;
-  /** Why the turns of the session cannot go on; undefined while they can. */
+  /** Why the session's turn cannot continue; undefined while it can. */
   stranded: unknown;
-  /** The session is gone, and its log with it. */
+  /** The session was dropped, and its log with it. */
   dropped = false;
-  /** A notice did not say how far the log goes, and nothing new is in it: whether there still is one has to be looked up. */
+  /** After a notice without a seq, the log had nothing new: whether the session still exists has to be looked up. */
   mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;
   private knownSeq = 0;
-  /** How many notices came so far. Two may name the same seq, or none, and mean different events. */
+  /** How many notices came so far: their number tells a new one from the last, which may name the same seq, or none. */
   private notices = 0;
 
   constructor(live: boolean, onClose: () => void) {
@@ -146,7 +147,7 @@ export class Subscription {
     this.onNews?.();
   }
 
-  /** What arrived since the last call, for someone who has read up to `cursor`. Undefined when there is nothing. */
+  /** What arrived since the last call, for a watcher that has read up to `cursor`. Undefined when there is nothing new. */
   take(cursor: number): { updates: SessionUpdate[]; knownSeq: number; notices: number } | undefined {
     if (this.closed || (this.pending.length === 0 && this.knownSeq <= cursor)) return undefined;
     const updates = this.pending;
@@ -160,8 +161,8 @@ export class Subscription {
   }
 
   /**
-   * The log was read to its end at `cursor`, after so many notices: unless another came since, nothing more is known of. A log
-   * that ends before where a notice said it goes was dropped meanwhile.
+   * The log was read to its end, at `cursor`, when so many notices had come. Unless there is a newer one, the watcher has everything.
+   * A log that ends before the seq that a notice named was dropped meanwhile.
    */
   caughtUp(cursor: number, notices: number, foundNews: boolean): void {
     if (this.notices !== notices) return;

@@ -6,9 +6,9 @@ import type { SessionLog } from './log.ts';
 const dropped = 'The session of this turn no longer exists. Send the request again.';
 
 /**
- * Yields every stored event after `after` once and in order, and live fragments as they come, in batches. Ends when the
- * subscription is closed, and throws why when its turns are stranded or the session was dropped. With `replay` false the
- * caller knows that nothing was written between `after` and its subscribing.
+ * Yields, in batches, every stored event after `after` once and in order, and live fragments as they come. Ends when the
+ * subscription is closed; throws when the session's turn is stranded or the session was dropped. `replay` is false when the caller
+ * knows that nothing was written between `after` and the subscription.
  */
 export async function* follow(
   log: SessionLog,
@@ -39,8 +39,8 @@ export async function* follow(
 }
 
 /**
- * Where somebody is in a session's log: first reads the log, then the subscription, and the log again wherever the
- * subscription missed something. Between reads nothing waits: thousands of idle followers are thousands of small objects.
+ * The position of one watcher in a session. It reads the log, then the subscription, and the log again whenever the subscription
+ * missed something. It holds no promise or timer between reads, so that thousands of idle watchers cost little.
  */
 export class Follower {
   private readonly log: SessionLog;
@@ -49,7 +49,7 @@ export class Follower {
   private readonly preview: Preview | undefined;
   private cursor: number;
   private isBehind: boolean;
-  /** How many notices the subscription had got when the reading of the log began. */
+  /** How many notices had come when the reading of the log began. */
   private notices = 0;
 
   constructor(log: SessionLog, subscription: Subscription, sessionId: string, after: number, replay: boolean) {
@@ -61,7 +61,7 @@ export class Follower {
     this.preview = subscription.live ? new Preview() : undefined;
   }
 
-  /** The next batch; undefined when there is none until the subscription has news, or ever, if it says that the session is gone. */
+  /** The next batch. Undefined: there is none until the subscription has news, or none ever, if the subscription is closed or dropped. */
   async read(): Promise<SessionUpdate[] | undefined> {
     const { subscription } = this;
     for (;;) {
@@ -110,8 +110,8 @@ export class Follower {
 }
 
 /**
- * How many of these updates can be shown now. What comes behind a stored event that is known of but not among them waits until
- * the log was read: live text above all, since it does not say what it follows.
+ * How many of these updates can be shown now. Those that follow a missing stored event wait until the log has been read. That
+ * includes live text, which does not say which event it follows.
  */
 function gaplessLength(updates: readonly SessionUpdate[], cursor: number, knownSeq: number): number {
   let seq = cursor;
@@ -125,28 +125,29 @@ function gaplessLength(updates: readonly SessionUpdate[], cursor: number, knownS
   return seq < knownSeq ? length : updates.length;
 }
 
-/** Messages whose live text is remembered: far more than can be under way in one session. */
+/** Messages whose progress is remembered: far more than can be in the making in one session. */
 const maxPreviewed = 64;
 
 /**
- * Which live text a watcher may be shown: that of a message from its first word on and without a gap. One who missed a
- * piece gets the rest when the message is stored; one who read it from the log gets no late pieces of it.
+ * Decides which live text a watcher is shown: that of a message from its first word on and without a gap. A watcher that missed a
+ * fragment gets the rest when the message is stored; one that has read the message from the log gets no late fragments of it.
  */
 class Preview {
+  /** By message id, how many characters were shown; NaN once the message is stored. */
   private readonly shown = new Map<string, number>();
 
-  /** The part of a fragment that continues where the watcher is: a draft repeats what they have seen. */
+  /** The part of a fragment that the watcher has not seen; a draft repeats what they have. */
   continuation(fragment: LiveFragment): LiveFragment | undefined {
     const { messageId, offset, text } = fragment;
     const shown = this.shown.get(messageId) ?? 0;
     const end = offset + text.length;
-    // Also refuses a message that was stored, whose length is NaN here.
+    // Also false for a stored message, since no comparison with NaN is true.
     if (!(offset <= shown && shown < end)) return undefined;
     this.remember(messageId, end);
     return offset === shown ? fragment : { ...fragment, offset: shown, text: text.slice(shown - offset) };
   }
 
-  /** No more of a stored message comes live. Where its text was shown in part, the missing rest comes now. */
+  /** No more live text of a stored message is shown. If its text was shown in part, the rest comes now. */
   close(event: StoredEvent): LiveFragment[] {
     if (event.type !== 'message-produced' && event.type !== 'reasoning-produced') return [];
     const { messageId, text, step } = event.data;

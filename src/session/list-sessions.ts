@@ -5,12 +5,12 @@ import { type Session, sessionFrom } from './sessions.ts';
 export interface SessionFilter {
   agentId: number;
   endUserId?: string;
-  /** Whether that end user is a browser's own claim; both kinds without it. */
+  /** Whether the end user is a visitor; both kinds if not set. */
   isVisitor?: boolean;
   activeSince?: Date;
 }
 
-/** Newest activity first. Reads by index: its cost grows with the page, not with what is stored. */
+/** Newest activity first. Reads by index: the cost grows with the page, not with what is stored. */
 export async function listSessions(db: Db, orgId: number, filter: SessionFilter, offset: number, limit: number): Promise<Session[]> {
   const rows = await filtered(db, orgId, filter)
     .selectAll()
@@ -24,9 +24,9 @@ export async function listSessions(db: Db, orgId: number, filter: SessionFilter,
 
 const pageLength = 500;
 
-/** Every session that the filter lets through, newest activity first, in pages: its memory is that of a page. */
+/** Every session that passes the filter, newest activity first, in pages, so that only one page is in memory. */
 export async function* listAllSessions(db: Db, orgId: number, filter: SessionFilter): AsyncGenerator<Session[]> {
-  // As text, because a date is read to the millisecond and stored to the microsecond.
+  // As text, because a Date has milliseconds and the database keeps microseconds.
   const position = sql<string>`updated_at::text`.as('position');
   let last: { position: string; id: string } | undefined;
   for (;;) {
@@ -44,7 +44,7 @@ export async function* listAllSessions(db: Db, orgId: number, filter: SessionFil
   }
 }
 
-/** The agent's own counter answers for all of its sessions; a filter is counted. */
+/** All sessions of an agent are in the agent's own counter; only a filter has to count rows. */
 export async function countSessions(db: Db, orgId: number, filter: SessionFilter): Promise<number> {
   if (filter.activeSince === undefined && filter.endUserId === undefined) {
     const agent = await db

@@ -14,7 +14,10 @@ const readEvents = {
   text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
 };
 
-/** Few of them where they are long: a text that is stored compressed may be twenty times as long as that, or a hundred. */
+/**
+ * Fewer events where they are long, by their stored size. Compressed data is counted twentyfold: unpacked, it may be twenty times as
+ * long, or even a hundred times.
+ */
 const readPage = {
   name: 'read-page',
   text: `select seq, turn_id, type, data, created_at, size from (
@@ -28,22 +31,22 @@ const pageBytes = 1024 * 1024;
 
 const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $1' };
 
-/** More than this in one statement makes everyone wait for everyone. */
+/** Operations in one statement: with more, every caller would wait for too many others. */
 const maxBatch = 256;
 /**
- * When several operations came together, the next statement waits for more: two milliseconds for each operation of the last
- * one, at most this long, and until there are `enough` or one of each turn that runs. A statement costs about as much as six of the
- * operations in it. An operation that comes alone never waits, and none waits for another organization's.
+ * A statement costs about as much as six of the operations in it. So after a statement with several operations of an organization,
+ * the next waits for more: two milliseconds for each operation of the last one, at most `maxGatherMs`, and no longer than until there
+ * are `enoughOperations` or one for each running turn. An operation of any other organization ends the wait.
  */
 const maxGatherMs = 20;
-const gatherMsOfOne = 2;
-const enough = 20;
-/** Some seconds of work for a database that keeps up; more would only be answered too late. */
+const gatherMsPerOperation = 2;
+const enoughOperations = 20;
+/** Some seconds of work for the database: a message behind so many would be answered too late. */
 const maxWaiting = 4_096;
 
 export interface Applied {
   result: OperationResult;
-  /** When its batch was written: the time of every event in it. */
+  /** When the batch was written: the time of every event in it. */
   at: Date;
   /** The answer took longer than a lease lasts: another process may hold the turn by now. */
   late: boolean;
@@ -51,38 +54,37 @@ export interface Applied {
 
 interface Waiting {
   operation: Operation;
-  /** As JSON: what cannot be written as such fails here, and nobody's beside it. */
+  /** The operation as JSON, made before it joins a batch: if it cannot be serialized, no other operation fails with it. */
   text: string;
   resolve(applied: Applied): void;
   reject(error: unknown): void;
 }
 
 /**
- * The append-only log of every conversation. Writes that wait at the same moment are committed by one statement, in the
- * order they came (group commit); each caller is answered when its batch is durable, never before.
+ * The append-only log of every conversation. Operations that wait at the same moment are committed by one statement, in the order
+ * they came (group commit); each caller is answered when its batch is durable, never before.
  */
 export class SessionLog {
   private readonly database: Database;
   private readonly processId: string;
-  /** The name under which this process holds turns. */
   private holder: string;
   private names = 1;
   private needsNewName = false;
   private renaming: Promise<void> | undefined;
   private readonly leaseMs: number;
-  /** Whether the statement itself tells other processes. */
+  /** Whether the statement itself notifies other processes. */
   private readonly notifies: boolean;
-  /** Told of the sessions that a batch wrote to, once it is durable. */
+  /** Called with the sessions that a batch wrote to, once it is durable. */
   onWritten: (sessionIds: Set<string>) => void = () => {};
-  /** How many turns run here. When each of them waits for its write, there is nothing more to wait for. */
+  /** How many turns run here. When all of them wait for a write, no other operation of theirs can come. */
   countRunning: () => number = () => Number.POSITIVE_INFINITY;
   private waiting: Waiting[] = [];
-  /** Sessions of writes whose answer was lost: they may be there, and nobody was told. */
+  /** Sessions to which something may have been written without their watchers being told, because the answer was lost. */
   private doubtful = new Set<string>();
   private writing = false;
-  /** Organizations with several operations in the last statement: the next of theirs waits for more. */
+  /** Organizations with several operations in the last statement: only their operations wait for more. */
   private busyOrgs = new Set<number>();
-  /** Ends the wait for more at once: something came that must not wait. */
+  /** Ends the wait for more operations at once. */
   private endGathering = () => {};
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
@@ -93,12 +95,12 @@ export class SessionLog {
     this.notifies = notifies;
   }
 
-  /** Writes that wait for the statement under way. */
+  /** Operations that wait for the statement under way. */
   get waitingWrites(): number {
     return this.waiting.length;
   }
 
-  /** New work is refused while too much waits; what belongs to running turns is always taken, or they could not end. */
+  /** Refuses new messages while too much waits. Operations of running turns are always taken: otherwise those could not end. */
   apply(operation: Operation): Promise<Applied> {
     if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) {
       return Promise.reject(new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 }));
@@ -113,8 +115,8 @@ export class SessionLog {
   }
 
   /**
-   * The name under which this process holds turns. After a write whose answer was lost it is another: that write may still
-   * be under way, and must not be taken for one of whoever goes on with the turn.
+   * The name under which this process holds turns. It changes after a write whose answer was lost: that write may still reach the
+   * database, and must be refused there once the turn has been recovered, even if this process recovers it.
    */
   async holderName(): Promise<string> {
     if (this.needsNewName) {
@@ -126,15 +128,17 @@ export class SessionLog {
     return this.holder;
   }
 
-  /** Something may have been written to this session that nobody was told of. */
+  /** Something may have been written to this session without its watchers being told. */
   doubt(sessionId: string): void {
     this.doubtful.add(sessionId);
   }
 
-  /** Sessions of writes whose answer was lost since the last call: what was written there, nobody was told. */
+  /** The sessions that came into doubt since the last call. Other processes are told of them; the caller tells its own watchers. */
   takeDoubtful(): Set<string> {
-    const doubtful = this.doubtful;
-    if (doubtful.size > 0) this.doubtful = new Set();
+    const { doubtful } = this;
+    if (doubtful.size === 0) return doubtful;
+    this.doubtful = new Set();
+    this.onWritten(doubtful);
     return doubtful;
   }
 
@@ -143,7 +147,7 @@ export class SessionLog {
     return rows.map(toStoredEvent);
   }
 
-  /** What comes after `after`, as much of it as should be in memory at once. */
+  /** The events that follow `after`, as many as should be in memory at once. */
   async readPage(sessionId: string, after: number): Promise<{ events: StoredEvent[]; hasMore: boolean }> {
     const values = [sessionId, after, pageLength, pageBytes];
     const rows = await this.database.prepared<EventRow & { size: string }>(readPage, values);
@@ -161,7 +165,7 @@ export class SessionLog {
     }
   }
 
-  /** False: the session was dropped, and its log with it. */
+  /** False when the session was dropped, and its log with it. */
   async exists(sessionId: string): Promise<boolean> {
     return (await this.database.prepared(findHead, [sessionId])).length > 0;
   }
@@ -180,7 +184,7 @@ export class SessionLog {
       const batch = this.waiting.splice(0, maxBatch);
       await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
       this.busyOrgs = busyOrgsOf(batch);
-      const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsOfOne) - performance.now();
+      const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsPerOperation) - performance.now();
       const mayWait = !this.hasEnough() && this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
       if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
     }
@@ -188,7 +192,7 @@ export class SessionLog {
   }
 
   private hasEnough(): boolean {
-    if (this.waiting.length >= enough) return true;
+    if (this.waiting.length >= enoughOperations) return true;
     const ofRunning = this.waiting.reduce((count, { operation }) => count + (operation.kind === 'admit' ? 0 : 1), 0);
     return ofRunning >= this.countRunning();
   }
@@ -219,34 +223,34 @@ export class SessionLog {
         else entry.resolve({ result, at, late });
       });
     };
-    // Not before the next statement is on its way: the database works on that while these turns go on.
+    // After the next statement has been sent: the database works on that one while the turns of this one continue.
     setImmediate(tell);
   }
 
   /**
-   * When the content of one operation made the statement fail, none of the batch was written: each is tried alone, so that only that
-   * one fails. So is one that was alone and lost against another process's.
+   * When the content of one operation made the statement fail, nothing of the batch was written: each operation is then written
+   * alone, so that only that one fails. An operation that was alone is tried once more after a conflict with another process.
    */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
-    const mayPass = errorCode(error)?.startsWith('40') ?? false;
-    if (!isStatementError(error) || (batch.length === 1 && !mayPass)) return this.refuse(batch, error);
+    const isConflict = errorCode(error)?.startsWith('40') ?? false;
+    if (!isStatementError(error) || (batch.length === 1 && !isConflict)) return this.refuse(batch, error);
     for (const entry of batch) await this.write([entry]).catch((again: unknown) => this.refuse([entry], again));
   }
 
   private refuse(batch: Waiting[], error: unknown): void {
-    const isOpen = !isStatementError(error);
+    const mayBeWritten = !isStatementError(error);
     for (const entry of batch) {
-      if (isOpen) this.doubt(entry.operation.session);
+      if (mayBeWritten) this.doubt(entry.operation.session);
       entry.reject(error);
     }
-    // The embedded engine has answered when it fails: nothing of it is under way.
-    if (isOpen && this.database.engine === 'postgres') this.needsNewName = true;
+    // With the embedded engine no statement is still under way when its call fails.
+    if (mayBeWritten && this.database.engine === 'postgres') this.needsNewName = true;
   }
 }
 
 /**
- * By class of SQLSTATE: the data (2x), a conflict (40), names and rights (42), our own functions (P0). With any other error it is
- * open whether the statement was carried out.
+ * Whether the database refused the statement, by the class of SQLSTATE: its data (2x), a conflict (40), names and rights (42), our own
+ * functions (P0). After any other error the statement may have been carried out.
  */
 function isStatementError(error: unknown): boolean {
   return /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
@@ -277,7 +281,7 @@ function toStoredEvent(row: EventRow): StoredEvent {
   return { seq: row.seq, turnId: row.turn_id, createdAt: row.created_at, type: row.type, data: row.data } as StoredEvent;
 }
 
-/** Events as they stand in the log once their operation was applied. */
+/** The events of an operation as they are in the log after it was applied. */
 export function numberEvents(events: readonly NewEvent[], turnId: string, firstSeq: number, at: Date): StoredEvent[] {
   return events.map((event, index) => ({ ...event, seq: firstSeq + index, turnId, createdAt: at }));
 }

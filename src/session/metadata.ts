@@ -7,7 +7,7 @@ const maxBytes = 16 * 1024;
 export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid' | 'bad-request'): void {
   if (Object.keys(metadata).length > maxKeys) throw new ServiceError(kind, `metadata: at most ${maxKeys} keys`);
   const text = JSON.stringify(metadata, (_key, value: unknown) => {
-    // 1e400 is JSON, but no number here: it would be kept as null.
+    // 1e400 is valid JSON but becomes Infinity here, which would be stored as null.
     if (typeof value === 'number' && !Number.isFinite(value)) throw new ServiceError(kind, 'metadata: contains a number that is too large');
     return value;
   });
@@ -15,7 +15,7 @@ export function assertMetadata(metadata: Record<string, unknown>, kind: 'invalid
   for (const key of ['end_user_id', 'user_id', 'agent_instance_id']) {
     const value = metadata[key];
     if (value === undefined || value === null) continue;
-    // Characters as the schemas count them, so that whoever a token can name can be named here.
+    // Counted in code points, as schemas do: any end user that a token can name can then be named here.
     if (typeof value !== 'string' || value === '' || Array.from(value).length > 256)
       throw new ServiceError(kind, `metadata.${key}: must be a string of 1 to 256 characters`);
   }

@@ -4,9 +4,9 @@ import type { Schema } from '../database/schema.ts';
 import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 
 /**
- * Writes sessions, counts them for their agents, and reports `session.started`. The count is a row that all sessions of an
- * agent share, so it is locked for one statement only. Both are in an order in which two processes cannot wait for each other:
- * whoever wants an id that another is just taking waits for it.
+ * Writes sessions, counts them for their agents, and sends `session.started`. All sessions of an agent share the row of the count, so
+ * it is locked for this statement only. Sessions and agents are each locked in the order of their ids, so that two processes cannot
+ * deadlock.
  * The result names its columns: `*` would include those that a newer version adds, and a prepared statement whose result changes fails.
  */
 const insertSessions: PreparedStatement = {
@@ -50,7 +50,7 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Creates sessions, those that are asked for at the same moment in one statement. */
+/** Creates sessions; those requested at the same moment are written in one statement. */
 export class NewSessions {
   private readonly database: Database;
   private waiting: Waiting[] = [];
@@ -86,16 +86,16 @@ export class NewSessions {
     const tell = () => {
       for (const { row, resolve } of batch) {
         const session = created.get(String(row.id));
-        // Of two who want the same id, the first has it.
+        // Of two requests for the same id, the first gets it.
         created.delete(String(row.id));
         resolve(session === undefined ? undefined : sessionFrom(session));
       }
     };
-    // As in the log: the next statement goes first.
+    // As in the log, after the next statement has been sent.
     setImmediate(tell);
   }
 
-  /** What fails for the content of one is tried again for each, so that only that one fails. */
+  /** When the content of one session made the statement fail, each is written alone, so that only that one fails. */
   private async writeApart(batch: readonly Waiting[], error: unknown): Promise<void> {
     if (batch.length === 1 || isDatabaseFailure(error)) for (const { reject } of batch) reject(error);
     else for (const entry of batch) await this.write([entry]).catch(entry.reject);

@@ -2,8 +2,8 @@ import type { PendingInput } from '../database/schema.ts';
 import type { ApprovalDecision, ApprovalRequested, MessageReceived, NewEvent, RequestEcho } from './events.ts';
 
 /**
- * What can be written to a conversation. The SQL function `apply_turn_operations` carries each out, in its session's order:
- * all of it or, when it answers with a refusal, nothing. Its type `turn_operation` has these names.
+ * What can be written to a conversation. The SQL function `apply_turn_operations` carries out each operation, in order within its
+ * session: the whole operation or, when it answers with a refusal, nothing. The SQL type `turn_operation` has the same field names.
  */
 export type Operation =
   | AdmitOperation
@@ -14,50 +14,50 @@ export type Operation =
   /** Adds messages that no turn answers. */
   | { kind: 'note'; org: number; session: string; turn: string; events: NewEvent[]; messages: number };
 
-/** What a turn holds of its budgets from its beginning to its end or pause, where any are set. */
+/** What a turn reserves of its budgets, if any are set, from its start to its end or pause. */
 export interface Reservation {
   reserveTokens: number;
-  /** What the turn may cost in all, and what of it comes from prepaid credits. */
+  /** What the turn may cost, and how much of that comes from prepaid credits. */
   reserveMicros: number;
   reserveCreditMicros: number;
 }
 
-/** A message: gets its turn where the session is free, else its place in line. */
+/** Adds a message: starts its turn if the session is free, otherwise queues it. */
 interface AdmitOperation extends Reservation {
   kind: 'admit';
   org: number;
   session: string;
-  /** The id that its turn will have. */
+  /** The id of the message's turn. */
   turn: string;
   input: MessageReceived;
-  /** Whom the turn's usage is counted for. */
+  /** The end user for whom the turn's usage is counted. */
   endUserId: string | undefined;
-  /** By which a client library's own retry finds the turn. */
+  /** Identifies the request, so that a client library's automatic retry finds its turn. */
   fingerprint: string | undefined;
   idempotencyKey: string | undefined;
-  /** What makes a repetition under the key the same request. */
+  /** Tells a repetition of the request from another one under the same key. */
   idempotencyFingerprint: string | undefined;
   /** Queue behind a pending approval instead of being refused. */
   waitsForApproval: boolean;
 }
 
-/** A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` lets the next message begin. */
+/** Writes a commit point of a turn: after `append` it continues, after `pause` it waits for a person, after `end` the next one starts. */
 export interface AdvanceOperation {
   kind: 'append' | 'pause' | 'end';
   org: number;
   session: string;
   turn: string;
   events: NewEvent[];
-  /** 1 where the turn says its first words, 0 where it goes on, and undefined where it says nothing: its texts count as one message. */
+  /** Added to the session's count of messages: 1 for the first text of the turn, 0 for its other texts, undefined without a text. */
   messages: number | undefined;
-  /** Of the workspace. Base64; null deletes. */
+  /** Files of the workspace, in Base64; null deletes. */
   files?: { path: string; content: string | null; size: number }[];
   /** The sub-agent that the conversation was handed to. */
   currentAgent?: string;
   webhooks?: { type: string; data: unknown }[];
-  /** On `pause` and `end`: what was used since the turn was last settled; of several sub-agents, what each did. */
+  /** On `pause` and `end`: what was used since the turn started or last paused, by sub-agent if there were several. */
   used?: UsedModel | UsedModel[];
-  /** On `pause`: what is asked, and what of it the session's head shows. */
+  /** On `pause`: the approval that is asked for, and the part of it that is kept in the session's row. */
   request?: ApprovalRequested;
   pendingInput?: PendingInput;
 }
@@ -73,7 +73,7 @@ export interface UsedModel {
   credit_micros: number;
 }
 
-/** The answer to an approval; the process that gives it goes on with the turn. */
+/** Answers an approval; this process then continues the turn. */
 interface ResolveOperation extends Reservation {
   kind: 'resolve';
   org: number;
@@ -83,35 +83,35 @@ interface ResolveOperation extends Reservation {
   input?: { echo: RequestEcho };
 }
 
-/** Which turn, and whose it is. */
+/** A turn, its session and its organization. */
 export interface TurnIds {
   turn: string;
   session: string;
   org: number;
 }
 
-/** A turn that has just been given to this process. */
+/** A turn that was just started and assigned to this process. */
 export interface StartedTurn extends TurnIds {
-  /** Of its message. */
+  /** Of the turn's message. */
   seq: number;
   input: MessageReceived;
   agent: string;
 }
 
-/** The answer of every operation; which fields are there depends on the status. */
+/** The answer to an operation; which fields are set depends on the status. */
 export interface OperationResult {
   status: OperationStatus;
   turn?: string;
-  /** Of the first event that was written; where an approval was answered before, of that answer. */
+  /** Of the first event that was written; if an approval was already answered, of that answer. */
   seq?: number;
-  /** Of a queued turn: its message comes somewhere after this. */
+  /** For a queued turn: its message will have a seq after this one. */
   after?: number;
   request_id?: string;
   callId?: string;
   agent?: string;
   interrupted?: boolean;
   started?: StartedTurn;
-  /** The turn that waited and runs now; or, of a stopped session, how far its log goes now that all who waited were ended. */
+  /** The queued turn that starts now; or, if the session was stopped, the last seq of its log after all queued turns were ended. */
   next?: StartedTurn | { endedThrough: number } | null;
 }
 
@@ -130,16 +130,16 @@ type OperationStatus =
   | 'input-pending'
   | 'queue-full'
   | 'participants-full'
-  // A commit point or a note: written, or the turn is another process's by now.
+  // A commit point or a note: written, or another process has taken the turn over.
   | 'done'
   | 'lost'
-  // A pause that an interrupt came before: not written, the turn is to end.
+  // A pause that came after an interrupt: not written, since the turn is to end.
   | 'interrupted'
-  // An answer to an approval: the first, the same again, another one, or to something that is not asked.
+  // An answer to an approval: accepted, given again, contradicting the first, or to an approval that is not pending.
   | 'resumed'
   | 'same'
   | 'different'
   | 'mismatch'
-  // An interrupt: the turn is told, a paused one is `resumed` to end, or nothing runs.
+  // An interrupt: of a running turn, or no turn is active. A paused turn is `resumed`, to end.
   | 'interrupting'
   | 'idle';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-/** What a person wants to know of a session at a glance: who has to do something next, if anyone. */
+/** The state of a session as a person sees it. `waiting`: for an approval. */
 type Activity = 'running' | 'waiting' | 'idle' | 'stopped';
 
 export interface SessionSearch {
@@ -12,15 +12,15 @@ export interface SessionSearch {
   /** A session's id, or an end user's. */
   text?: string | undefined;
   limit: number;
-  /** The last session of the page before. */
+  /** The last session of the previous page. */
   after?: { updatedAt: string; id: string } | undefined;
-  /** How many sessions are looked through for a surface or a release, which have no index. */
-  lookThrough?: number;
+  /** How many sessions are scanned at most for a surface or a release, which have no index. */
+  maxScanned?: number;
 }
 
 export interface FoundPage {
   sessions: FoundSession[];
-  /** Older sessions than this one were not looked at: the next page begins after it. Undefined: there are none. */
+  /** Sessions older than this one were not scanned: the next page begins after it. Undefined: all were. */
   horizon: { position: string; id: string } | undefined;
 }
 
@@ -40,9 +40,9 @@ export interface FoundSession {
   position: string;
 }
 
-/** What is rare and old is found in pieces of this many sessions: about 10 ms each, where a million at once took 0.2 s. */
-const lookedThroughAtMost = 25_000;
-/** The part of a piece that is looked at first: what is common fills its page there, in a quarter of the time. */
+/** Sessions scanned for one page: about 10 ms, where a million took 0.2 s. A surface or release that is rare takes several pages. */
+const defaultMaxScanned = 25_000;
+/** The part of those that is scanned first: a common surface or release fills its page there, in a quarter of the time. */
 const firstPart = 1 / 25;
 
 /**
@@ -50,11 +50,11 @@ const firstPart = 1 / 25;
  * grows with the page and the number of agents, not with what is stored. A text is looked up as an id or an end user.
  */
 export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
-  const { surface, release, limit, lookThrough = lookedThroughAtMost } = search;
+  const { surface, release, limit, maxScanned = defaultMaxScanned } = search;
   if (surface === undefined && release === undefined) return readPage(db, orgId, search, undefined);
-  const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, lookThrough * firstPart));
+  const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned * firstPart));
   if (page.sessions.length === limit || page.horizon === undefined) return page;
-  return readPage(db, orgId, search, await findHorizon(db, orgId, search, lookThrough));
+  return readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned));
 }
 
 async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: FoundPage['horizon']): Promise<FoundPage> {
@@ -73,10 +73,10 @@ async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: F
   return { sessions: rows, horizon };
 }
 
-/** How far back a look at so many goes: to where the agent with the most sessions in that time has used up its share of them. */
-async function findHorizon(db: Db, orgId: number, search: SessionSearch, lookThrough: number): Promise<FoundPage['horizon']> {
+/** How far back a scan of so many sessions goes: to where the first of the agents has used up its equal share of them. */
+async function findHorizon(db: Db, orgId: number, search: SessionSearch, maxScanned: number): Promise<FoundPage['horizon']> {
   const agents = await sql<{ count: number }>`select count(*)::integer as count from agents a where ${ofAgents(orgId, search)}`.execute(db);
-  const share = Math.ceil(lookThrough / Math.max(1, agents.rows[0]?.count ?? 1));
+  const share = Math.ceil(maxScanned / Math.max(1, agents.rows[0]?.count ?? 1));
   const { rows } = await sql<{ position: string; id: string }>`
     select s.updated_at::text as position, s.id from agents a cross join lateral (
       select s.updated_at, s.id from sessions s where ${sql.join(indexedConditions(orgId, search), sql` and `)}
@@ -100,7 +100,7 @@ function ofAgents(orgId: number, { agentId }: SessionSearch) {
   return agentId === undefined ? sql`a.org_id = ${orgId}` : sql`a.org_id = ${orgId} and a.id = ${agentId}`;
 }
 
-/** One session as the search shows it. */
+/** One session, as the search shows it. */
 export async function findSessionRow(db: Db, orgId: number, sessionId: string): Promise<FoundSession | undefined> {
   const { rows } = await sql<FoundSession>`
     select ${columns} from sessions s join agents a on a.id = s.agent_id
@@ -108,7 +108,7 @@ export async function findSessionRow(db: Db, orgId: number, sessionId: string): 
   return rows[0];
 }
 
-/** How many of an agent's sessions are pinned to each release: of the newest ones, since the cost must not grow with what is stored. */
+/** How many of an agent's newest sessions are pinned to each release: counting all would cost more the more are stored. */
 export async function sessionsPerRelease(
   db: Db,
   orgId: number,
@@ -131,7 +131,7 @@ const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surfa
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-/** `activity` as a condition. What runs is found by its turn: few turns run, and no index tells such a session from its neighbours. */
+/** `activity` as a condition. Running sessions are found by their turns, which are few: no index of sessions would find them. */
 function stateCondition(orgId: number, wanted: Activity) {
   switch (wanted) {
     case 'running':

@@ -6,7 +6,7 @@ import type { PermissionMode } from '../release-config.ts';
 import type { RequestEcho } from './events.ts';
 import type { Feed } from './feed.ts';
 
-/** The head of a conversation. What it says is kept in its log. */
+/** A row of `sessions`: the head of a conversation. What was said is in its log. */
 export interface Session {
   id: string;
   orgId: number;
@@ -16,7 +16,7 @@ export interface Session {
   status: 'active' | 'stopped';
   metadata: Record<string, unknown>;
   endUserId: string | undefined;
-  /** The end user is a browser's own claim, made with an anonymous token. */
+  /** The end user is only claimed, by a browser with an anonymous token. */
   isVisitor: boolean;
   instanceKey: string;
   permissionMode: PermissionMode | null;
@@ -25,7 +25,7 @@ export interface Session {
   participants: Participant[];
   pendingInput: PendingInput | null;
   isRunning: boolean;
-  /** False: its caller asked that nothing be kept; it goes when its turn has ended. */
+  /** False: the client asked that nothing be stored, so the session is deleted when its turn has ended. */
   stored: boolean;
   lastSeq: number;
   messageCount: number;
@@ -50,14 +50,14 @@ export type NewSession = Pick<
   | 'stored'
 >;
 
-/** Only within an org: another's session is as absent as one that never was. What cannot be an id reaches no query. */
+/** Only within an organization: another one's session does not exist. Text that cannot be an id reaches no query. */
 export async function findSession(db: Db, orgId: number, sessionId: string): Promise<Session | undefined> {
   if (!isSessionId(sessionId)) return undefined;
   const row = await db.selectFrom('sessions').selectAll().where('id', '=', sessionId).where('org_id', '=', orgId).executeTakeFirst();
   return row === undefined ? undefined : sessionFrom(row);
 }
 
-/** The session of a turn and what of its request is repeated, unless the response that stands for that part of it was deleted. */
+/** The session of a turn, and the fields of its request that the response repeats; undefined if the response was deleted. */
 export async function findTurnOfResponse(
   db: Db,
   orgId: number,
@@ -100,9 +100,9 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
 }
 
 /**
- * Forgets a conversation and all it said: for callers who asked that it not be stored. False when a turn runs, waits or is
- * paused in it, since that one holds a part of the budget until its end; or when one came after `lastTurn`, whose answer
- * may still be read. Its turns and approvals are found by its log: their tables have no index of sessions.
+ * Deletes a conversation with everything that belongs to it, for clients that asked that it not be stored. False when one of its turns
+ * is active, since that one holds a reservation of the budget until its end; or when a turn came after `lastTurn`, whose answer may
+ * still be read. Its turns and approvals are found through its log, since their tables have no index by session.
  */
 export async function dropSession(db: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
   return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastTurn));
@@ -125,7 +125,7 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
   await transaction.deleteFrom('events').where('session_id', '=', sessionId).execute();
   await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
   if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
-  // The files and the spending of an instance that nobody else can reach.
+  // If the instance is the session itself, its files and its spending go too.
   const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${`session:${sessionId}`}`;
   await sql`delete from workspace_files where ${own}`.execute(transaction);
   await sql`delete from instance_spend where ${own}`.execute(transaction);
@@ -137,7 +137,7 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
   return true;
 }
 
-/** Deletes sessions that were not to be stored and run nothing: their process died, or could not delete them at the time. */
+/** Deletes sessions that were not to be stored and were left behind because their process died or could not delete them in time. */
 export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
   const rows = await db
     .selectFrom('sessions')

@@ -1,20 +1,20 @@
 import { type ApprovalDecision, type MessageReceived, type StopReason, type StoredEvent, usageIn } from './events.ts';
 import { addUsage, noUsage, type Usage } from './usage.ts';
 
-/** What the log adds up to. The fold changes it in place, so that the next turn costs what its own events cost. */
+/** What the log adds up to. The fold changes it in place, so that a turn costs only as much as its own events. */
 export interface SessionState {
   /** Of the last event folded in. */
   seq: number;
   /** The conversation as turns saw it, oldest first. */
   entries: Entry[];
-  /** What stands in place of entries that were condensed away. */
+  /** Replaces entries that were condensed away. */
   summary: string | undefined;
-  /** What `approve_session` allowed, as `grantKey` writes it. */
+  /** What was approved for the whole session, as made by `grantKey`. */
   grants: Set<string>;
   turn: TurnState | undefined;
 }
 
-/** One thing that the model may be shown, with the place it has in the log. */
+/** One thing that the model may be shown, with its position in the log. */
 export type Entry =
   | { seq: number; type: 'user'; message: MessageReceived }
   | { seq: number; type: 'text'; text: string }
@@ -29,9 +29,9 @@ export interface TurnState {
   /** Steps begun so far; a step is one model call and its tools. */
   step: number;
   usage: Usage;
-  /** Part of `usage` that was settled when the turn paused. */
+  /** The part of `usage` that was charged when the turn paused. */
   settledUsage: Usage;
-  /** What of the rest each sub-agent used: they may have different models. */
+  /** The rest of `usage`, by sub-agent: they may have different models. */
   usageOf: Map<string, Usage>;
   /** Calls of the current step, in order. */
   calls: CallState[];
@@ -47,7 +47,7 @@ export interface CallState {
   tool: string;
   input: unknown;
   finished: boolean;
-  /** The pending or given answer, when it had to ask. */
+  /** Set when the call needed an approval; without a decision, it is still pending. */
   approval: { requestId: string; pattern: string; decision: ApprovalDecision | undefined } | undefined;
 }
 
@@ -60,7 +60,7 @@ export function foldSession(events: Iterable<StoredEvent>, state: SessionState =
   return state;
 }
 
-/** "This and similar actions": the same tool, asked for by the same rule. */
+/** What an approval for the whole session covers: the same tool, when the same rule asks. */
 export function grantKey(tool: string, pattern: string): string {
   return `${tool}\n${pattern}`;
 }
@@ -169,7 +169,7 @@ function callOf(turn: TurnState, callId: string): CallState | undefined {
   return turn.calls.find((call) => call.callId === callId);
 }
 
-/** The first event of a step leaves the calls of the one before behind. */
+/** The first event of a step clears the calls of the step before. */
 function beginStep(turn: TurnState, step: number): void {
   if (step === turn.step) return;
   turn.step = step;

@@ -5,9 +5,9 @@ export interface TranscriptMessage {
   text: string;
 }
 
-/** What was said, without tools and reasoning: a turn's texts are one message of the assistant. In pages, however long it is. */
+/** What was said, without tools and reasoning, in pages. The texts of a turn are one message of the assistant. */
 export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionId: string): AsyncGenerator<TranscriptMessage[]> {
-  /** From the answer on that may still go on. */
+  /** Not yielded yet: the last answer, which the next page may continue, and what follows it. */
   let held: TranscriptMessage[] = [];
   let answer: { turnId: string; message: TranscriptMessage } | undefined;
   for await (const events of log.readAll(sessionId)) {

@@ -1,4 +1,4 @@
-/** Tokens as a provider counts them; `input` includes the cached ones. */
+/** Tokens as a provider counts them; `input` includes `cachedInput`. */
 export interface Usage {
   input: number;
   output: number;

@@ -10,7 +10,7 @@ export interface WaitingApproval {
   createdAt: Date;
 }
 
-/** What waits for a person in any session of the org, the longest wait first. */
+/** Pending approvals in all sessions of the organization, the oldest first. */
 export async function listWaitingApprovals(db: Db, orgId: number, limit: number): Promise<WaitingApproval[]> {
   const { rows } = await sql<WaitingApproval>`
     select p.session_id as "sessionId", a.slug as agent, s.end_user_id as "endUserId", p.request, p.created_at as "createdAt"
@@ -19,7 +19,7 @@ export async function listWaitingApprovals(db: Db, orgId: number, limit: number)
   return rows;
 }
 
-/** Exact up to a thousand. */
+/** Counts no further than a thousand. */
 export async function countWaitingApprovals(db: Db, orgId: number): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*)::integer as count from (
@@ -28,7 +28,7 @@ export async function countWaitingApprovals(db: Db, orgId: number): Promise<numb
   return rows[0]?.count ?? 0;
 }
 
-/** Where something waits for a person and the agent was deleted: nobody can answer there. */
+/** Sessions with a pending approval whose agent was deleted, so that nobody can answer it. */
 export async function listAbandonedSessions(db: Db): Promise<{ id: string; orgId: number }[]> {
   const { rows } = await sql<{ id: string; orgId: number }>`
     select s.id, s.org_id as "orgId" from sessions s join agents a on a.id = s.agent_id

@@ -50,23 +50,23 @@ test('whatever is looked for and however little is looked through at a time, eve
     const whole = await search(filter, 1_000);
     assert.equal(whole.pages, 1);
     assert.equal(whole.ids.length > 0, filter.surface !== 'nothing', JSON.stringify(filter));
-    for (const lookThrough of [50, 299])
+    for (const maxScanned of [50, 299])
       for (const limit of [3, 50]) {
-        const { ids } = await search({ ...filter, lookThrough }, limit);
-        assert.deepEqual(ids, whole.ids, JSON.stringify({ ...filter, lookThrough, limit }));
+        const { ids } = await search({ ...filter, maxScanned }, limit);
+        assert.deepEqual(ids, whole.ids, JSON.stringify({ ...filter, maxScanned, limit }));
       }
   }
 });
 
 test('what is rare and old takes several looks, none of which goes further than it may', async () => {
-  const { sessions, horizon } = await searchSessions(db, orgId, { surface: 'gateway', agentId: main, limit: 50, lookThrough: 80 });
+  const { sessions, horizon } = await searchSessions(db, orgId, { surface: 'gateway', agentId: main, limit: 50, maxScanned: 80 });
   assert.deepEqual([sessions, horizon?.id], [[], 'ses_demo_0000080']);
-  const { pages } = await search({ surface: 'gateway', agentId: main, lookThrough: 80 }, 50);
+  const { pages } = await search({ surface: 'gateway', agentId: main, maxScanned: 80 }, 50);
   assert.equal(pages, 4);
 });
 
 test('what is common is found without looking further than its page needs', async () => {
-  const { sessions, horizon } = await searchSessions(db, orgId, { release: 1, agentId: main, limit: 6, lookThrough: 250 });
+  const { sessions, horizon } = await searchSessions(db, orgId, { release: 1, agentId: main, limit: 6, maxScanned: 250 });
   assert.deepEqual([sessions.length, horizon?.id], [6, 'ses_demo_0000010']);
 });
 
