@@ -3,24 +3,25 @@ import { noUsage, type Usage } from '../session/usage.ts';
 import { storable } from '../storable.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
-import { buildPrompt, entryLength, isHeard } from './prompt.ts';
+import { buildPrompt, entryLength, isSilent } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
 import type { ModelStep, TurnYield } from './turn-world.ts';
 
-/** Room left for the answer: the prompt may fill this part of the model's context. */
+/** The part of the model's context that the prompt may fill; the rest is left for the answer. */
 const fullShare = 0.8;
-/** How far it is cut back then, so that it is not cut again at once and the prompt cache holds for a while. */
+/** The part that it fills after a cut: small enough that the next cut, which makes the provider's prompt cache useless, is far off. */
 const keptShare = 0.4;
 
 /**
- * When the prompt nears the context limit, leaves the oldest turns out, or puts a summary in their place, and says so in the log.
- * Tokens are only estimated: with `isTooLong` the model has refused the prompt, whatever its limit is. Returns whether it was cut.
+ * When the prompt nears the context limit, leaves out the oldest turns, or replaces them with a summary, and records that in the log.
+ * Tokens are only estimated: `isRefused` says that the model found the prompt too long, whatever we take its limit to be. Returns
+ * whether the prompt was cut.
  */
-export async function* condense(step: ModelStep, isTooLong = false): AsyncGenerator<TurnYield, boolean, void> {
+export async function* condense(step: ModelStep, isRefused = false): AsyncGenerator<TurnYield, boolean, void> {
   const { state, model } = step;
   const settings = step.world.release.context;
   const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
-  const limit = isTooLong ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
+  const limit = isRefused ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
   if (countTokens(characters) <= limit * fullShare) return false;
   const throughSeq = findCut(state.entries, characters, limit * keptShare);
   if (throughSeq === undefined) return false;
@@ -29,13 +30,13 @@ export async function* condense(step: ModelStep, isTooLong = false): AsyncGenera
   return true;
 }
 
-/** Before the first of the users' messages from which on all fits, else before the last: never inside the newest turn. */
+/** The last seq to leave out: before the first user message from which on everything fits, or else before the last user message. */
 function findCut(entries: readonly Entry[], characters: number, keptTokens: number): number | undefined {
   let cut: number | undefined;
   let previous: Entry | undefined;
   let rest = characters;
   for (const entry of entries) {
-    if (entry.type === 'user' && !isHeard(entry) && previous !== undefined) {
+    if (entry.type === 'user' && !isSilent(entry) && previous !== undefined) {
       cut = previous.seq;
       if (countTokens(rest) <= keptTokens) break;
     }
@@ -59,7 +60,7 @@ async function summarize(
       return await ask(model, call, signal);
     } catch (error) {
       if (!(error instanceof ModelError)) throw error;
-      // A single turn may be more than the model takes. It is left out: every later turn would fail here.
+      // Even what is to be summarised is too long. It is left out without a summary: otherwise every later turn would fail here.
       if (error.code === 'context_length_exceeded') return { summary: state.summary ?? null };
       if (!error.retryable || attempt === maxAttempts) throw error;
       await world.sleep(retryDelay(attempt, error.retryAfterSeconds), signal);
@@ -67,7 +68,7 @@ async function summarize(
   }
 }
 
-/** Some providers refuse calls and their results where no tools are given, and reasoning without the call that it led to. */
+/** Calls and results as text, and no reasoning: some providers refuse calls when no tools are given, and reasoning without its call. */
 function asWords(entry: Entry): Entry[] {
   const { seq } = entry;
   switch (entry.type) {

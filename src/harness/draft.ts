@@ -7,7 +7,7 @@ import type { ModelCall } from './model.ts';
 import { countTokens, promptTokens, valueLength } from './models/estimate-tokens.ts';
 import type { ModelStep, TurnWorld } from './turn-world.ts';
 
-/** What one model call came to: whole events, ready to be stored together. */
+/** The result of one model call: complete events, ready to be stored together. */
 export interface Answer {
   step: number;
   events: NewEvent[];
@@ -18,14 +18,14 @@ export interface Answer {
 
 type DeltaType = 'text-delta' | 'reasoning-delta';
 
-/** A run of text under one id: the answer's text, or one block of its reasoning. */
+/** Text under one message id: the answer's text, or one block of its reasoning. */
 interface Block {
   messageId: string;
   text: string;
   providerMetadata?: Record<string, unknown>;
 }
 
-/** An answer in the making. A second attempt shows only what goes beyond what the first one showed. */
+/** An answer while the model produces it. Each attempt at a model call has its own, and shows only what watchers have not seen yet. */
 export class Draft {
   readonly calls: Answer['calls'] = [];
   private readonly turn: TurnState;
@@ -35,7 +35,7 @@ export class Draft {
   private readonly text: Block;
   private readonly reasoning: Block[] = [];
   private reasoningIsOpen = false;
-  /** What watchers were shown, by block: `text`, `reasoning 0`, … */
+  /** What watchers were shown so far, by any attempt. The keys are `text`, `reasoning 0`, `reasoning 1`, … */
   private shown: Map<string, Block>;
 
   constructor({ turn, agent, world }: Pick<ModelStep, 'turn' | 'agent' | 'world'>, step: number, shown: Map<string, Block> = new Map()) {
@@ -47,16 +47,16 @@ export class Draft {
     this.text = this.newBlock('text');
   }
 
-  /** Besides its text. */
+  /** How many parts the answer has besides its text. */
   get parts(): number {
     return this.calls.length + this.reasoning.length;
   }
 
-  again(): Draft {
+  nextAttempt(): Draft {
     return new Draft({ turn: this.turn, agent: this.agent, world: this.world }, this.step, this.shown);
   }
 
-  /** Takes a piece of text and returns what of it is new to whoever watches. */
+  /** Adds a piece of text. Returns the part of it that watchers have not seen. */
   add(type: DeltaType, piece: string): LiveFragment | undefined {
     if (piece === '') return undefined;
     const { key, block } = this.blockFor(type);
@@ -66,7 +66,7 @@ export class Draft {
     return this.show(type, key, block, block.text.length - piece.length >= before ? piece : block.text.slice(before));
   }
 
-  /** Ends a block of reasoning; one that says nothing may still carry what the provider wants back. */
+  /** Ends a block of reasoning. A block without text may still have metadata that the provider needs back. */
   endReasoning(providerMetadata: Record<string, unknown> | undefined): void {
     if (!this.reasoningIsOpen && providerMetadata === undefined) return;
     const { block } = this.blockFor('reasoning-delta');
@@ -74,14 +74,14 @@ export class Draft {
     this.reasoningIsOpen = false;
   }
 
-  /** A second attempt that says something else than the first one showed. */
+  /** Whether this attempt continues differently from what an earlier one showed. */
   diverges(type: DeltaType, piece: string): boolean {
     const { key, block } = this.blockFor(type);
     const shown = this.shown.get(key)?.text ?? '';
     return block.text.length < shown.length && !piece.startsWith(shown.slice(block.text.length, block.text.length + piece.length));
   }
 
-  /** A second attempt that says less than the first one showed; asked at its end. */
+  /** Whether this attempt, now complete, says less than an earlier one showed. */
   fallsShort(): boolean {
     const blocks = [this.text, ...this.reasoning];
     return [...this.shown.values()].some(
@@ -89,7 +89,7 @@ export class Draft {
     );
   }
 
-  /** What was shown is void: this attempt is another message, and is shown from its first word on. */
+  /** Gives up on what was shown: this attempt becomes another message, which is shown from its first word on. */
   beginAnew(): LiveFragment[] {
     this.shown = new Map();
     const fragments = this.reasoning.map((block, index) => this.showAgain('reasoning-delta', `reasoning ${index}`, block));
@@ -102,8 +102,8 @@ export class Draft {
 
   /**
    * What a call that did not finish has used. Providers report usage only at the end of an answer, so it is estimated from what
-   * arrived: nothing, if the answer had not begun. When the answer was to come in one piece, a call that we stopped was already
-   * being worked on, so its input counts.
+   * arrived: nothing, if the answer had not begun. A call for an answer in one piece shows no beginning: if we stopped it, its input
+   * counts.
    */
   estimateUsage(call: ModelCall, isStopped: boolean): Usage {
     let characters = this.text.text.length;
@@ -117,7 +117,7 @@ export class Draft {
     return { step: this.step, events: this.events(true), calls: [], usage, interrupted: true };
   }
 
-  /** What is left of an answer that will not be finished. No end of a step follows to say what it cost: its last event does. */
+  /** The events of an answer that will not be finished. The last one carries the usage, because no end of the step follows. */
   failed(stepUsage: Usage): NewEvent[] {
     const events = this.events(true);
     const last = events.at(-1);
@@ -129,7 +129,7 @@ export class Draft {
     const events: NewEvent[] = this.reasoning
       .filter((block) => block.text !== '' || block.providerMetadata !== undefined)
       .map((block) => ({ type: 'reasoning-produced', data: { ...block, text: storable(block.text), step: this.step } }));
-    // A later attempt may have ended before it came as far as what an earlier one showed.
+    // This attempt may have failed before it came as far as an earlier one: then what that one showed is kept.
     const shown = partial ? this.shown.get('text') : undefined;
     const block = shown !== undefined && shown.text.length > this.text.text.length ? shown : this.text;
     if (block.text !== '' || (!partial && this.calls.length === 0)) events.push(this.messageEvent(block, partial));
@@ -141,7 +141,7 @@ export class Draft {
     return this.show(type, key, block, block.text);
   }
 
-  /** `text` is the end of what the block has come to. */
+  /** `text` is the last part of the block's text. */
   private show(type: DeltaType, key: string, { messageId, text: whole }: Block, text: string): LiveFragment {
     this.shown.set(key, { messageId, text: whole });
     return { type, turnId: this.turn.id, messageId, step: this.step, agent: this.agent.name, offset: whole.length - text.length, text };

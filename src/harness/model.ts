@@ -1,13 +1,13 @@
 import type { ModelConfig } from '../release-config.ts';
 import type { Usage } from '../session/usage.ts';
 
-/** A language model as the loop sees it. Every provider, and the offline model, stands behind this. */
+/** A language model as the loop sees it. Every provider, and the offline model, implements this. */
 export interface Model {
   readonly provider: string;
   readonly name: string;
   /** How many tokens one call may hold, input and output together. */
   readonly contextLimit: number;
-  /** Whether this answer can be asked for in one piece, which costs a fraction of its stream. */
+  /** Whether this answer can be requested in one piece, which costs a fraction of streaming it. */
   answersWhole?(call: ModelCall): boolean;
   /**
    * Gives one answer, as it comes or whole. Throws `ModelError`, before or after the first part. Ends with one `finish`.
@@ -23,13 +23,13 @@ export interface ModelCall {
   tools: readonly ModelTool[];
   /** Ask the provider for its extended thinking. */
   thinking: boolean;
-  /** Ask for the answer in one piece: nobody watches it come. Only of a model that `answersWhole`. */
+  /** Request the answer in one piece, because nobody watches it. Only for a model that `answersWhole`. */
   whole?: boolean;
   settings: ModelConfig['settings'];
 }
 
 export type PromptMessage =
-  /** `told`: begins no turn; what a caller told the agent beside the user's words, or one participant another. */
+  /** `told`: a message that began no turn: a system message that a client sent along, or what one participant told another. */
   | { role: 'user'; text: string; name?: string; files?: string[]; told?: true }
   | { role: 'assistant'; parts: AssistantPart[] }
   | { role: 'tool'; results: ToolResultPart[] };

@@ -4,12 +4,12 @@ import type { Tool } from './tool.ts';
 
 export type Permission = { action: 'allow' | 'ask' | 'deny'; pattern: string };
 
-/** Steps of comparing one call with all rules: about 0.1 s, in which nothing else runs. A hundred rules `*word*` take 200,000 characters. */
-const mostSteps = 25_000_000;
+/** Steps of matching one call against all rules: about 0.1 s that block the process. A hundred rules `*word*` take 200,000 characters. */
+const maxSteps = 25_000_000;
 
 /**
- * Whether a call may run: the last rule that matches, else the tool's own guard; then what the session was granted, then the mode.
- * What cannot be compared with all rules may not.
+ * Whether a call may run. The last rule that matches decides, or else the tool's own guard; if they ask, a grant of the session or the
+ * mode may answer. A call that takes too many steps to match is denied.
  */
 export function decidePermission(
   tool: Tool,
@@ -23,7 +23,7 @@ export function decidePermission(
   const rule = rules.findLast(
     (candidate) => matchesGlob(tool.name, candidate.tool, effort) && matchesGlob(subject, candidate.match ?? '*', effort),
   );
-  if (effort.steps > mostSteps) return { action: 'deny', pattern: '*' };
+  if (effort.steps > maxSteps) return { action: 'deny', pattern: '*' };
   const pattern = rule?.match ?? '*';
   const action = rule?.action ?? (tool.guards(input) ? 'ask' : 'allow');
   if (action !== 'ask') return { action, pattern };
@@ -37,10 +37,9 @@ function matchesGlob(text: string, pattern: string, effort: { steps: number }): 
   let patternIndex = 0;
   let starIndex = -1;
   let restart = 0;
-  let left = mostSteps - effort.steps;
+  let left = maxSteps - effort.steps;
   while (textIndex < text.length) {
     left -= 1;
-    // Ends the comparing with the other rules too.
     if (left < 0) break;
     const wanted = pattern.charCodeAt(patternIndex);
     if (wanted === star) {
@@ -58,8 +57,9 @@ function matchesGlob(text: string, pattern: string, effort: { steps: number }): 
       return false;
     }
   }
-  effort.steps = mostSteps - left;
+  effort.steps = maxSteps - left;
   while (pattern.charCodeAt(patternIndex) === star) patternIndex += 1;
+  // Out of steps counts as a match: then no other rule is tried, and the caller denies.
   return left < 0 || patternIndex === pattern.length;
 }
 

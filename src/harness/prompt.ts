@@ -4,29 +4,30 @@ import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
 import { valueLength } from './models/estimate-tokens.ts';
 
 /**
- * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each call
- * begins with what the call before it held and a provider's prompt cache holds.
+ * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each prompt begins with the
+ * one before it, which providers have in their prompt cache.
  */
 export function buildPrompt(state: SessionState): PromptMessage[] {
   const messages: PromptMessage[] = [];
   if (state.summary !== undefined)
     messages.push({ role: 'user', text: `Summary of the conversation before this point:\n${state.summary}` });
-  const heard: Entry[] = [];
+  const silent: Entry[] = [];
   for (const entry of state.entries) {
-    if (isHeard(entry)) {
-      heard.push(entry);
+    if (isSilent(entry)) {
+      silent.push(entry);
       continue;
     }
-    // In the middle of a turn it would stand between a call and its result, and be taken for what the turn was asked.
-    if (entry.type === 'user') for (const earlier of heard.splice(0)) addEntry(messages, earlier);
+    // Silent messages wait for the next one that a turn answers: in the middle of a turn they could come between a call and its result,
+    // and the model would take them for the question.
+    if (entry.type === 'user') for (const earlier of silent.splice(0)) addEntry(messages, earlier);
     addEntry(messages, entry);
   }
   closeOpenCalls(messages);
   return messages;
 }
 
-/** What a participant said to the others. No turn answers it: the model is shown it with the next message. */
-export function isHeard(entry: Entry): boolean {
+/** A message between participants that no turn answers. */
+export function isSilent(entry: Entry): boolean {
   return entry.type === 'user' && entry.message.silent === true;
 }
 
@@ -34,7 +35,7 @@ export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig
   return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
 }
 
-/** Roughly what an entry adds to the prompt, in characters. */
+/** Roughly how many characters an entry adds to the prompt. */
 export function entryLength(entry: Entry): number {
   switch (entry.type) {
     case 'user':
@@ -63,7 +64,7 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
         text,
         ...(participantName === undefined ? {} : { name: participantName }),
         ...(files === undefined ? {} : { files }),
-        ...(isHeard(entry) ? { told: true } : {}),
+        ...(isSilent(entry) ? { told: true } : {}),
       });
       return;
     }
@@ -108,7 +109,7 @@ function toolResults(messages: PromptMessage[]): ToolResultPart[] {
   return results;
 }
 
-/** Providers refuse a call without its result: one that a failed turn left open is answered here. */
+/** Adds a result to each call that a failed turn left without one: providers refuse a call without a result. */
 function closeOpenCalls(messages: PromptMessage[]): void {
   for (let index = 0; index < messages.length; index += 1) {
     const message = messages[index];
@@ -117,7 +118,7 @@ function closeOpenCalls(messages: PromptMessage[]): void {
     if (calls.length === 0) continue;
     const following = messages[index + 1];
     const results = following?.role === 'tool' ? following.results : [];
-    // A step may have a thousand of each.
+    // A set, because a step may have a thousand of each.
     const answered = new Set(results.map((result) => result.callId));
     for (const call of calls) {
       if (answered.has(call.callId)) continue;

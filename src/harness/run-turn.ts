@@ -12,8 +12,8 @@ import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { InterruptReason, type ModelStep, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
- * Runs the state's turn to its next rest. Going on after an approval or a crash is running it again over the log:
- * `recovered` says that another run may have died in the middle, so a call without a result may have acted.
+ * Runs the turn of the state until it ends or pauses. After an approval or a crash the turn is continued by running it again over the
+ * log: `recovered` says that an earlier run may have died in the middle, so a tool call without a result may have been carried out.
  */
 export async function* runTurn(
   state: SessionState,
@@ -33,10 +33,10 @@ export async function* runTurn(
         if (next === 'paused') return;
         mayHaveBegun = false;
       }
-      // What the model asks for from here on is asked for by this run.
+      // Calls that the model requests from here on cannot have begun in an earlier run.
       mayHaveBegun = false;
       if (isInterrupted(turn, signal)) {
-        yield { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+        yield interruptedEnd(turn);
         return;
       }
       if (turn.step >= world.release.limits.max_steps) {
@@ -46,7 +46,7 @@ export async function* runTurn(
       const agent = subAgentOf(world.release, turn.agent);
       const step = { ...run, agent, model: await world.modelFor(agent), tools: await world.toolsFor(agent) };
       yield* condense(step);
-      const answer = yield* answerOrCut(step);
+      const answer = yield* answerOrCondense(step);
       if (answer === undefined) continue;
       const last = answer.interrupted ? 'interrupted' : answer.calls.length === 0 ? 'end_turn' : undefined;
       if (last !== undefined) {
@@ -57,31 +57,16 @@ export async function* runTurn(
     }
   } catch (error) {
     if (signal.aborted && isInterrupted(turn, signal)) {
-      yield { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+      yield interruptedEnd(turn);
       return;
     }
     if (!(error instanceof ModelError)) throw error;
-    const { code, message, provider, retryAfterSeconds } = error;
-    yield {
-      type: 'end',
-      events: [
-        {
-          type: 'turn-failed',
-          data: {
-            code,
-            message: storable(message),
-            provider,
-            usage: turn.usage,
-            ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
-          },
-        },
-      ],
-    };
+    yield { type: 'end', events: [failed(turn, error)] };
   }
 }
 
-/** Undefined where the conversation was too long for the model and has been cut: then it is to be asked again. */
-async function* answerOrCut(step: ModelStep): AsyncGenerator<TurnYield, Answer | undefined, void> {
+/** The model's answer. Undefined if the conversation was too long for the model and has been condensed: then it is to be asked again. */
+async function* answerOrCondense(step: ModelStep): AsyncGenerator<TurnYield, Answer | undefined, void> {
   try {
     return yield* streamAnswer(step);
   } catch (error) {
@@ -97,7 +82,7 @@ function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
   return turn.interrupted;
 }
 
-/** Brings one call to its result: runs it, asks for it, or says why it did not run. */
+/** Brings one tool call to its result, or pauses: runs it, asks for an approval, or records why it did not run. */
 async function* settleCall(
   { state, turn, world, signal }: TurnRun,
   call: CallState,
@@ -175,7 +160,11 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
   return { type: 'commit', events: [event], ...(outcome.changes === undefined ? {} : { changes: outcome.changes }) };
 }
 
-/** Results of the calls that will not come to one: every call has its result. */
+function interruptedEnd(turn: TurnState): TurnYield {
+  return { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+}
+
+/** Results for the calls that will not be finished, because every call must have a result. */
 export function interruptedCalls(turn: TurnState): NewEvent[] {
   return turn.calls
     .filter((call) => !call.finished)
@@ -190,6 +179,19 @@ function callEvents(answer: Answer): NewEvent[] {
     type: 'tool-called',
     data: { ...call, step: answer.step, ...(index === answer.calls.length - 1 ? { stepUsage: answer.usage } : {}) },
   }));
+}
+
+function failed(turn: TurnState, { code, message, provider, retryAfterSeconds }: ModelError): NewEvent {
+  return {
+    type: 'turn-failed',
+    data: {
+      code,
+      message: storable(message),
+      provider,
+      usage: turn.usage,
+      ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    },
+  };
 }
 
 function ended(turn: TurnState, stopReason: StopReason, stepUsage: Usage, step: number = turn.step): NewEvent {

@@ -9,7 +9,7 @@ import { buildPrompt } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
 import { InterruptReason, type ModelStep, type TurnYield } from './turn-world.ts';
 
-/** Calls the model and shows its text as it comes. A failure that may pass is tried again from here, the last commit point. */
+/** Calls the model and shows its text as it comes. After a failure that may pass, the call is tried again. */
 export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, Answer, void> {
   const { state, turn, agent, model, tools, world, signal } = step;
   const call: ModelCall = {
@@ -20,13 +20,13 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
     settings: (agent.model ?? world.release.model).settings,
   };
   let draft = new Draft(step, turn.step + 1);
-  /** By attempts that broke off: what they said was paid for. */
+  /** What failed attempts have used: the provider charges for what they produced. */
   let spent = noUsage;
   let delay = 0;
   for (let attempt = 1; ; attempt += 1) {
-    if (attempt > 1) draft = draft.again();
+    if (attempt > 1) draft = draft.nextAttempt();
     try {
-      // A second attempt is streamed: the first may have failed because an answer in one piece is silent until it is there.
+      // Further attempts are streamed: the first may have been cut off because nothing is sent until an answer in one piece is complete.
       call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
       if (delay > 0) await world.sleep(delay, signal);
       for await (const part of model.stream(call, signal)) {
@@ -66,7 +66,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
         throw signal.reason;
       }
       if (!(error instanceof ModelError)) throw error;
-      // Some servers only stream, some only some requests.
+      // Some servers can only stream, at least for some requests.
       const onlyStreams = call.whole && error.code === 'invalid_model_request';
       if (!(error.retryable || onlyStreams) || attempt === maxAttempts) {
         yield* keep(draft, turn, spent);
@@ -77,7 +77,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
   }
 }
 
-/** What an answer that will not be finished has said is stored with what it cost; where it said nothing, the turn's end says that. */
+/** Stores what an unfinished answer has said, with what it used. If it said nothing, its usage is only added to that of the turn. */
 function* keep(draft: Draft, turn: TurnState, spent: Usage): Generator<TurnYield, void, void> {
   const events = draft.failed(spent);
   if (events.length > 0) yield { type: 'commit', events };

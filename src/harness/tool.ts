@@ -5,17 +5,17 @@ export interface Tool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Record<string, unknown>;
-  /** Whether running this input may change or reach something outside the conversation: then it asks by default. */
+  /** Whether this input may change or reach something outside the conversation: then an approval is asked for by default. */
   guards(input: unknown): boolean;
-  /** Safe to run again when its process died while it ran. */
+  /** Whether it is safe to run a call again when its process died while it ran. */
   readonly repeatable: boolean;
   /** What permission rules match against: the command, the path, the URL. */
   subject(input: unknown): string;
-  /** Why this input cannot run, whoever allows it: then nobody is asked, and the model is told. */
+  /** Why this input is not valid, if it is not: then no approval is asked for, and the model is told. */
   problem(input: unknown): string | undefined;
   /** The sentence a person is asked to approve. */
   prompt(input: unknown): string;
-  /** Throws nothing that the model caused: a bad input or a failing command is an outcome with `isError`. */
+  /** Does not throw for what the model caused: a bad input or a failing command is an outcome with `isError`. */
   run(input: unknown, environment: ToolEnvironment): Promise<ToolOutcome>;
 }
 
@@ -47,10 +47,10 @@ export interface WorkspaceFile {
 
 export type FileChange = { path: string; content: Uint8Array } | { path: string; deleted: true };
 
-/** What a tool may say at most; the rest is cut, and the output says so. */
+/** Longer outputs are cut, and say so. */
 export const maxToolOutputCharacters = 30_000;
 
-/** An output as the log keeps it and the model is told it. The loop does this to every outcome, once, so that no tool has to. */
+/** An output as it is stored and given to the model. The loop calls this for every outcome, so that no tool has to. */
 export function recordedOutput(output: string): string {
   if (output.length <= maxToolOutputCharacters) return storable(output);
   const kept = storable(output.slice(0, maxToolOutputCharacters));

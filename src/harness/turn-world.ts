@@ -4,20 +4,20 @@ import type { SessionState, TurnState } from '../session/state.ts';
 import type { Model } from './model.ts';
 import type { FileChange, Tool, Workspace } from './tool.ts';
 
-/** What a turn needs of the world, as arguments. */
+/** Everything that a turn needs from outside of the harness. */
 export interface TurnWorld {
   release: ReleaseConfig;
   permissionMode: PermissionMode;
   modelFor(agent: SubAgentConfig): Promise<Model>;
   toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
   workspace: Workspace;
-  /** Whether somebody may want to see the text come. */
+  /** Whether anybody may be watching the text as it comes. */
   isWatched(): boolean;
   newId(prefix: 'msg_' | 'req_' | 'call_'): string;
   sleep(milliseconds: number, signal: AbortSignal): Promise<void>;
 }
 
-/** A turn that is being run: `state` is the fold of its session, and `turn` the part of it that is this turn's. */
+/** A turn that is being run: `state` is that of its session, and `turn` is `state.turn`. */
 export interface TurnRun {
   state: SessionState;
   turn: TurnState;
@@ -25,7 +25,7 @@ export interface TurnRun {
   signal: AbortSignal;
 }
 
-/** A step of a turn: the sub-agent that it is with, the model that is asked, and the tools that the model may call. */
+/** A step of a turn: its sub-agent, the model that is called, and the tools that the model may use. */
 export interface ModelStep extends TurnRun {
   agent: SubAgentConfig;
   model: Model;
@@ -33,8 +33,8 @@ export interface ModelStep extends TurnRun {
 }
 
 /**
- * `live` is shown and forgotten. Every other one is a commit point: by the time the generator is resumed, its events
- * are stored and folded into the state that it was given. After `pause` or `end` it is not resumed.
+ * `live` is shown and not stored. Any other yield is a commit point: before the generator is resumed, its events are stored and folded
+ * into the state that it was given. After `pause` or `end` it is not resumed.
  */
 export type TurnYield = { type: 'live'; fragment: LiveFragment } | CommitPoint;
 
@@ -43,7 +43,7 @@ export type CommitPoint =
   | { type: 'pause'; events: NewEvent[]; request: ApprovalRequested }
   | { type: 'end'; events: NewEvent[] };
 
-/** Why a turn's signal was aborted: a person stopped it, its time is up, or its process lets go of it. */
+/** Why a turn's signal was aborted: somebody interrupted it, its time is up, or its process lets go of it for another to continue. */
 export class InterruptReason extends Error {
   readonly reason: 'interrupted' | 'timeout' | 'released';
   constructor(reason: 'interrupted' | 'timeout' | 'released') {
