@@ -36,12 +36,12 @@ export async function createApp(context: Context): Promise<Server> {
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    // A request is logged as one line, by `observeRequests`, and needs no child logger.
+    // `observeRequests` logs each request in one line, which needs no child logger.
     childLoggerFactory: (logger) => logger,
     bodyLimit: 1024 * 1024,
     serverFactory: (serve) =>
       createHttpServer(config, (request, response) => {
-        // Its client asks somebody else next.
+        // The process stops: the client's next request goes over a new connection, to another process.
         if (context.turns.draining || !server.server.listening) response.shouldKeepAlive = false;
         if (!refusals.answer(request, response)) serve(request, response);
       }),
@@ -50,7 +50,7 @@ export async function createApp(context: Context): Promise<Server> {
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
-    // A path that cannot be read, or is longer than any name, names nothing.
+    // A path that cannot be decoded, or with a parameter that is too long, is not found.
     frameworkErrors: (_error, request, reply) => {
       reply.header('x-request-id', request.id);
       sendError(reply, notFound());
@@ -110,10 +110,10 @@ function createHttpServer(config: Config, listener: RequestListener): HttpServer
     requireHostHeader: false,
     requestTimeout,
     headersTimeout: requestTimeout / 4,
-    // Often enough for a limit to mean what it says; node:http by itself checks every 30 s.
+    // By default node:http checks for timeouts only every 30 s.
     connectionsCheckingInterval: Math.min(5_000, requestTimeout / 8),
     keepAliveTimeout: config.PARLEY_KEEP_ALIVE_MS,
   };
-  // Not imported: to offer all its names to a module, node:http loads Node's own fetch, which no start needs: 40 ms and 3 MiB.
+  // An import of node:http would also load Node's own fetch, which is one of its exports: 40 ms and 3 MiB that a start does not need.
   return process.getBuiltinModule('node:http').createServer(options, listener);
 }

@@ -102,7 +102,7 @@ const settings = {
   ),
   PARLEY_LOG_LEVEL: setting(
     'fatal, error, warn, info, debug, trace or silent; on a terminal the default is warn',
-    // A person who tries it out reads the first lines, a machine collects all.
+    // On a terminal a person reads the output; otherwise it is collected.
     process.stdout.isTTY ? 'warn' : 'info',
     oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
   ),
@@ -115,10 +115,10 @@ const settings = {
 type Settings = typeof settings;
 export type Config = { readonly [Name in keyof Settings]: ReturnType<Settings[Name]['parse']> };
 
-/** A setting that cannot be used; its message is the one line a person needs. */
+/** A setting that cannot be used. Its message is all that a person needs to correct it. */
 export class ConfigError extends Error {}
 
-/** Reads the environment, with a `.env` file of the working directory below it. Throws `ConfigError`. */
+/** Reads the environment and, for what is not set there, the file `.env` in the working directory. Throws `ConfigError`. */
 export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): Config {
   const entries = Object.entries(settings).map(([name, { fallback, parse }]) => {
     const given = environment[name];
@@ -131,10 +131,10 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
   return Object.fromEntries(entries) as Config;
 }
 
-/** What to say of settings that do nothing: names that look like one and are none, as a misspelt one, and one without the other it needs. */
+/** Warnings about settings without effect: unknown names, which may be misspelt, and settings that need another one. */
 export function describeIdleSettings(config: Config, environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): string[] {
   const unknown = Object.keys(environment).filter(
-    (name) => name.startsWith('PARLEY_') && !Object.hasOwn(settings, name) && !others.test(name),
+    (name) => name.startsWith('PARLEY_') && !Object.hasOwn(settings, name) && !foreignNames.test(name),
   );
   const notes = unknown.length === 0 ? [] : [`no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`];
   if (config.REDIS_URL !== undefined && config.DATABASE_URL === undefined)
@@ -144,18 +144,18 @@ export function describeIdleSettings(config: Config, environment: NodeJS.Process
   return notes;
 }
 
-/** Of the command line, and what Kubernetes sets for a service that is named parley. */
-const others = /^PARLEY_(URL$|PORT($|_)|SERVICE_)/;
+/** Names that only the command line reads, and those that Kubernetes sets for a service named `parley`. */
+const foreignNames = /^PARLEY_(URL$|PORT($|_)|SERVICE_)/;
 
-/** The environment of this process and more, for a program that it calls. Unlike arguments, other users of the machine cannot read it. */
+/** The environment of this process with additions, for a program that it runs: other users of the machine can read only arguments. */
 export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...process.env, ...more };
 }
 
-/** Where the command line finds a server and what it signs in with: the environment, else what the first start wrote down. */
+/** The server that the command line talks to and its keys: from the environment, or else from the file that the first start wrote. */
 export function loadClientSettings(): {
   url: string;
-  /** For a person's browser: the server of these settings may be known to others by another name. */
+  /** For links that a person opens in a browser: clients may reach the server under another URL. */
   publicUrl: string;
   apiKey: string | undefined;
   operatorKey: string | undefined;
@@ -171,13 +171,13 @@ export function loadClientSettings(): {
   };
 }
 
-/** Where a server that listens on this address is reached from its own machine. */
+/** The URL of a server that listens on this address, for programs on the same machine. */
 export function localUrl(host: string, port: number | string): string {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
-/** What a server that ran on this machine left for the command line. On another machine there is none, and the settings must name the keys. */
+/** The keys that a server on this machine wrote for the command line. On another machine there is no such file. */
 function readCredentials(dataDirectory: string): { api_key?: string; operator_key?: string } {
   try {
     return JSON.parse(readFileSync(join(dataDirectory, 'credentials.json'), 'utf8'));
@@ -193,7 +193,7 @@ export function describeSettings(): { name: string; fallback: string; descriptio
 /** A `.env` that exists but cannot be read is an error: without it the server could start on another database than was meant. */
 function readDotEnv(): NodeJS.ProcessEnv {
   try {
-    // The decoder takes off a byte-order mark, which would hide the first setting.
+    // The decoder removes a byte-order mark, which would become part of the first name.
     return parseEnv(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync('.env')));
   } catch (error) {
     if (['ENOENT', 'EISDIR'].includes(errorCode(error) ?? '')) return {};

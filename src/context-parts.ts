@@ -1,4 +1,4 @@
-// The parts of the context that take more than a call of their constructor.
+// The parts of the context that take more than a call of their constructor. The callbacks that connect a part with others are set here.
 import { Materializer } from './accounts/materialize.ts';
 import type { Upstreams } from './accounts/pin-release.ts';
 import type { Config } from './config.ts';
@@ -35,6 +35,7 @@ export function createRunner(
       logger.info(line, 'turn ended');
     },
   });
+  log.countRunning = () => runner.running.size;
   directory.onChange((change) => {
     runner.recheck(change).catch((error: unknown) => logger.warn({ err: error }, 'could not check running turns'));
   });
@@ -90,7 +91,7 @@ export function createCourier(
   });
 }
 
-/** A gateway without a public URL still needs a name, to recognize events that it has passed on: the id of its secret key serves. */
+/** A gateway needs a name to recognize events that it has passed on. Without a public URL, the id of its secret key serves as one. */
 export function createGateway(
   config: Config,
   parts: Pick<

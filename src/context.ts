@@ -52,12 +52,12 @@ export interface Context {
   runner: Runner;
   turns: Turns;
   courier: Courier;
-  /** Only where it is turned on. */
+  /** Undefined unless the gateway is enabled. */
   gateway: Gateway | undefined;
-  /** What the first start made, to be shown once. */
+  /** Keys that the first start created, which are shown once. */
   seeded: SeedResult;
   warnings: string[];
-  /** Takes no more turns, lets running ones finish until it is `over`, and lets go of the rest for another process to go on with. */
+  /** Takes no more turns, lets running ones finish until `over` resolves, and lets go of the rest for another process to continue. */
   drain(over: Promise<void>): Promise<void>;
   close(): Promise<void>;
 }

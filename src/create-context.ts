@@ -32,7 +32,7 @@ import { joinPeers } from './turn/peers.ts';
 import { Turns } from './turn/turns.ts';
 import { createWarming } from './turn/warming.ts';
 
-/** Puts together what lives as long as the process does. All of it is closed in the reverse order, also when the start fails halfway. */
+/** Creates everything that lives as long as the process. It is closed in the reverse order, also when the start fails halfway. */
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
@@ -69,7 +69,6 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const metrics = createMetrics();
   const runner = createRunner({ database, directory, log, feed, logger, settings, tracing, metrics });
   const limits = { maxTurns: config.PARLEY_MAX_TURNS, reservationTokens: config.PARLEY_TURN_RESERVATION_TOKENS };
-  log.countRunning = () => runner.running.size;
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
   opened.defer(() => courier.stop());
@@ -87,7 +86,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     : undefined;
   gateway?.replies.start();
   opened.defer(() => gateway?.replies.stop());
-  // Last, so that turns are let go of first: whatever they need is still there.
+  // Created last, and so closed first: while turns are let go of, everything that they need is still open.
   const leases = await createLeases(config, { database, runner, log, feed, turns, logger });
   const releaseTurns = async () => {
     turns.draining = true;

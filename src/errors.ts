@@ -1,4 +1,4 @@
-/** What a person should know went wrong. Surfaces turn the kind into a status and a body; the core never knows HTTP. */
+/** What went wrong, in terms of the core, which knows no HTTP: surfaces turn the kind into a status and a body. */
 export type ErrorKind =
   | 'bad-request' // 400
   | 'unauthorized' // 401
@@ -20,7 +20,7 @@ export interface ErrorOptions {
   /** Further fields of a structured `detail`, such as `reason`, `provider` or `request_id`. */
   fields?: Record<string, unknown>;
   retryAfterSeconds?: number;
-  /** Whether the same request can succeed when it is sent again; without it, the kind decides. */
+  /** Whether the same request may succeed when it is sent again. If not set, the kind decides. */
   willPass?: boolean;
   cause?: unknown;
 }
@@ -43,18 +43,18 @@ export class ServiceError extends Error {
   }
 }
 
-/** The one 404: unknown, another org's and another agent's things all look like this. */
+/** The one 404: what does not exist, or belongs to another organization or agent, all looks the same. */
 export function notFound(): ServiceError {
   return new ServiceError('not-found', 'Not Found');
 }
 
-/** What was looked for, or the one 404. */
+/** The value, or a 404. */
 export function orNotFound<Value>(value: Value | undefined): Value {
   if (value === undefined) throw notFound();
   return value;
 }
 
-/** One Idempotency-Key means one request. */
+/** An Idempotency-Key identifies one request; this one came with another. */
 export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was already used with a different request.', { code: 'idempotency_key_reused' });
 }
@@ -73,7 +73,7 @@ export function causesOf(error: unknown): unknown[] {
   return chain;
 }
 
-/** What Node.js and PostgreSQL call an error by: `ENOENT`, `40001`. */
+/** The code of an error of Node.js or PostgreSQL, such as `ENOENT` or `40001`. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

@@ -28,7 +28,7 @@ export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandon
   };
 }
 
-/** In small statements: none may hold up the turns that write to the same tables. */
+/** In small statements, so that none delays the turns that write to the same tables. */
 export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
   const statements = [
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${batch})`,

@@ -1,6 +1,6 @@
-/** A text without the secret, in any spelling that a server is likely to repeat it in. */
+/** The text without the secret, in any encoding in which a server is likely to repeat it. */
 export function hideSecret(text: string, secret: string | undefined): string {
-  // Anything shorter would also hide parts of ordinary words.
+  // A shorter secret would also hide parts of ordinary words.
   if (secret === undefined || secret.length < 4) return text;
   const spellings = new Set([
     secret,

@@ -1,12 +1,12 @@
 import { hash, randomFillSync } from 'node:crypto';
 
-/** Of a session, a message, an approval request, a turn, a tool call, a gateway event, a process, an HTTP request. */
+/** For a session, a message, an approval request, a turn, a tool call, a gateway event, a process, an HTTP request. */
 type IdPrefix = 'ses_' | 'msg_' | 'req_' | 'turn_' | 'call_' | 'evt_' | 'proc_' | 'rid_';
 
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 let lastMillisecond = 0;
 let countInMillisecond = 0;
-/** Asking the system for randomness costs more than the rest of an id, so it is asked for that of 256 at once. */
+/** Random bytes for 256 ids at once: asking the system for them costs more than the rest of an id. */
 const random = Buffer.alloc(12 * 256);
 let randomUsed = random.length;
 
@@ -27,7 +27,7 @@ export function newId(prefix: IdPrefix): string {
   return text;
 }
 
-/** The same id each time it is made of the same text and time: for what may be done again after a crash. */
+/** An id that is the same whenever it is made from the same text and time, for work that may be repeated after a crash. */
 export function idOf(prefix: IdPrefix, at: Date, text: string): string {
   let id = prefix + encode(at.getTime(), 10);
   for (const byte of hash('sha256', text, 'buffer').subarray(0, 16)) id += alphabet[byte & 31];

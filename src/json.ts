@@ -1,18 +1,18 @@
 import type { JSONObject } from '@ai-sdk/provider';
 
-/** An object as JSON has it: what providers' options and metadata are made of. */
+/** A JSON object, as in the options and metadata of providers. */
 export type JsonObject = JSONObject;
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** For values that came out of JSON, where an object holds nothing but JSON. */
+/** For values that were parsed from JSON, where every object is a JSON object. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return isRecord(value);
 }
 
-/** Undefined when the text is no JSON. */
+/** Undefined when the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,4 +1,4 @@
-/** The response, whose body fails behind so many bytes, with those `received` before: whoever reads it whole keeps no more in memory. */
+/** The response with a body that fails after `maxBytes`, which bounds the memory for reading it. `received` may be shared by several. */
 export function limitBody(response: Response, maxBytes: number, received = { bytes: 0 }): Response {
   if (response.body === null) return response;
   const limited = response.body.pipeThrough(

@@ -1,10 +1,10 @@
 export interface LoadedOnce<Value> {
   get(): Promise<Value>;
-  /** For whoever closes it: undefined if it was never asked for, or could not be loaded. */
+  /** For closing it: undefined if it was never loaded. */
   loaded(): Promise<Value | undefined>;
 }
 
-/** Loads something when it is first asked for, and keeps it. A load that failed is not kept: whoever asks next tries again. */
+/** Loads something when it is first needed, and keeps it. After a failure, the next `get` tries again. */
 export function loadOnce<Value>(load: () => Promise<Value>): LoadedOnce<Value> {
   let loading: Promise<Value> | undefined;
   return {

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from './json.ts';
 
-/** A release's `model.settings`, read. What is absent is left to the provider. */
+/** The parsed `model.settings` of a release. What is not set is left to the provider. */
 export interface ModelSettings {
   temperature?: number;
   topP?: number;
@@ -9,7 +9,7 @@ export interface ModelSettings {
   providerOptions: JsonObject;
 }
 
-/** Throws what `refuse` makes of a setting that is not known or has the wrong type. */
+/** Throws the error that `refuse` makes for a setting that is unknown or has the wrong type. */
 export function readModelSettings(settings: object, refuse: (name: string, reason: string) => Error): ModelSettings {
   const read: ModelSettings = { providerOptions: {} };
   for (const [name, value] of Object.entries(settings)) {

@@ -13,19 +13,20 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
 import { logConsole } from './telemetry/logger.ts';
 import { welcome } from './welcome.ts';
-import { askForAnother, serving, stopSignals } from './workers.ts';
+import { askForReplacement, serving, stopSignals } from './workers.ts';
 
-const patienceMs = 2_000;
-/** Long enough for a balancer to use again what it has in use. */
-const lettingGoMs = 1_000;
-/** Closing takes a moment; an orchestrator that waits for the drain gives about this much beyond it. */
+/** How long open connections may delay the closing of the server. */
+const connectionsMs = 2_000;
+/** Long enough for a load balancer to send another request on the connections that it keeps open, and learn that they close. */
+const keepAliveEndMs = 1_000;
+/** How long closing may take after the drain: about as much as orchestrators allow beyond it. */
 const closingMs = 10_000;
-/** Connections that wait to be taken; beyond them the kernel drops what its clients think is open. node:net asks for 511. */
+/** Connections that wait to be accepted; the kernel drops any further ones, which their clients believe to be open. The default is 511. */
 const backlog = 4_096;
 
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
-  // The first process of a container gets only the signals that it handles: one that is still starting ends as any other would.
+  // Process 1 of a container gets only signals that it has a handler for: without this one, it could not be stopped while it starts.
   if (process.pid === 1) for (const signal of stopSignals) process.on(signal, endStarting);
   await tryAddress(config);
   const context = await createContext(config);
@@ -41,55 +42,55 @@ export async function serve(config: Config): Promise<void> {
   const hurry = new AbortController();
   const { promise: over, resolve: endDrain } = Promise.withResolvers<void>();
   const stop = async (signal: NodeJS.Signals) => {
-    // Ctrl-C, or a terminal that was closed: nobody waits for turns, nor goes on doing so.
+    // Ctrl-C, or a terminal that was closed: running turns are not waited for, or no longer.
     if (signal !== 'SIGTERM') hurry.abort();
     const milliseconds = hurry.signal.aborted ? 0 : config.PARLEY_DRAIN_SECONDS * 1_000;
     setTimeout(endDrain, milliseconds).unref();
-    // What cannot be closed, as beside a database that does not answer, is left as a kill would leave it: nothing acknowledged is lost.
+    // If closing hangs, as when the database does not answer, the process just ends. As after a kill, nothing acknowledged is lost.
     setTimeout(() => endUnclosed(context), milliseconds + closingMs).unref();
     if (stopping) return;
     stopping = true;
     context.logger.info({ signal }, 'stopping');
-    if (await askForAnother()) {
+    if (await askForReplacement()) {
       stopListening(server);
       await Promise.race([context.runner.idle(), over]);
-      await letGo(server, hurry.signal);
+      await endKeepAlive(server, hurry.signal);
     }
     await context.drain(over);
-    await letGo(server, hurry.signal);
-    // A connection that was opened ahead of a request counts as busy: it would be waited for until its timeout.
-    const cut = setTimeout(() => server.server.closeAllConnections(), patienceMs);
+    await endKeepAlive(server, hurry.signal);
+    // A connection on which no request has come yet counts as busy: without this, closing would wait for its timeout.
+    const cut = setTimeout(() => server.server.closeAllConnections(), connectionsMs);
     await server.close();
     clearTimeout(cut);
     await context.close();
-    // The channel to the primary process would keep a worker running.
+    // The open channel to the primary process would keep a worker running.
     if (process.connected) process.disconnect?.();
   };
-  // A worker ends at once when the process that started it is gone, which has no time to say so itself.
+  // node:cluster ends a worker at once when the primary process is gone: this logs why.
   cluster.worker?.on('disconnect', () => {
     if (!stopping) context.logger.error('the process that started this worker is gone: ending');
   });
   for (const signal of stopSignals) process.off(signal, endStarting).on(signal, stop);
-  // To the process that started this one as a worker.
+  // If this is a worker, tells the primary process.
   process.send?.(serving);
-  // Like the log: nobody may be reading, or its disk be full.
+  // An output that nobody reads, or a full disk, must not end the process.
   process.stdout.on('error', () => {});
   process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
 }
 
 /**
- * A balancer may just be sending on a connection that it keeps, and what is lost with that it may not send again. So each request
- * is still answered, and told that its connection closes; those on which nobody asks are closed without.
+ * Waits until clients have closed their idle connections, for a moment. A load balancer may be sending a request on one right now, and
+ * may not repeat it if the connection is closed. Until then requests are answered, with `Connection: close`.
  */
-async function letGo({ server }: Server, hurry: AbortSignal): Promise<void> {
-  const end = performance.now() + lettingGoMs;
+async function endKeepAlive({ server }: Server, hurry: AbortSignal): Promise<void> {
+  const end = performance.now() + keepAliveEndMs;
   const countConnections = promisify(server.getConnections.bind(server));
   while (!hurry.aborted && performance.now() < end && (await countConnections()) > 0) await sleep(20);
 }
 
 /**
- * The others behind the port get what comes from now on. What still comes on a connection of this one is answered as ever: the
- * server as a whole is not stopping. Its own `close` would cut at once those on which nobody asks just now.
+ * New connections go to the other workers from now on. Requests on open connections are still answered as usual, because the
+ * installation is not stopping. `server.close` of node:http would close idle connections at once; that of node:net does not.
  */
 function stopListening({ server }: Server): void {
   NetServer.prototype.close.call(server);
@@ -104,7 +105,7 @@ function endUnclosed({ logger }: Context): void {
   process.exit(1);
 }
 
-/** Before anything is written: a first start creates keys that are printed once, and must not fail after that for want of a port. */
+/** Called before anything is written: a first start creates keys that are printed only once, so it must not fail after that. */
 async function tryAddress(config: Config): Promise<void> {
   const probe = createServer().listen(config.PORT, config.HOST);
   await once(probe, 'listening').catch((error: unknown) => {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { gatewayUrl } from './gateway/event.ts';
 import { isRecord, parseJson } from './json.ts';
 
-/** Takes the text of a setting and gives its value, or throws what a person should write instead. */
+/** Returns the value of a setting, or throws an error that says what it should be. */
 export type Parse<Value> = (text: string) => Value;
 
 export function optional<Value>(parse: Parse<Value>): Parse<Value | undefined> {
@@ -14,20 +14,20 @@ export function text(value: string): string {
   return value;
 }
 
-/** What is sent in a header; a line break at its end, as files have one, would fail every request. */
+/** A key that is sent in a header. With a line break at its end, as files have, every request would fail. */
 export function credential(value: string): string {
   if (!/^[\x21-\x7e]+$/.test(value)) throw new Error('a key must be printable ASCII without spaces or line breaks');
   return value;
 }
 
-/** As a Host header has it, in lower case. */
+/** As in a Host header, in lower case. */
 export function host(value: string): string {
   const name = value.toLowerCase();
   if (!/^([\w.-]+|\[[\da-f:.]+\])(:\d+)?$/.test(name)) throw new Error(`must be a host name such as api.example.com, not "${value}"`);
   return name;
 }
 
-/** As a browser sends them in an Origin header, `null` included: anything else would never match. */
+/** As browsers send them in an Origin header, including `null`: anything else would never match. */
 export function origins(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
@@ -80,7 +80,7 @@ export function urlWith(protocols: string[]): Parse<string> {
   };
 }
 
-/** Paths are appended to it. */
+/** A URL to which paths are appended. */
 export function rootUrl(value: string): string {
   const url = urlWith(['http:', 'https:'])(value);
   if (/[?#]/.test(url)) throw new Error('must be a URL without ? and #');
@@ -124,7 +124,7 @@ function stringMap(value: string): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-/** By URL, normalized like the stored URLs of gateways, so that a key is found by one of those. */
+/** Keys by URL. The URLs are normalized as those of stored gateways are, by which a key is looked up. */
 export function gatewayPeers(value: string): Record<string, string> {
   const entries = Object.entries(stringMap(value)).map(([url, key]) => {
     if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw new Error(`"${url}" must be a URL that starts with http:// or https://`);

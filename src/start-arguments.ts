@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util';
 import { ConfigError } from './config.ts';
 
-/** `parley serve` and its workers run with the command line of `parley`: its own words are let through. */
+/** `parley serve` and its workers run with the arguments of `parley`, so its command and its options are accepted too. */
 const options = { help: { type: 'boolean', short: 'h' }, workers: { type: 'string' }, json: { type: 'boolean' } } as const;
 const command = 'serve';
 
-/** What stands behind `npm start --`. Anything else is refused: a mistyped option would start something other than what was meant. */
+/** The arguments after `npm start --`. Unknown ones are refused: a mistyped option would start something other than was meant. */
 export function readArguments(args: string[]): { help: boolean; workers: number | undefined } {
   const { values, tokens } = parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true });
   for (const token of tokens) {

@@ -1,6 +1,6 @@
 import { isRecord } from './json.ts';
 
-/** PostgreSQL stores neither NUL nor half a surrogate pair, and a model or a tool may produce both. */
+/** Replaces what PostgreSQL cannot store and a model or a tool may produce: NUL characters and halves of surrogate pairs. */
 export function storable(text: string): string {
   return text.includes('\0') || !text.isWellFormed() ? text.replaceAll('\0', '\uFFFD').toWellFormed() : text;
 }

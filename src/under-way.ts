@@ -1,4 +1,4 @@
-/** Work under way, by name: whoever asks for it before it has ended gets the same result, and it is not begun again. */
+/** Shares work by name: while it runs, further calls with the same name get the same result instead of starting it again. */
 export class UnderWay<Result> {
   private readonly work = new Map<string, Promise<Result>>();
 
@@ -14,7 +14,7 @@ export class UnderWay<Result> {
     return begun;
   }
 
-  /** What has begun so far, when all of it has ended. */
+  /** Resolves when all the work that runs now has ended. */
   ended(): Promise<unknown> {
     return Promise.allSettled(this.work.values());
   }

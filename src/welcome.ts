@@ -1,7 +1,7 @@
 import { localUrl } from './config.ts';
 import type { Context } from './context.ts';
 
-/** What a person needs after a start: where it is and, the first time, a line to paste. */
+/** What a start prints: the server's URL and, the first time, its keys and a command to try. */
 export function welcome({ config, seeded, warnings }: Pick<Context, 'config' | 'seeded' | 'warnings'>, port: number): string {
   const url = localUrl(config.HOST, port);
   const dashboard = new URL(`${config.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') ?? url}/dashboard/join`);

@@ -7,17 +7,17 @@ const restartAfterMs = 500;
 
 export const stopSignals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 
-/** What a worker says when it takes requests. */
+/** A worker's message to the primary process: it accepts requests. */
 export const serving = 'serving';
 
-/** What one says that is told to stop, and what it then hears. */
+/** A worker's message when it was told to stop, and the two answers. */
 const leaving = 'leaving';
 const answers = { replaced: 'another is started', stopping: 'all of them stop' };
-const patienceMs = 1_000;
+const answerMs = 1_000;
 
 /**
- * Runs `count` server processes behind one port, each with its own event loop, and starts another for one that stops or dies.
- * The first goes ahead: a start that fails says so once and ends. A signal is passed on; this process ends when they have.
+ * Runs `count` server processes behind one port, each with its own event loop, and replaces those that stop or die. The first worker
+ * is started alone, so that a start that fails is reported once. Signals are passed on; this process ends when all workers have.
  */
 export function runWorkers(count: number, config: Config): void {
   if (config.DATABASE_URL === undefined) {
@@ -35,7 +35,7 @@ export function runWorkers(count: number, config: Config): void {
     worker.on('message', (message: unknown) => {
       if (message === leaving) {
         isReplaced = !stopping;
-        // One that is killed meanwhile does not hear it, which is no reason to end.
+        // A failure is ignored: the worker may have been killed meanwhile.
         worker.send(isReplaced ? answers.replaced : answers.stopping, () => undefined);
         if (isReplaced) process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
         start();
@@ -48,7 +48,7 @@ export function runWorkers(count: number, config: Config): void {
       workers.delete(worker);
       if (stopping) process.exitCode ||= code;
       if (stopping || isReplaced) return;
-      // What keeps the first from starting would keep the others.
+      // The first worker could not start, so no other could.
       if (!hasServed) process.exit(code || 1);
       process.stderr.write(`parley: process ${worker.process.pid} ended (${signal ?? `exit code ${code}`}); another is started\n`);
       setTimeout(start, restartAfterMs);
@@ -63,8 +63,8 @@ export function runWorkers(count: number, config: Config): void {
   start();
 }
 
-/** In a worker that is told to stop: whether the others go on, and another takes its place. */
-export async function askForAnother(): Promise<boolean> {
+/** In a worker that was told to stop: tells the primary process. True if a new worker takes its place; false if all workers stop. */
+export async function askForReplacement(): Promise<boolean> {
   if (!cluster.worker?.isConnected()) return false;
   const { promise, resolve } = Promise.withResolvers<boolean>();
   process.on('message', (message: unknown) => {
@@ -72,5 +72,5 @@ export async function askForAnother(): Promise<boolean> {
     if (message === answers.stopping) resolve(false);
   });
   process.send?.(leaving);
-  return Promise.race([promise, sleep(patienceMs, false)]);
+  return Promise.race([promise, sleep(answerMs, false)]);
 }

@@ -1,2 +1,2 @@
-/** What a workspace may hold, whether a tool or an upload puts it there. */
+/** The limits of a workspace, for tools and uploads alike. */
 export const workspaceLimits = { fileBytes: 10 * 1024 * 1024, totalBytes: 64 * 1024 * 1024, files: 2_000 };
