@@ -62,7 +62,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
         agent: agent.name,
         agents: pinned.agents.map((other) => other.name),
         shell,
-        whose: session.orgId,
+        lineId: session.orgId,
         fetch: destinations.web.fetch,
       });
       const remote = createMcpTools(pinnedTools, async (name, tool, input, signal) => {

@@ -14,15 +14,15 @@ interface OpenCall {
 }
 
 /**
- * Puts one answer together from its chunks. `takeAll` gives the parts that chunks complete, and the failure
- * behind them if there is one; `finish` gives the last ones, or throws `ModelError`. `estimate` stands in for a server that counts no tokens.
+ * Puts one answer together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
+ * them, if any; `finish` returns the last parts, or throws `ModelError`. `estimate` is used when the server reports no usage.
  */
 export function createChatAnswer(caller: Caller, estimate: (outputCharacters: number) => { input: number; output: number }) {
   const calls: OpenCall[] = [];
-  const shape = new WordShape();
+  const pattern = new ChunkPattern();
   let reasoningField: string | undefined;
   let usage: Record<string, unknown> | undefined;
-  /** It said why it ends: only the usage may follow. */
+  /** A finish reason came: only the usage may follow. */
   let hasEnded = false;
   let isDone = false;
   let characters = 0;
@@ -31,8 +31,8 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     const parts: ModelPart[] = [];
     try {
       for (const data of chunks) {
-        const word = shape.contentOf(data);
-        if (word !== undefined) takeText(word, parts);
+        const text = pattern.contentOf(data);
+        if (text !== undefined) takeText(text, parts);
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
@@ -49,13 +49,13 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (!isRecord(choice)) return;
-    // A whole message is complete as it stands; its calls have no index, and each is one of its own.
+    // An answer in one piece: it is complete, and its calls have no index, so each is given one.
     if (isRecord(choice.message)) isDone = true;
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
-    // A chunk of text that has no usage and ends nothing is the pattern for those that follow.
+    // A chunk that has neither usage nor a finish reason becomes the pattern for those that follow.
     if (typeof choice.finish_reason === 'string') hasEnded = true;
-    else if (isRecord(delta) && !isRecord(chunk.usage)) shape.learn(data, delta);
+    else if (isRecord(delta) && !isRecord(chunk.usage)) pattern.learn(data, delta);
   }
 
   function takeDelta(delta: Record<string, unknown>, parts: ModelPart[]): void {
@@ -89,7 +89,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
     // A new id under a used index, or one without any index, is another call.
     if (open === undefined || (id !== undefined && id !== open.id)) {
-      // Here, since each piece is looked for among all of them.
+      // Checked here already, because each piece is searched for among all calls.
       if (calls.length === maxAnswerParts) throw tooLong(caller);
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
@@ -129,10 +129,10 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
 }
 
 /**
- * The chunks of an answer mostly differ in their word alone. One that begins and ends like the last that was parsed, with no quote
- * and no escape in between, is that one with another word, and need not be parsed: a third of what reading a stream costs.
+ * Most chunks of an answer differ only in their text. A chunk that begins and ends like the last one that was parsed, with no quote and
+ * no escape in between, differs in nothing else and need not be parsed: that saves a third of the cost of reading a stream.
  */
-class WordShape {
+class ChunkPattern {
   private before = '';
   private after = '';
 
@@ -142,7 +142,7 @@ class WordShape {
     if (typeof content !== 'string' || content === '' || hasMore) return;
     const quoted = `"content":${JSON.stringify(content)}`;
     const at = data.indexOf(quoted);
-    // With `"content"` in more than one place it is not clear which of them is the delta's.
+    // With `"content"` in more than one place, it is not clear which one is that of the delta.
     if (at < 0 || data.indexOf('"content"', at + 1) >= 0 || data.lastIndexOf('"content"', at - 1) >= 0) return;
     this.before = data.slice(0, at + '"content":"'.length);
     this.after = data.slice(at + quoted.length - 1);
@@ -154,8 +154,8 @@ class WordShape {
     if (before === '' || end <= before.length) return undefined;
     // Slices compare five times as fast as `startsWith` and `endsWith` do.
     if (data.slice(0, before.length) !== before || data.slice(end) !== after) return undefined;
-    const word = data.slice(before.length, end);
-    return needsParsing.test(word) ? undefined : word;
+    const content = data.slice(before.length, end);
+    return needsParsing.test(content) ? undefined : content;
   }
 }
 
@@ -166,14 +166,14 @@ function numbered(message: Record<string, unknown>): Record<string, unknown> {
   return { ...message, tool_calls: message.tool_calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) };
 }
 
-/** Some servers give text in parts, among which may be others. */
+/** Some servers send a list of parts, not all of which are text. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   return content.map((part) => (isRecord(part) && part.type === 'text' && typeof part.text === 'string' ? part.text : '')).join('');
 }
 
-/** Text that came together goes on together. */
+/** Text of chunks that arrived together is joined. */
 function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', text: string): void {
   const last = parts.at(-1);
   if (last?.type === type) last.text += text;

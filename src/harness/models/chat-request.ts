@@ -4,10 +4,10 @@ import { readSettings } from './settings.ts';
 import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
-/** Under this name the metadata of a part says what this wire needs back. */
+/** The name in a part's metadata under which this wire keeps what the server needs back. */
 export const metadataKey = 'openai-compatible';
 
-/** The body of a `/chat/completions` call. `provider_options` are added to it as they stand. */
+/** The body of a `/chat/completions` call. `provider_options` are added to it unchanged. */
 export function chatBody(name: string, call: ModelCall): string {
   const settings = readSettings(metadataKey, call.settings);
   const stream = settings.providerOptions.stream ?? call.whole !== true;
@@ -63,7 +63,7 @@ function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): 
   return { role: 'assistant', content, ...reasoning, tool_calls: calls.length === 0 ? undefined : calls };
 }
 
-/** Models that think between tool calls want their thoughts back within the turn and refuse or ignore those of earlier ones. */
+/** Models that think between tool calls need their reasoning back within the turn, and refuse or ignore that of earlier turns. */
 function addReasoning(reasoning: Record<string, string>, part: Extract<AssistantPart, { type: 'reasoning' }>): void {
   const own = part.providerMetadata?.[metadataKey];
   const field = isJsonObject(own) ? own.field : undefined;
@@ -76,7 +76,7 @@ function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>): object {
     id: part.callId,
     type: 'function',
     function: { name: part.tool, arguments: JSON.stringify(toolInputObject(part.input)) },
-    // Gemini behind this wire signs its calls here and refuses them without.
+    // Gemini puts a signature of the call here, and refuses a call without it.
     extra_content: isJsonObject(own) ? own.extra_content : undefined,
   };
 }

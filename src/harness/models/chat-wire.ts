@@ -4,13 +4,13 @@ import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
-import { letGo } from './let-go.ts';
 import { brokenOf, type Caller, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { releaseReader } from './release-reader.ts';
 import { readSettings } from './settings.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
-/** A server that is silent for longer is better streamed: something in between may cut it, and a turn that is stopped keeps its text. */
+/** After an answer in one piece took longer, answers are streamed: proxies cut silent connections, and interrupted turns keep their text. */
 const longSilenceMs = 10_000;
 
 interface ChatSettings {
@@ -25,12 +25,12 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
-  /** An answer in one piece is silent until it is there. Once that took long or was refused, later ones are streamed. */
-  let wholeIsFine = true;
+  /** False once an answer in one piece took too long or was refused. */
+  let mayAnswerWhole = true;
 
-  /** A release that says how it wants `stream` has it so. */
+  /** Unless the release sets `stream` itself. */
   function answersWhole(call: ModelCall): boolean {
-    return wholeIsFine && readSettings(metadataKey, call.settings).providerOptions.stream === undefined;
+    return mayAnswerWhole && readSettings(metadataKey, call.settings).providerOptions.stream === undefined;
   }
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
@@ -46,7 +46,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
       reader = response.body?.getReader();
       if (!response.ok) throw failureOf(caller, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
       const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
-      // Some servers do not stream, and some do nothing else.
+      // Some servers never stream and some always do, whatever was requested.
       const type = response.headers.get('content-type')?.toLowerCase() ?? '';
       if (whole ? !type.startsWith('text/event-stream') : type.startsWith('application/json')) {
         const { parts, failure } = answer.takeAll([await readText(reader, maxBodyBytes)]);
@@ -58,7 +58,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
         while (!answer.isComplete()) {
           const chunk = await reader.read();
           if (signal.aborted) throw signal.reason;
-          // Comments say nothing and come compressed a thousandfold: without a limit they are read for as long as the turn may take.
+          // Comments have no content and compress a thousandfold: without a limit, a server could send them until the turn times out.
           bytes += chunk.value?.length ?? 0;
           if (bytes > maxStreamBytes) throw tooLong(caller);
           const { parts, failure } = answer.takeAll(chunk.done ? splitter.end() : splitter.push(chunk.value));
@@ -73,11 +73,11 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const failure = error instanceof ModelError ? error : brokenOf(caller, error);
-      if (whole && failure.code === 'invalid_model_request') wholeIsFine = false;
+      if (whole && failure.code === 'invalid_model_request') mayAnswerWhole = false;
       throw failure;
     } finally {
-      if (whole && performance.now() - askedAt > longSilenceMs) wholeIsFine = false;
-      letGo(reader, isComplete);
+      if (whole && performance.now() - askedAt > longSilenceMs) mayAnswerWhole = false;
+      releaseReader(reader, isComplete);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * How many tokens a model takes, by the beginning of its name; the first that fits counts. Kept low where a family
- * varies: too low only condenses early, too high fails. A release's `context.limit_tokens` has the last word.
+ * How many tokens a model takes, by the beginning of its name; the first match counts. Where models of a family differ, this is the
+ * lowest: a limit that is too low only condenses early, one that is too high fails. `context.limit_tokens` of a release wins.
  */
 const limits: readonly [prefix: string, tokens: number][] = [
   ['claude-', 200_000],
@@ -24,7 +24,7 @@ const limits: readonly [prefix: string, tokens: number][] = [
 ];
 const defaultLimit = 128_000;
 
-/** Gateways write `vendor/model`: the model counts. */
+/** Gateways name models `vendor/model`: only the model counts. */
 export function contextLimitOf(name: string): number {
   const model = name.slice(name.lastIndexOf('/') + 1).toLowerCase();
   return limits.find(([prefix]) => model.startsWith(prefix))?.[1] ?? defaultLimit;

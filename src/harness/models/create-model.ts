@@ -7,15 +7,15 @@ import { createSdkModel } from './sdk-model.ts';
 import { sdkProviders } from './sdk-providers.ts';
 
 export interface ModelOptions {
-  /** The org's own key. */
+  /** The organization's own key. */
   apiKey: string | undefined;
-  /** Stands in for one, but goes only to the provider itself: a release's `base_url` could have it sent anywhere. */
+  /** Used when there is no `apiKey`, and sent only to the provider itself: a release could send it anywhere with its `base_url`. */
   operatorKey?: string | undefined;
   /** Every request of a model goes through this; the server passes the guarded one. */
   fetch: typeof globalThis.fetch;
 }
 
-/** Cheap: nothing is loaded or connected before the first call. */
+/** Loads and connects nothing before the first call. */
 export function createModel(config: ModelConfig, { apiKey, operatorKey, fetch }: ModelOptions): Model {
   const { provider, name } = config;
   switch (provider) {
@@ -35,7 +35,7 @@ export function createModel(config: ModelConfig, { apiKey, operatorKey, fetch }:
   }
 }
 
-/** What is missing is said when a turn runs, as any refusal of the provider would be. */
+/** A missing key or URL is reported when a turn runs, like a refusal of the provider. */
 function createFailingModel({ provider, name }: ModelConfig, code: 'byok_key_rejected' | 'invalid_model_request', message: string): Model {
   const stream = (_call: ModelCall, _signal: AbortSignal): AsyncIterable<ModelPart> => ({
     [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new ModelError(code, provider, message)) }),

@@ -1,23 +1,23 @@
 import type { ModelCall, PromptMessage } from '../model.ts';
 
-/** Four characters make a token: near enough for budgets and limits where no provider counts, and the same every time. */
+/** An estimate of four characters a token: close enough for budgets and limits when no provider counts, and always the same. */
 export function countTokens(characters: number): number {
   return Math.ceil(characters / 4);
 }
 
-/** Of one answer, ten times what any model gives: whoever sends more wants to fill our memory. */
+/** The longest answer that is accepted, ten times what any model produces: a server that sends more would fill our memory. */
 export const maxAnswerCharacters = 4 * 2 ** 20;
-/** Some packages keep an event until it is whole; and an answer of `maxAnswerCharacters` is far shorter, one event a word. */
+/** The longest stream, in case a server never ends an event. An answer of `maxAnswerCharacters`, with an event a word, is far shorter. */
 export const maxStreamBytes = 128 * 2 ** 20;
-/** Calls and blocks of reasoning in one answer: each is written down by itself. */
+/** Calls and blocks of reasoning in one answer, each of which becomes an event. */
 export const maxAnswerParts = 1_000;
 
-/** A count as a provider may report one. What is none would be taken off the budget, or would not be stored at all. */
+/** Whether a count that a provider reports can be used: a negative one would add to the budget, and others could not be stored. */
 export function isTokenCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31;
 }
 
-/** Adds up lengths and serialises nothing, so that a long conversation costs little more than a short one. */
+/** Only adds up lengths, without serialising anything, so that a long conversation costs little more than a short one. */
 export function promptTokens(call: ModelCall): number {
   let characters = call.instructions.length;
   for (const message of call.messages) characters += messageLength(message);
@@ -38,7 +38,7 @@ function messageLength(message: PromptMessage): number {
   }
 }
 
-/** How many characters the names and values in a tool's input have. */
+/** The number of characters in the names and values of a tool's input. */
 export function valueLength(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 4;

@@ -25,7 +25,7 @@ export function createEventSplitter(): { push(bytes: Uint8Array): string[]; end(
 
   return {
     push: (bytes) => feed(decoder.write(bytes)),
-    // A last event that no empty line follows counts too: some servers just hang up.
+    // Some servers close the connection without the empty line that ends the last event.
     end: () => feed(`${decoder.end()}\n\n`),
   };
 }

@@ -3,16 +3,16 @@ import { hideSecret } from '../../hide-secret.ts';
 import { isRecord, parseJson } from '../../json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
 
-/** Whose call failed, and the key that no message may repeat. */
+/** The provider whose call failed, and the key that must not appear in a message. */
 export interface Caller {
   provider: string;
   apiKey: string | undefined;
 }
 
-/** What a provider said went wrong, in an HTTP answer or inside its stream. */
+/** A failure that a provider reported, in an HTTP response or inside its stream. */
 export interface ProviderFailure {
   status?: number | undefined;
-  /** The provider's own word for it: `overloaded_error`, `context_length_exceeded`. */
+  /** The provider's own code: `overloaded_error`, `context_length_exceeded`. */
   code?: string | undefined;
   message: string;
   retryAfterSeconds?: number | undefined;
@@ -31,7 +31,7 @@ export function failureOf(caller: Caller, failure: ProviderFailure): ModelError 
   );
 }
 
-/** What broke off without a word from the provider: the connection, the stream, or a request that was not allowed out. */
+/** A failure that the provider did not report: of the connection or the stream, or a request that the destination guard refused. */
 export function brokenOf(caller: Caller, error: unknown): ModelError {
   const chain = causesOf(error);
   const refused = chain.find((cause) => cause instanceof ServiceError);
@@ -42,7 +42,7 @@ export function brokenOf(caller: Caller, error: unknown): ModelError {
   return new ModelError('model_error', caller.provider, `The call to ${caller.provider} failed: ${reason}`);
 }
 
-/** The answer stopped without saying that it was complete. */
+/** The stream ended without saying that the answer was complete. */
 export function cutOff(caller: Caller): ModelError {
   return new ModelError('broken_stream', caller.provider, `The answer of ${caller.provider} ended before it was complete`);
 }
@@ -51,7 +51,7 @@ export function tooLong(caller: Caller): ModelError {
   return new ModelError('model_error', caller.provider, `The answer of ${caller.provider} is longer than any that is taken`);
 }
 
-/** Reads the failure out of an error body, whichever of the usual shapes it has. */
+/** Reads the failure from an error body in any of the usual formats. */
 export function readFailure(body: unknown, status?: number, headers?: Headers): ProviderFailure {
   const parsed = typeof body === 'string' ? parseJson(body) : body;
   // Google wraps the error of a stream in an array.
@@ -98,7 +98,7 @@ const contextExceeded =
 function isNetworkFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (networkCode.test(errorCode(error) ?? '')) return true;
-  // A chunk that is not JSON is a stream that broke, whoever cut it.
+  // A chunk that is not JSON means that the stream was cut.
   return error instanceof SyntaxError || networkWords.test(error.message);
 }
 
@@ -113,7 +113,7 @@ function wordsOf(error: unknown): string | undefined {
   return undefined;
 }
 
-/** Some gateways put the status of the provider behind them into the error of a stream. */
+/** Some gateways put the provider's status into an error inside the stream. */
 function statusIn(error: unknown): number | undefined {
   if (!isRecord(error)) return undefined;
   const status = Number(error.code ?? error.status_code ?? error.statusCode);

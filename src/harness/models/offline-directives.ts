@@ -1,9 +1,9 @@
 import { parseJson } from '../../json.ts';
 import { isTooDeep, maxInputDepth } from './tool-input.ts';
 
-/** What the lines of a message that begin with `/think`, `/tool` and so on ask of the offline model. */
+/** What the lines of a message that begin with `/think`, `/tool` and so on tell the offline model to do. */
 export interface Directives {
-  /** The lines that are no directive. */
+  /** The lines that are not directives. */
   question: string;
   think: string | undefined;
   calls: RequestedCall[];
@@ -11,7 +11,7 @@ export interface Directives {
   words: number | undefined;
   delayMilliseconds: number;
   fail: FailureCode | undefined;
-  /** What could not be understood, to be answered in words. */
+  /** What was wrong with directives, for the answer. */
   complaints: string[];
 }
 
@@ -37,7 +37,7 @@ export function parseDirectives(text: string): Directives {
     fail: undefined,
     complaints: [],
   };
-  // Nearly every message has none, and this runs for every one.
+  // A short cut: this runs for every message, and hardly any has a directive.
   if (!text.startsWith('/') && !text.includes('\n/')) return directives;
   const question: string[] = [];
   for (const line of text.split('\n')) {

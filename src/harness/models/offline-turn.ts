@@ -1,6 +1,6 @@
 import type { PromptMessage, ToolResultPart } from '../model.ts';
 
-/** What the last user message asked, and what has been done about it since. */
+/** What the last user message asked, and the tool calls that were made since. */
 export interface TurnSoFar {
   text: string;
   files: readonly string[];

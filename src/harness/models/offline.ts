@@ -8,15 +8,15 @@ import { readTurn, type TurnSoFar } from './offline-turn.ts';
 
 const provider = 'offline';
 const contextLimit = 128_000;
-/** So many words go out before other work of the process gets its turn. */
+/** After so many words, the event loop gets to do other work. */
 const wordsInOneGo = 512;
 
-/** Needs no key and no network, and always answers the same to the same conversation. */
+/** A model that needs no key and no network, and always gives the same answer to the same conversation. */
 export function createOfflineModel(name: string): Model {
   return { provider, name, contextLimit, stream: (call, signal) => play(writeScript(call), signal) };
 }
 
-/** Everything that one call will say, decided before the first word goes out. */
+/** Everything that one call will produce, decided before the first word is sent. */
 interface Script {
   parts: ModelPart[];
   delayMilliseconds: number;
@@ -75,7 +75,7 @@ function writeScript(call: ModelCall): Script {
   return { parts, delayMilliseconds };
 }
 
-/** All calls of a message are made in one step, so that approving several at once can be tried. */
+/** All calls of a message are made in one step, so that it can be tried to approve several at once. */
 function chooseCalls(directives: Directives, tools: readonly ModelTool[]): RequestedCall[] {
   if (asksAboutFiles(directives) && isOffered('files', tools)) return [{ tool: 'files', input: { operation: 'list' } }];
   return directives.calls.filter((call) => isOffered(call.tool, tools));
@@ -89,7 +89,7 @@ function asksAboutFiles({ calls, say, words, fail, complaints, question }: Direc
 function chooseWords(directives: Directives, turn: TurnSoFar, tools: readonly ModelTool[]): string[] {
   const complaints = [...directives.complaints];
   for (const { tool } of directives.calls) {
-    // A tool that was called in this turn may have gone since: a handoff brings other tools.
+    // A tool that was called in this turn may not be offered any more: after a handoff there are other tools.
     if (turn.calls.some((call) => call.tool === tool) || isOffered(tool, tools)) continue;
     const names = tools.map((offered) => offered.name).join(', ');
     complaints.push(`There is no tool named ${tool} here. ${names === '' ? 'There are no tools.' : `There are: ${names}.`}`);

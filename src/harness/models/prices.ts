@@ -13,8 +13,8 @@ export interface Price {
 export type PriceOverrides = ReadonlyMap<string, Price>;
 
 /**
- * List prices as far as they were known when this was written; they change, and discounts and long-context rates are
- * not in here. Within a provider the longest beginning that fits counts; the empty one is for every other model.
+ * List prices as far as they were known when this was written; they change, and do not include discounts and long-context rates.
+ * Within a provider the longest prefix that matches counts; the empty one is for every other model.
  */
 const table: Record<string, [prefix: string, input: number, cachedInput: number, output: number][]> = {
   offline: [['', 1, 1, 1]],
@@ -62,7 +62,7 @@ const table: Record<string, [prefix: string, input: number, cachedInput: number,
     ['gemini-3-pro', 2, 0.2, 12],
     ['', 2, 0.2, 12],
   ],
-  // Anything may stand behind this wire, from a model on the operator's own machine to a gateway.
+  // Anything may be behind this wire, from a model on the operator's own machine to a gateway.
   'openai-compatible': [['', 1, 0.5, 3]],
 };
 
@@ -91,7 +91,7 @@ export function priceOf(provider: string, name: string, overrides: PriceOverride
 export function costMicros(price: Price, usage: Usage): number {
   const fresh = Math.max(0, usage.input - usage.cachedInput);
   const cost = fresh * price.input + usage.cachedInput * price.cachedInput + usage.output * price.output;
-  // Sums such as 0.1 + 0.2 must not cost a micro-dollar more than they say.
+  // Rounding up must not make a micro-dollar out of an error of floating-point addition, as in 0.1 + 0.2.
   return Math.ceil(Number(cost.toFixed(6)));
 }
 

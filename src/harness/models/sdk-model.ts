@@ -5,8 +5,8 @@ import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, maxAnswerCharacters, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
-import { letGo } from './let-go.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { releaseReader } from './release-reader.ts';
 import { createPartReader } from './sdk-parts.ts';
 import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
@@ -44,7 +44,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
     } catch (error) {
       throw signal.aborted ? signal.reason : toModelError(caller, error);
     } finally {
-      letGo(reader, isComplete);
+      releaseReader(reader, isComplete);
     }
   }
 
@@ -69,7 +69,7 @@ function callOptions(provider: string, sdk: SdkProvider, name: string, call: Mod
   };
 }
 
-/** The right side wins; objects in both are joined, so that a release can set one part of an option and keep the rest. */
+/** The right side wins; objects in both are merged, so that a release can set one part of an option and keep the rest. */
 function mergeOptions(left: JsonObject, right: JsonObject): JsonObject {
   const merged: JsonObject = { ...left };
   for (const [key, value] of Object.entries(right)) {
@@ -79,7 +79,7 @@ function mergeOptions(left: JsonObject, right: JsonObject): JsonObject {
   return merged;
 }
 
-/** The package's errors are read by their fields: their classes would have to be loaded, and they hold the whole prompt. */
+/** Reads the package's errors by their fields, because their classes are not loaded, and keeps none, because they hold the whole prompt. */
 function toModelError(caller: Caller, error: unknown): ModelError {
   if (error instanceof ModelError) return error;
   if (isRecord(error) && typeof error.statusCode === 'number' && (error.statusCode < 200 || error.statusCode >= 300)) {

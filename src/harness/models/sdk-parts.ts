@@ -5,7 +5,7 @@ import { isTokenCount } from './estimate-tokens.ts';
 import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
 import { parseToolInput } from './tool-input.ts';
 
-/** Takes a provider's stream part by part. Throws `ModelError` on a failure inside the stream. */
+/** Returns a function that converts a provider's stream part by part, and throws `ModelError` for a failure inside the stream. */
 export function createPartReader(caller: Caller, estimate: () => { input: number; output: number }) {
   let reasoningMetadata: SharedV4ProviderMetadata | undefined;
 
@@ -26,7 +26,7 @@ export function createPartReader(caller: Caller, estimate: () => { input: number
         return providerMetadata === undefined ? { type: 'reasoning-end' } : { type: 'reasoning-end', providerMetadata };
       }
       case 'tool-call': {
-        // What a provider ran on its own side is not ours to run.
+        // The provider has run this call itself.
         if (part.providerExecuted === true) return undefined;
         const call: ModelPart = { type: 'tool-call', tool: part.toolName, input: parseToolInput(part.input) };
         return part.providerMetadata === undefined ? call : { ...call, providerMetadata: part.providerMetadata };

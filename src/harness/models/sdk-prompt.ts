@@ -13,7 +13,7 @@ import type { AssistantPart, ModelCall, ModelTool, PromptMessage, ToolResultPart
 import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
-/** `key` names the provider in metadata: only what that provider said about a part goes back to it. */
+/** `key` is the provider's name in metadata: a provider gets only its own metadata back. */
 export function toSdkPrompt(call: ModelCall, key: string): LanguageModelV4Prompt {
   const prompt: LanguageModelV4Prompt = [];
   if (call.instructions !== '') prompt.push({ role: 'system', content: call.instructions });
@@ -24,7 +24,7 @@ export function toSdkPrompt(call: ModelCall, key: string): LanguageModelV4Prompt
   return prompt;
 }
 
-/** Marks where a provider with explicit prompt caching may cut: after the instructions and after everything so far. */
+/** Marks up to where a provider with explicit prompt caching may cache: to the end of the instructions, and of the whole prompt. */
 export function markCachePoints(prompt: LanguageModelV4Prompt, options: SharedV4ProviderOptions): void {
   const last = prompt.at(-1);
   const first = prompt.at(0);
@@ -57,7 +57,7 @@ function toSdkAssistantPart(part: AssistantPart, key: string): SdkAssistantPart[
       // Providers refuse a blank text.
       return part.text.trim() === '' ? [] : [{ type: 'text', text: part.text }];
     case 'reasoning': {
-      // Without its own signature or id a provider takes no reasoning back, and another's means nothing to it.
+      // A provider accepts reasoning only with its own signature or id.
       const providerOptions = ownOptions(part.providerMetadata, key);
       return providerOptions === undefined ? [] : [{ type: 'reasoning', text: part.text, providerOptions }];
     }

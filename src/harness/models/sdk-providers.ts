@@ -1,16 +1,16 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from '@ai-sdk/provider';
 import type { JsonObject } from '../../json.ts';
 
-/** What sets one provider of the AI SDK apart from the others. */
+/** What differs between the providers of the AI SDK. */
 export interface SdkProvider {
   /** Its name in options and metadata. */
   key: string;
-  /** Always passed on: left out, the package would take one from the environment. */
+  /** Always passed to the package, which would otherwise read one from the environment. */
   baseUrl: string;
   /** Imported on first use: each of these packages costs about 100 ms and 24 MB. */
   load(name: string, settings: SdkSettings): Promise<LanguageModelV4>;
   options: JsonObject;
-  /** How extended thinking is asked for; undefined where the model has none. */
+  /** How to request extended thinking; undefined for a model that has none. */
   thinking(name: string): { reasoning?: NonNullable<LanguageModelV4CallOptions['reasoning']>; options: JsonObject } | undefined;
   /** Set on a message to let the provider cache the prompt up to there. */
   cachePoint?: JsonObject;
@@ -28,7 +28,7 @@ export const sdkProviders: Record<'anthropic' | 'openai' | 'google', SdkProvider
     baseUrl: 'https://api.anthropic.com/v1',
     load: async (name, settings) => (await import('@ai-sdk/anthropic')).createAnthropic(settings)(name),
     options: {},
-    // The package turns the effort into a budget or into adaptive thinking, whichever the model takes.
+    // The package turns the effort into a token budget or adaptive thinking, depending on the model.
     thinking: (name) => (/^claude-3-(?!7)/.test(name) ? undefined : { reasoning: 'medium', options: {} }),
     cachePoint: { cacheControl: { type: 'ephemeral' } },
   },
@@ -36,7 +36,7 @@ export const sdkProviders: Record<'anthropic' | 'openai' | 'google', SdkProvider
     key: 'openai',
     baseUrl: 'https://api.openai.com/v1',
     load: async (name, settings) => (await import('@ai-sdk/openai')).createOpenAI(settings).responses(name),
-    // Nothing is kept at the provider: the reasoning comes back encrypted and is sent again from our own log.
+    // The provider stores nothing: it returns the reasoning encrypted, and it is sent again from our own log.
     options: { store: false },
     thinking: () => ({ options: { reasoningSummary: 'auto' } }),
   },

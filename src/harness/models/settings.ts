@@ -1,7 +1,7 @@
 import { type ModelSettings, readModelSettings } from '../../model-settings.ts';
 import { ModelError } from '../model.ts';
 
-/** Those of a call. Throws `ModelError` when a setting has the wrong type. */
+/** The settings of a model call. Throws `ModelError` when one is unknown or has the wrong type. */
 export function readSettings(provider: string, settings: Record<string, unknown>): ModelSettings {
   return readModelSettings(
     settings,

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, parseJson } from '../../json.ts';
 
-/** A tool's input as the model wrote it; what is no JSON, or nests too deep, stays text, for the tool to refuse. */
+/** A tool's input as the model wrote it. What is not JSON, or nested too deeply, stays text, which the tool refuses. */
 export function parseToolInput(text: string): unknown {
   if (text.trim() === '') return {};
   const input = parseJson(text);
@@ -9,13 +9,13 @@ export function parseToolInput(text: string): unknown {
 
 export const maxInputDepth = 100;
 
-/** Parsing takes any depth, but writing such a value again overflows the stack. */
+/** Any depth can be parsed, but serialising a value that is nested too deeply overflows the stack. */
 export function isTooDeep(value: unknown, levels = maxInputDepth): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((inner) => isTooDeep(inner, levels - 1));
 }
 
-/** Providers take only objects as a tool's input. */
+/** Providers accept only objects as a tool's input. */
 export function toolInputObject(input: unknown): JsonObject {
   return isJsonObject(input) ? input : { invalid_input: typeof input === 'string' ? input : JSON.stringify(input) };
 }

@@ -1,6 +1,6 @@
 import type { PromptMessage } from '../model.ts';
 
-/** A user's message as any provider takes it: who said it and what was attached are told in words. */
+/** A user's message as plain text, which names the sender and the attached files. */
 export function userText(message: Extract<PromptMessage, { role: 'user' }>): string {
   const said = message.name === undefined ? message.text : `${message.name}: ${message.text}`;
   // Providers refuse a blank text, also in every later call that holds it.

@@ -10,7 +10,7 @@ import { workspaceRoot } from './workspace-path.ts';
  * the disk and none of the server's environment. It is ended from outside when it takes too long.
  */
 const contents = new Map<string, (content: Uint8Array | undefined) => void>();
-// just-bash watches what runs inside a command; talking to the parent has to happen outside of that.
+// just-bash restricts code that runs inside a command. Messages to the parent process have to be sent outside of that.
 const outside = AsyncLocalStorage.snapshot();
 
 process.on('disconnect', () => process.exit());
@@ -30,7 +30,7 @@ async function run(command: string, stored: WorkspaceFile[], timeoutMs: number):
   fileSystem.mkdirSync(workspaceRoot, { recursive: true });
   fileSystem.mkdirSync('/tmp', { recursive: true });
   for (const file of files) {
-    // Modes are not kept, so every file may be run as a script.
+    // A workspace does not keep file modes, so every file is executable.
     fileSystem.writeFileLazy(`${workspaceRoot}/${file.path}`, () => outside(() => loaded.load(file.path)), {
       mode: 0o755,
       mtime: file.updatedAt,
@@ -71,12 +71,12 @@ function failure(error: unknown): ShellResult {
   return { stdout: '', stderr, exitCode: 1, timedOut: false, changes: [], notes: [] };
 }
 
-// sqlite3 needs a thread of its own, which this process may not start.
+// sqlite3 needs a worker thread, which this process is not permitted to start.
 function isOffered(name: string): name is CommandName {
   return name !== 'sqlite3';
 }
 
-// Counters are generous, because the clock is the limit; sizes are not, because memory is.
+// Counts are generous, because time is limited anyway; sizes are not, because memory is scarce.
 const limits = {
   maxCommandCount: 1_000_000,
   maxLoopIterations: 1_000_000,

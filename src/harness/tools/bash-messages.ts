@@ -1,6 +1,6 @@
 import type { FileChange, WorkspaceFile } from '../tool.ts';
 
-/** What the serving process and a shell process say to each other. One command runs in a shell process at a time. */
+/** The messages between the server and a shell process, which runs one command at a time. */
 export type ToShell =
   | { type: 'run'; command: string; files: WorkspaceFile[]; timeoutMs: number }
   | { type: 'content'; path: string; content: Uint8Array | undefined };
@@ -13,9 +13,9 @@ export interface ShellResult {
   exitCode: number;
   timedOut: boolean;
   changes: FileChange[];
-  /** What the command left behind that a workspace cannot keep. */
+  /** What of the command's changes a workspace cannot keep. */
   notes: string[];
 }
 
-/** More than a tool may say, so that the cut is made and announced in one place. */
+/** More than the limit of a tool's output, so that the output is cut, and says so, in one place. */
 export const maxStreamCharacters = 200_000;

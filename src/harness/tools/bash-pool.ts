@@ -5,10 +5,10 @@ import { type ShellFailure, ShellProcess } from './bash-process.ts';
 
 export interface ShellPool {
   /**
-   * Waits for a free process, in a line with the other commands of `whose`; the lines take turns. Throws the signal's reason when
-   * it aborts; the command is then over.
+   * Waits for a free process and runs the command. Commands with the same `lineId` wait in one line, and the lines take turns. Throws
+   * the signal's reason when it aborts, which ends the command.
    */
-  run(whose: number, command: string, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure>;
+  run(lineId: number, command: string, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure>;
   /** Starts a process ahead of the first command, which otherwise waits about 0.2 s for it. */
   warm(): void;
   /** Ends every process. Commands that run fail. */
@@ -28,11 +28,11 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
   const { processes = Math.max(2, availableParallelism()), timeoutMs = 30_000, idleMs = 60_000 } = options;
   const idle: { shell: ShellProcess; timer: NodeJS.Timeout }[] = [];
   const busy = new Set<ShellProcess>();
-  /** Whose turn it is first. None is empty. */
+  /** Waiting commands by `lineId`. The line that is served next comes first, and none is empty. */
   const lines = new Map<number, (() => void)[]>();
 
-  async function take(whose: number, signal: AbortSignal): Promise<ShellProcess> {
-    while (busy.size >= processes) await turnToCome(whose, signal);
+  async function take(lineId: number, signal: AbortSignal): Promise<ShellProcess> {
+    while (busy.size >= processes) await waitInLine(lineId, signal);
     for (let last = idle.pop(); last !== undefined; last = idle.pop()) {
       clearTimeout(last.timer);
       if (!last.shell.ended) return hold(last.shell);
@@ -45,7 +45,7 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
     return shell;
   }
 
-  function give(shell: ShellProcess): void {
+  function release(shell: ShellProcess): void {
     busy.delete(shell);
     if (shell.commands >= maxCommands || shell.busyMs >= maxBusyMs) shell.end();
     if (!shell.ended) keep(shell);
@@ -55,10 +55,10 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
   function callNext(): void {
     const [first] = lines;
     if (first === undefined) return;
-    const [whose, line] = first;
+    const [lineId, line] = first;
     const proceed = line.shift();
-    lines.delete(whose);
-    if (line.length > 0) lines.set(whose, line);
+    lines.delete(lineId);
+    if (line.length > 0) lines.set(lineId, line);
     proceed?.();
   }
 
@@ -74,33 +74,33 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
     idle.push({ shell, timer });
   }
 
-  function turnToCome(whose: number, signal: AbortSignal): Promise<void> {
+  function waitInLine(lineId: number, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
       const proceed = () => {
         signal.removeEventListener('abort', abort);
         resolve();
       };
-      const line = lines.get(whose) ?? [];
+      const line = lines.get(lineId) ?? [];
       const abort = () => {
         line.splice(line.indexOf(proceed), 1);
-        if (line.length === 0) lines.delete(whose);
+        if (line.length === 0) lines.delete(lineId);
         reject(signal.reason);
       };
       signal.addEventListener('abort', abort, { once: true });
       line.push(proceed);
-      lines.set(whose, line);
+      lines.set(lineId, line);
     });
   }
 
   return {
     timeoutMs,
-    async run(whose, command, workspace, signal) {
-      const shell = await take(whose, signal);
+    async run(lineId, command, workspace, signal) {
+      const shell = await take(lineId, signal);
       try {
         return await shell.run(command, workspace, timeoutMs, signal);
       } finally {
-        give(shell);
+        release(shell);
       }
     },
     warm() {
@@ -116,5 +116,6 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
   };
 }
 
+/** A process is replaced after so many commands, or so much time, so that nothing accumulates in it. */
 const maxCommands = 200;
 const maxBusyMs = 30_000;

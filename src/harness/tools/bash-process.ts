@@ -11,15 +11,15 @@ export type ShellFailure = 'timed-out' | 'crashed';
 /** A shell process: runs commands one after another until it is ended, ends itself, or fails one. */
 export class ShellProcess {
   private readonly child: ChildProcess;
-  /** Commands begun, and the time they took: an old process is replaced, so that nothing piles up in it. */
+  /** Commands begun, and the time they took: the pool replaces a process after some. */
   commands = 0;
   busyMs = 0;
   ended = false;
 
-  /** `lifeMs`: what all its commands may take together. */
+  /** `lifeMs` is what all its commands may take together. */
   constructor(lifeMs: number) {
     const [file, args] = commandLine(Math.ceil(lifeMs / 1_000) + 30);
-    // An empty environment: the server's holds its secrets.
+    // An empty environment, because the server's has secrets in it.
     this.child = spawn(file, args, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], serialization: 'advanced', env: {} });
     this.child.once('exit', () => {
       this.ended = true;
@@ -27,7 +27,7 @@ export class ShellProcess {
     this.child.on('error', () => {
       this.ended = true;
     });
-    this.rest();
+    this.unref();
   }
 
   /** Kills it at once; a command that runs in it fails with `crashed`. */
@@ -48,7 +48,7 @@ export class ShellProcess {
       return await this.exchange({ type: 'run', command, files, timeoutMs }, workspace, signal);
     } finally {
       this.busyMs += performance.now() - began;
-      this.rest();
+      this.unref();
     }
   }
 
@@ -82,7 +82,7 @@ export class ShellProcess {
           }, fail);
         }
         if (message.type !== 'done') return;
-        // It gave up waiting for a file, as `timeout 1 cat` does: the next command could be given that of this workspace.
+        // The command ended while it waited for a file, as `timeout 1 cat` can. The next command, of another workspace, must not get that.
         if (reading > 0) this.end();
         settle(() => resolve(message));
       };
@@ -94,12 +94,12 @@ export class ShellProcess {
   }
 
   private send(message: ToShell): void {
-    // A process that dies meanwhile says so through `exit`.
+    // If the process has died, its `exit` event says so.
     this.child.send(message, () => {});
   }
 
-  /** An idle shell keeps nothing running. */
-  private rest(): void {
+  /** So that an idle shell does not keep the server running. */
+  private unref(): void {
     this.child.unref();
     this.child.channel?.unref();
   }
@@ -107,10 +107,10 @@ export class ShellProcess {
 
 const graceMs = 1_000;
 const heapMegabytes = 256;
-// Virtual size of everything writable, enforced by the kernel; node itself takes about 0.7 GB of it.
+// The kernel's limit on the process's writable virtual memory, of which node itself takes about 0.7 GB.
 const dataKilobytes = 1_300_000;
 
-// The limit on CPU time ends a process whose parent died while it looped; any other is replaced before.
+// The limit on CPU time is for a process in an endless loop whose parent has died; any other ends or is replaced before.
 function commandLine(cpuSeconds: number): [file: string, args: string[]] {
   const args = [
     '--permission',
@@ -125,7 +125,7 @@ function commandLine(cpuSeconds: number): [file: string, args: string[]] {
   return ['/bin/sh', ['-c', limits, process.execPath, ...args]];
 }
 
-/** The program and its packages, wherever they are installed: each folder above it is looked at for them. */
+/** Where the program and its packages may be: node looks for packages in each folder above the program. */
 function readablePaths(): string[] {
   const packages = realpathSync(fileURLToPath(import.meta.resolve('just-bash')));
   const paths = [dirname(dirname(program)), packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length)];

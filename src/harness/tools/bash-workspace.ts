@@ -3,11 +3,11 @@ import type { InMemoryFs } from 'just-bash';
 import type { FileChange, WorkspaceFile } from '../tool.ts';
 import { workspaceRoot } from './workspace-path.ts';
 
-/** The files of the workspace that a command has looked at; the others never leave the database. */
+/** The files of the workspace that a command has read. The others are not loaded from the database. */
 export class LoadedFiles {
   private readonly request: (path: string) => Promise<Uint8Array | undefined>;
   private readonly digests = new Map<string, string>();
-  /** A command may look at a file several times at once, as `sort a a` does: it is asked for once. */
+  /** A command may read a file several times at once, as `sort a a` does: it is requested once. */
   private readonly loading = new Map<string, Promise<Uint8Array>>();
   private collecting: string | undefined;
   private untouched = false;
@@ -17,7 +17,7 @@ export class LoadedFiles {
   }
 
   async load(path: string): Promise<Uint8Array> {
-    // Read for the first time only to be compared: nobody has changed it, so it need not be fetched.
+    // Not read by the command, only by the comparison after it: so it is unchanged, and need not be loaded.
     if (this.collecting === path) {
       this.untouched = true;
       return new Uint8Array();
@@ -33,7 +33,7 @@ export class LoadedFiles {
     return content;
   }
 
-  /** The content at this path if a command made it differ from the stored one. */
+  /** The content at this path, if the command has changed it. */
   async changed(path: string, read: () => Promise<Uint8Array>): Promise<Uint8Array | undefined> {
     this.collecting = path;
     this.untouched = false;
@@ -44,7 +44,7 @@ export class LoadedFiles {
   }
 }
 
-/** Two sessions that share a workspace can leave `a` and `a/b`; a file system holds only one of them, so the other stays out of it. */
+/** Two sessions that share a workspace can create both `a` and `a/b`. A file system can hold only one of them, so `a/b` is left out. */
 export function withoutShadowed(files: readonly WorkspaceFile[]): WorkspaceFile[] {
   const paths = new Set(files.map((file) => file.path));
   return files.filter(({ path }) => {
@@ -53,7 +53,7 @@ export function withoutShadowed(files: readonly WorkspaceFile[]): WorkspaceFile[
   });
 }
 
-/** What a command did to the workspace, as changes to its files. */
+/** The changes that a command made to the files of the workspace. */
 export async function collectChanges(
   fileSystem: InMemoryFs,
   before: readonly WorkspaceFile[],

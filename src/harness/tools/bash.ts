@@ -4,8 +4,8 @@ import type { ShellPool } from './bash-pool.ts';
 import { excerpt, failed, succeeded, textField } from './input.ts';
 import { changesProblem } from './workspace-changes.ts';
 
-/** A shell over the workspace: all it can reach is the files it was given. Who waits for one takes turns with others (`whose`). */
-export function createBashTool(pool: ShellPool, whose: number): Tool {
+/** A shell that can reach nothing but the files of the workspace. `lineId` says in which line its commands wait for a process. */
+export function createBashTool(pool: ShellPool, lineId: number): Tool {
   return {
     name: 'bash',
     description:
@@ -27,7 +27,7 @@ export function createBashTool(pool: ShellPool, whose: number): Tool {
     async run(input, { workspace, signal }) {
       const command = commandOf(input);
       if (command === undefined) return failed(missing);
-      const result = await pool.run(whose, command, workspace, signal);
+      const result = await pool.run(lineId, command, workspace, signal);
       if (result === 'timed-out') return timedOut(pool);
       if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
       if (result.timedOut) return timedOut(pool);
@@ -50,7 +50,7 @@ function timedOut(pool: ShellPool): ToolOutcome {
   return failed(`The command took longer than ${pool.timeoutMs / 1_000} s and was ended. No file was changed.`);
 }
 
-/** Both streams, errors last and never crowded out by output. */
+/** Both streams, with errors last: a long output is cut so that they fit. */
 function describe({ stdout, stderr, exitCode, notes }: ShellResult): string {
   const end = [
     excerpt(stderr.trimEnd(), 5_000),

@@ -9,20 +9,20 @@ import { createHandoffTool } from './handoff.ts';
 export interface ToolOptions {
   /** Built-in tools of the sub-agent. */
   names: readonly BuiltInTool[];
-  /** The sub-agent that acts, and all those of its release. */
+  /** The sub-agent that uses the tools, and all those of its release. */
   agent: string;
   agents: readonly string[];
   shell: ShellPool;
-  /** Who waits together for a shell. */
-  whose: number;
-  /** Guarded: public destinations only. */
+  /** In which line commands wait for a shell process. */
+  lineId: number;
+  /** Must be guarded: public destinations only. */
   fetch: ToolFetch;
 }
 
-/** What one sub-agent can do, apart from the tools of MCP servers. */
-export function createTools({ names, agent, agents, shell, whose, fetch }: ToolOptions): Tool[] {
+/** The tools of one sub-agent, apart from those of MCP servers. */
+export function createTools({ names, agent, agents, shell, lineId, fetch }: ToolOptions): Tool[] {
   const builders: Record<BuiltInTool, () => Tool> = {
-    bash: () => createBashTool(shell, whose),
+    bash: () => createBashTool(shell, lineId),
     files: () => filesTool,
     fetch: () => createFetchTool({ fetch }),
   };

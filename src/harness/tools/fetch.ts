@@ -13,7 +13,7 @@ export interface FetchToolOptions {
 
 const maxResponseBytes = 1024 * 1024;
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-// What belongs to the connection, or says who is asked: never the model's choice.
+// Headers of the connection and of its destination, which the model must not set.
 const ownHeaders = /^(host|connection|content-length|transfer-encoding|upgrade|te|trailer|expect|keep-alive|proxy-.*|sec-.*)$/i;
 const shownHeaders = ['content-type', 'content-length', 'location', 'last-modified', 'etag', 'retry-after', 'www-authenticate'];
 

@@ -3,7 +3,7 @@ import { excerpt, failed, succeeded, textField } from './input.ts';
 import { changesProblem, collision } from './workspace-changes.ts';
 import { parseWorkspacePath } from './workspace-path.ts';
 
-/** Reads and changes the workspace without a shell. Its changes are written with its result, so it may run again. */
+/** Reads and changes the workspace without a shell. It is repeatable, because its changes are written together with its result. */
 export const filesTool: Tool = {
   name: 'files',
   description:

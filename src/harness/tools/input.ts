@@ -15,7 +15,7 @@ export function failed(output: string): ToolOutcome {
   return { output, isError: true };
 }
 
-/** What is shown to a person in one line or paragraph of an approval. */
+/** The beginning of a text, short enough to be shown to a person in an approval. */
 export function excerpt(text: string, length = 1_000): string {
   return text.length <= length ? text : `${text.slice(0, length).toWellFormed()}... (${text.length} characters)`;
 }

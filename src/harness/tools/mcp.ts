@@ -4,7 +4,7 @@ import type { PinnedTool } from '../../release-config.ts';
 import type { Tool } from '../tool.ts';
 import { excerpt, failed, succeeded } from './input.ts';
 
-/** Calls a tool of an MCP server on behalf of the session that acts. Throws only when the signal aborts. */
+/** Calls a tool of an MCP server for the session. Throws only when the signal aborts. */
 export type McpCall = (
   server: string,
   tool: string,
@@ -17,7 +17,7 @@ export function createMcpTools(pinned: readonly PinnedTool[], call: McpCall): To
   return pinned.map((tool) => createMcpTool(tool, call));
 }
 
-/** `<server>__<tool>`, in the letters and the length that every model provider takes. */
+/** `<server>__<tool>`, in the characters and the length that every model provider accepts. */
 export function mcpToolName({ server, name }: Pick<PinnedTool, 'server' | 'name'>): string {
   const full = `${server}__${name}`;
   if (/^[A-Za-z0-9_-]{1,64}$/.test(full)) return full;

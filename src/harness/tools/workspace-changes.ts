@@ -2,7 +2,7 @@ import { workspaceLimits } from '../../workspace-limits.ts';
 import type { FileChange, WorkspaceFile } from '../tool.ts';
 import { pathProblem } from './workspace-path.ts';
 
-/** Why these changes cannot be kept, if they cannot. Either all of them are or none. */
+/** Why these changes cannot be stored, if they cannot. They are stored all together or not at all. */
 export function changesProblem(files: readonly WorkspaceFile[], changes: readonly FileChange[]): string | undefined {
   const sizes = new Map(files.map((file) => [file.path, file.size]));
   for (const change of changes) {

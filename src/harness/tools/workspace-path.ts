@@ -1,4 +1,4 @@
-/** The workspace as the shell sees it; `files` accepts such paths too, since a model mixes the two. */
+/** The path of the workspace in the shell. The `files` tool accepts such paths too, since models use both. */
 export const workspaceRoot = '/workspace';
 
 /** The path as it is stored (relative, `/`, no `.` or `..`), or the reason why there is none. */

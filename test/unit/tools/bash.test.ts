@@ -19,9 +19,9 @@ async function bash(
   workspace = new MemoryWorkspace(),
   pool = shared,
   signal = new AbortController().signal,
-  whose = 1,
+  lineId = 1,
 ): Promise<ToolOutcome> {
-  const outcome = await createBashTool(pool, whose).run({ command }, { workspace, signal });
+  const outcome = await createBashTool(pool, lineId).run({ command }, { workspace, signal });
   workspace.apply(outcome);
   return { ...outcome, output: recordedOutput(outcome.output) };
 }
@@ -233,8 +233,8 @@ test('a command waits for its turn among organizations, and not behind all that 
   await withPool({ processes: 1 }, async (pool) => {
     const ended: string[] = [];
     const { signal } = new AbortController();
-    const run = async (name: string, whose: number) => {
-      await bash('true', new MemoryWorkspace(), pool, signal, whose);
+    const run = async (name: string, lineId: number) => {
+      await bash('true', new MemoryWorkspace(), pool, signal, lineId);
       ended.push(name);
     };
     await Promise.all([run('a1', 1), run('a2', 1), run('a3', 1), run('a4', 1), run('b1', 2), run('b2', 2), run('c1', 3)]);

@@ -30,7 +30,7 @@ async function run(tool: Tool, input: unknown, workspace = new MemoryWorkspace()
 }
 
 test('a sub-agent gets the tools it names, and handoff when there is someone to hand over to', () => {
-  const common = { agent: 'main', shell, whose: 1, fetch: lenient };
+  const common = { agent: 'main', shell, lineId: 1, fetch: lenient };
   const names = (tools: Tool[]) => tools.map((tool) => tool.name);
   assert.deepEqual(names(createTools({ ...common, names: ['bash', 'files', 'fetch'], agents: ['main'] })), ['bash', 'files', 'fetch']);
   assert.deepEqual(names(createTools({ ...common, names: ['files', 'files'], agents: ['main', 'billing'] })), ['files', 'handoff']);
@@ -38,7 +38,7 @@ test('a sub-agent gets the tools it names, and handoff when there is someone to 
 });
 
 test('handoff names the others, hands over, and refuses a name it does not know', async () => {
-  const [handoff] = createTools({ names: [], agent: 'main', agents: ['main', 'billing', 'legal'], shell, whose: 1, fetch: lenient });
+  const [handoff] = createTools({ names: [], agent: 'main', agents: ['main', 'billing', 'legal'], shell, lineId: 1, fetch: lenient });
   assert(handoff);
   assert.match(handoff.description, /billing, legal/);
   assert.match(JSON.stringify(handoff.inputSchema), /"enum":\["billing","legal"\]/);
@@ -190,7 +190,7 @@ test('a rule is for every tool and action that its patterns match, and a star ma
 });
 
 test('a call that takes too long to be compared with the rules is refused, whatever they say', () => {
-  const [bash = assert.fail()] = createTools({ names: ['bash'], agent: 'main', agents: ['main'], shell, whose: 1, fetch: lenient });
+  const [bash = assert.fail()] = createTools({ names: ['bash'], agent: 'main', agents: ['main'], shell, lineId: 1, fetch: lenient });
   const decide = (rules: number, match: string, length: number) => {
     const given = Array.from({ length: rules }, () => ({ tool: 'ba*', match, action: 'ask' as const }));
     return decidePermission(bash, { command: 'a'.repeat(length) }, given, new Set(), 'autonomous').action;

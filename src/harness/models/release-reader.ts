@@ -1,0 +1,23 @@
+const drainMilliseconds = 1_000;
+
+/**
+ * To be called when reading has ended. A stream that was not read to its end is cancelled, which closes its connection. After a complete
+ * answer only the end of the stream is missing: it is read, so that the connection can be used for the next call.
+ */
+export function releaseReader(reader: ReadableStreamDefaultReader<unknown> | undefined, isComplete: boolean): void {
+  if (reader === undefined) return;
+  // Cancelling a stream that failed rejects.
+  const cancel = () => reader.cancel().catch(() => undefined);
+  if (!isComplete) {
+    cancel();
+    return;
+  }
+  const timer = setTimeout(cancel, drainMilliseconds).unref();
+  reader.read().then(
+    (chunk) => {
+      clearTimeout(timer);
+      if (!chunk.done) cancel();
+    },
+    () => clearTimeout(timer),
+  );
+}
