@@ -119,7 +119,7 @@ export type Config = { readonly [Name in keyof Settings]: ReturnType<Settings[Na
 export class ConfigError extends Error {}
 
 /** Reads the environment and, for what is not set there, the file `.env` in the working directory. Throws `ConfigError`. */
-export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): Config {
+export function loadConfig(environment: NodeJS.ProcessEnv = readEnvironment()): Config {
   const entries = Object.entries(settings).map(([name, { fallback, parse }]) => {
     const given = environment[name];
     try {
@@ -132,7 +132,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = { ...readDotEnv(), .
 }
 
 /** Warnings about settings without effect: unknown names, which may be misspelt, and settings that need another one. */
-export function describeIdleSettings(config: Config, environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env }): string[] {
+export function describeIdleSettings(config: Config, environment: NodeJS.ProcessEnv = readEnvironment()): string[] {
   const unknown = Object.keys(environment).filter(
     (name) => name.startsWith('PARLEY_') && !Object.hasOwn(settings, name) && !foreignNames.test(name),
   );
@@ -160,7 +160,7 @@ export function loadClientSettings(): {
   apiKey: string | undefined;
   operatorKey: string | undefined;
 } {
-  const environment: NodeJS.ProcessEnv = { ...readDotEnv(), ...process.env };
+  const environment = readEnvironment();
   const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
   const url = (environment.PARLEY_URL || localUrl(environment.HOST || '127.0.0.1', environment.PORT || '8080')).replace(/\/+$/, '');
   return {
@@ -188,6 +188,10 @@ function readCredentials(dataDirectory: string): { api_key?: string; operator_ke
 
 export function describeSettings(): { name: string; fallback: string; description: string }[] {
   return Object.entries(settings).map(([name, { fallback, description }]) => ({ name, fallback, description }));
+}
+
+function readEnvironment(): NodeJS.ProcessEnv {
+  return { ...readDotEnv(), ...process.env };
 }
 
 /** A `.env` that exists but cannot be read is an error: without it the server could start on another database than was meant. */

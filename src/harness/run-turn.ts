@@ -9,7 +9,7 @@ import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
-import { InterruptReason, type ModelStep, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { type CommitPoint, InterruptReason, type ModelStep, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
  * Runs the turn of the state until it ends or pauses. After an approval or a crash the turn is continued by running it again over the
@@ -29,8 +29,9 @@ export async function* runTurn(
     for (;;) {
       for (const call of turn.calls.filter((candidate) => !candidate.finished)) {
         if (isInterrupted(turn, signal)) break;
-        const next = yield* settleCall(run, call, mayHaveBegun);
-        if (next === 'paused') return;
+        const point = await settleCall(run, call, mayHaveBegun);
+        yield point;
+        if (point.type === 'pause') return;
         mayHaveBegun = false;
       }
       // Calls that the model requests from here on cannot have begun in an earlier run.
@@ -82,54 +83,28 @@ function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
   return turn.interrupted;
 }
 
-/** Brings one tool call to its result, or pauses: runs it, asks for an approval, or records why it did not run. */
-async function* settleCall(
-  { state, turn, world, signal }: TurnRun,
-  call: CallState,
-  mayHaveBegun: boolean,
-): AsyncGenerator<TurnYield, 'settled' | 'paused', void> {
+/** What to store next for a tool call: its result after running it, why it did not run, or the approval that it needs. */
+async function settleCall({ state, turn, world, signal }: TurnRun, call: CallState, mayHaveBegun: boolean): Promise<CommitPoint> {
   const tools = await world.toolsFor(subAgentOf(world.release, turn.agent));
   const tool = tools.find((candidate) => candidate.name === call.tool);
-  if (tool === undefined) {
-    yield finish(call, { output: `There is no tool named ${call.tool}.`, isError: true });
-    return 'settled';
-  }
+  if (tool === undefined) return refuse(call, `There is no tool named ${call.tool}.`);
   const decision = call.approval?.decision;
-  if (decision === 'deny') {
-    yield finish(call, { output: 'The user denied this action. Continue without it.', isError: true }, 'denied');
-    return 'settled';
-  }
+  if (decision === 'deny') return refuse(call, 'The user denied this action. Continue without it.', 'denied');
   if (decision === undefined) {
     const mode = turn.message?.unattended && world.permissionMode === 'interactive' ? 'locked' : world.permissionMode;
     const permission = decidePermission(tool, call.input, world.release.permissions.rules, state.grants, mode);
-    if (permission.action === 'deny') {
-      yield finish(call, { output: 'This action is not permitted for this agent. Continue without it.', isError: true }, 'denied');
-      return 'settled';
-    }
+    if (permission.action === 'deny') return refuse(call, 'This action is not permitted for this agent. Continue without it.', 'denied');
     if (permission.action === 'ask') {
       const problem = tool.problem(call.input);
-      if (problem !== undefined) {
-        yield finish(call, { output: problem, isError: true });
-        return 'settled';
-      }
-      yield ask(world.newId('req_'), call, tool, permission.pattern, turn);
-      return 'paused';
+      return problem === undefined ? ask(world.newId('req_'), call, tool, permission.pattern, turn) : refuse(call, problem);
     }
   }
-  if (mayHaveBegun && !tool.repeatable) {
-    yield finish(
-      call,
-      { output: 'The process stopped while this call ran. Its outcome is unknown; it was not run again.', isError: true },
-      'unknown',
-    );
-    return 'settled';
-  }
-  const outcome = await tool.run(call.input, { workspace: world.workspace, signal });
-  yield finish(call, outcome);
-  return 'settled';
+  if (mayHaveBegun && !tool.repeatable)
+    return refuse(call, 'The process stopped while this call ran. Its outcome is unknown; it was not run again.', 'unknown');
+  return finish(call, await tool.run(call.input, { workspace: world.workspace, signal }));
 }
 
-function ask(requestId: string, call: CallState, tool: Tool, pattern: string, { usage, agent }: TurnState): TurnYield {
+function ask(requestId: string, call: CallState, tool: Tool, pattern: string, { usage, agent }: TurnState): CommitPoint {
   const request: ApprovalRequested = {
     requestId,
     callId: call.callId,
@@ -145,7 +120,11 @@ function ask(requestId: string, call: CallState, tool: Tool, pattern: string, { 
   return { type: 'pause', events: [{ type: 'approval-requested', data: request }], request };
 }
 
-function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unknown'): TurnYield {
+function refuse(call: CallState, output: string, notRun?: 'denied' | 'unknown'): CommitPoint {
+  return finish(call, { output, isError: true }, notRun);
+}
+
+function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unknown'): CommitPoint {
   const event: NewEvent = {
     type: 'tool-finished',
     data: {
@@ -160,7 +139,7 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
   return { type: 'commit', events: [event], ...(outcome.changes === undefined ? {} : { changes: outcome.changes }) };
 }
 
-function interruptedEnd(turn: TurnState): TurnYield {
+function interruptedEnd(turn: TurnState): CommitPoint {
   return { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
 }
 

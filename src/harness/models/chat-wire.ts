@@ -10,7 +10,7 @@ import { readSettings } from './settings.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
-/** After an answer in one piece took longer, answers are streamed: proxies cut silent connections, and interrupted turns keep their text. */
+/** If an answer in one piece takes longer, later ones are streamed: proxies cut silent connections, and interrupted turns keep text. */
 const longSilenceMs = 10_000;
 
 interface ChatSettings {
