@@ -31,6 +31,7 @@ export interface Delivery {
   recipientGatewayUrl: string | undefined;
 }
 
+/** Adds the event to the log of a session here, or passes it on to the recipient's gateway. */
 export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery: Delivery): Promise<void> {
   const { directory, identity } = parts;
   const { db } = parts.database;
@@ -42,14 +43,14 @@ export async function deliverEvent(parts: DeliveryParts, orgId: number, delivery
   const isPartOfIt = sessionId === undefined || session.participants.some(({ name }) => name === recipientId);
   const isKnown = isPartOfIt || (await isKnownParticipant(db, directory, orgId, recipientId));
   if (!isKnown) throw notFound();
-  await note(parts, orgId, session, event);
+  await addToSession(parts, orgId, session, event);
 }
 
 async function forward(parts: DeliveryParts, orgId: number, { recipientId, event, sessionId }: Delivery, url: string): Promise<void> {
   const { database, destination, clock, identity } = parts;
   if (event.hops.length >= maxHops) return;
   await checkGateway(url, 'recipient_gateway_url', destination);
-  // As a hash, since it is in an index, whose rows are short.
+  // Hashed, because the target is part of an index, and an index row has a small maximum size.
   const target = `gateway ${hash('sha256', `${url} ${recipientId}`)}`;
   await database.db.transaction().execute(async (transaction) => {
     const seen = await recordEvent(transaction, orgId, event, target, undefined);
@@ -64,14 +65,19 @@ async function forward(parts: DeliveryParts, orgId: number, { recipientId, event
   });
 }
 
-/** Once for each session, whoever of it the event is for. */
-async function note({ database, turns, identity }: DeliveryParts, orgId: number, session: Session, event: GatewayEvent): Promise<void> {
+/** An event is added to a session once, even if it is delivered to several of its participants. */
+async function addToSession(
+  { database, turns, identity }: DeliveryParts,
+  orgId: number,
+  session: Session,
+  event: GatewayEvent,
+): Promise<void> {
   const { db } = database;
   const target = `session ${session.id}`;
   assertRoomFor(session.participants, event.sender_id);
   const seen = await recordEvent(db, orgId, event, target, session.id);
   if (seen.state === 'done') return;
-  // Another request is at it, or died at it: only time tells.
+  // Another request is adding it right now, or its process died while doing so: we know only once the record is stale.
   if (!seen.isNew && !seen.isStale)
     throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
   await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));

@@ -37,15 +37,15 @@ export interface GatewayParts {
 
 export interface Submission {
   event: GatewayEvent;
-  /** What makes a client library's own retry the same request. */
+  /** Identifies a retry by a client library as the same request. */
   fingerprint: string;
-  /** Whose session is opened for an event that names none. */
+  /** The agent of the session that is opened for an event that names none. */
   agent: () => Promise<Agent>;
 }
 
 /**
- * Brings events between human and AI participants. A submitted message runs a turn of its session's agent; a delivered
- * one only informs, so that no two gateways can keep each other talking.
+ * Passes events between human and AI participants. A submitted message runs a turn of its session's agent. A delivered one
+ * only goes into the log: if it ran a turn too, two gateways could answer each other forever.
  */
 export class Gateway {
   private readonly parts: GatewayParts;
@@ -56,7 +56,10 @@ export class Gateway {
     this.replies = new ReplyWorker(parts);
   }
 
-  /** Takes an event for a session, or for a new one. The id of the session it went to; undefined if it was here before. */
+  /**
+   * Takes an event for the session that it names, or for a new session of `agent`. Returns the id of the session, or undefined
+   * if the event has already passed this gateway.
+   */
   async submit(orgId: number, submission: Submission): Promise<string | undefined> {
     const { event } = submission;
     const { database, directory, identity, destination } = this.parts;
@@ -70,7 +73,7 @@ export class Gateway {
     return sessionId;
   }
 
-  /** Brings an event to a participant: into the log of a session here, or on to the gateway where it is. */
+  /** Brings an event to a participant, who is in a session here or at another gateway. */
   async deliver(orgId: number, delivery: Delivery): Promise<void> {
     const { identity, destination } = this.parts;
     if (delivery.event.hops.includes(identity.name)) return;
@@ -78,7 +81,7 @@ export class Gateway {
     await deliverEvent(this.parts, orgId, delivery);
   }
 
-  /** Brings a submitted event into its session, which is opened where there is none. */
+  /** Lets the sender join the session, which is opened if it does not exist, and starts a turn for the message if there is one. */
   private async takeIn(orgId: number, sessionId: string, submission: Submission, isFirstTry: boolean): Promise<void> {
     const { event, agent } = submission;
     const { db } = this.parts.database;
@@ -94,7 +97,7 @@ export class Gateway {
       else await this.startTurn(orgId, sessionId, submission, event.message);
     } catch (error) {
       if (isFirstTry && error instanceof ServiceError) {
-        // Refused: the sender may try again, and finds nothing of this try.
+        // Refused: undo everything, so that the sender can try again.
         await forgetEvent(db, orgId, event.id, submitTarget);
         if (isOpened) await dropSession(db, orgId, sessionId);
       }

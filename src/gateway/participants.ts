@@ -9,7 +9,7 @@ import { type GatewayEvent, senderGateway } from './event.ts';
 
 const maxUrlLength = 2_048;
 
-/** The sender of an event, as a session knows it. `theirSession`: where it is answered at its own gateway. */
+/** The sender of an event as a participant. `theirSession` is the session at the sender's gateway to which replies go. */
 export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {
   const { sender_id: name, sender_type: type } = event;
   const elsewhere = senderGateway(event, ownUrl);
@@ -17,13 +17,13 @@ export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirS
   return { name, type, gateway_url: elsewhere, ...(theirSession === undefined ? {} : { gateway_session_id: theirSession }) };
 }
 
-/** Refuses a sender that could not be answered where it says it is. */
+/** Refuses a sender whose gateway could not be sent the replies. */
 export async function checkSender(event: GatewayEvent, ownUrl: string | undefined, destination: Destination): Promise<void> {
   const elsewhere = senderGateway(event, ownUrl);
   if (elsewhere !== undefined) await checkGateway(elsewhere, 'sender_gateway_url', destination);
 }
 
-/** Refuses a gateway that nothing could be sent to. Its URL is in an index, whose rows have 2,704 bytes: a letter may be nine of them. */
+/** Refuses a gateway that we could not send to. The length is limited because the URL is part of an index, whose rows have 2,704 bytes at most. */
 export async function checkGateway(url: string, field: string, destination: Destination): Promise<void> {
   if (url.length > maxUrlLength) throw new ServiceError('invalid', `${field}: at most ${maxUrlLength} characters once encoded`);
   await destination.check(url);
@@ -33,7 +33,7 @@ export async function joinSession(db: Db, sessionId: string, participant: Partic
   await sql`select join_session(${sessionId}, ${JSON.stringify(participant)}::jsonb)`.execute(db);
 }
 
-/** Known to the org's gateway: an agent of it by its slug, or a participant of one of its sessions. */
+/** Whether the id is the slug of an agent of the org, or the name of a participant of one of its sessions. */
 export async function isKnownParticipant(db: Db, directory: Directory, orgId: number, participantId: string): Promise<boolean> {
   if ((await directory.agentBySlug(orgId, participantId)) !== undefined) return true;
   const { rows } = await newestJoined(orgId, participantId).execute(db);
@@ -47,8 +47,8 @@ function newestJoined(orgId: number, participantId: string) {
 }
 
 /**
- * The newest session that the participant is in; an agent is in those that it answers. An event that it was brought before
- * stays where it was brought, whatever is newer since. One that is not stored would not keep it.
+ * The newest stored session that the participant joined or, for an agent, that it answers. An event that was delivered to the
+ * participant before goes to the same session again, even if there is a newer one.
  */
 export async function newestSessionWith(
   db: Db,
@@ -72,7 +72,7 @@ export async function newestSessionWith(
   return rows[0]?.id;
 }
 
-/** The session of the org, or the one 404. A deleted agent takes its sessions with it. */
+/** The session of the org; throws the 404 if it does not exist or its agent was deleted. */
 export async function sessionOf(db: Db, directory: Directory, orgId: number, sessionId: string): Promise<Session> {
   const session = orNotFound(await findSession(db, orgId, sessionId));
   orNotFound(await directory.agentById(orgId, session.agentId));

@@ -1,18 +1,18 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import { type GatewayEvent, maxMessageCharacters, senderGateway } from './event.ts';
+import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
+import { type GatewayEvent, maxHops, maxMessageCharacters, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
 import { submitTarget } from './seen.ts';
-import { tellOthers } from './tell-others.ts';
 
 export interface GatewayIdentity {
-  /** What a list of hops calls this gateway. */
+  /** What this gateway adds to the hops of an event. */
   name: string;
-  /** Where others reach it, when that is configured. */
+  /** Where other gateways reach it, if that is configured. */
   url: string | undefined;
 }
 
-/** A submitted event that something is still to be done for. */
+/** A submitted event whose reply has not been sent yet. */
 export interface OpenEvent {
   org_id: number;
   event_id: string;
@@ -21,16 +21,19 @@ export interface OpenEvent {
   event: GatewayEvent;
 }
 
-/** By characters, not by their units: none is cut in two. */
+/** The flag `u` makes it count characters instead of UTF-16 units, so that none is cut in two. */
 const piece = new RegExp(`[^]{1,${maxMessageCharacters}}`, 'gu');
 
-/** The key under which a submitted event's turn is admitted: the same event never runs two. */
+/** The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. */
 export function turnKeyOf(eventId: string): string {
   return `gateway ${eventId}`;
 }
 
-/** The message has its turn: its sender takes part, the others hear it, and the reply is owed to them. Written together, once. */
-export async function markAdmitted(db: Db, admitted: OpenEvent, own: GatewayIdentity, now: Date): Promise<void> {
+/**
+ * Records that the turn of a submitted message was admitted. In the same transaction, and once, its sender joins the session
+ * and the message is queued for the participants at other gateways.
+ */
+export async function markAdmitted(db: Db, admitted: OpenEvent, identity: GatewayIdentity, now: Date): Promise<void> {
   const { event, session_id: sessionId } = admitted;
   await db.transaction().execute(async (transaction) => {
     const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${admitted.turn_id}
@@ -38,16 +41,16 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, own: GatewayIden
       transaction,
     );
     if (rows.length === 0) return;
-    await joinSession(transaction, sessionId, senderOf(event, own.url));
-    // A session belongs to the gateway that its sender is reached at: ours goes along, with our URL, only with those who are here.
+    await joinSession(transaction, sessionId, senderOf(event, identity.url));
+    // `session_id` belongs together with `sender_gateway_url`: our session is named only if the sender is reached here.
     const { session_id: _named, ...rest } = event;
-    const isHere = senderGateway(event, own.url) === undefined;
-    const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, own) : {}), hops: [...event.hops, own.name] };
+    const isHere = senderGateway(event, identity.url) === undefined;
+    const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, identity) : {}), hops: [...event.hops, identity.name] };
     await tellOthers(transaction, admitted, [forwarded], now);
   });
 }
 
-/** Events whose process died between admitting the turn and saying so. */
+/** Events whose process died after it admitted the turn and before `markAdmitted`. */
 export async function findUnmarked(db: Db): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
@@ -56,7 +59,7 @@ export async function findUnmarked(db: Db): Promise<OpenEvent[]> {
   return rows;
 }
 
-/** Events whose turn has ended, and whose reply is owed. */
+/** Events whose turn has ended and whose reply was not sent yet. */
 export async function findAnswered(db: Db): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
@@ -65,20 +68,20 @@ export async function findAnswered(db: Db): Promise<OpenEvent[]> {
   return rows;
 }
 
-/** Delivers the reply to an event. Of two processes that have found the event, one does. */
-export async function deliverReply(db: Db, event: OpenEvent, own: GatewayIdentity, now: Date): Promise<void> {
+/** Queues the reply to an event. If two processes have found the same event, only one queues it. */
+export async function deliverReply(db: Db, event: OpenEvent, identity: GatewayIdentity, now: Date): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     const { rows } = await sql`update gateway_events set state = 'done'
       where org_id = ${event.org_id} and event_id = ${event.event_id} and target = ${submitTarget} and state = 'admitted' returning event_id`.execute(
       transaction,
     );
     if (rows.length === 0) return;
-    await tellOthers(transaction, event, await repliesOf(transaction, event, own), now);
+    await tellOthers(transaction, event, await repliesOf(transaction, event, identity), now);
   });
 }
 
-/** What the agent said in the turn, as events of its own: one, unless it said more than fits, or nothing. */
-async function repliesOf(transaction: Db, row: OpenEvent, own: GatewayIdentity): Promise<GatewayEvent[]> {
+/** What the agent said in the turn: one event, several if the text is too long for one, none if it said nothing. */
+async function repliesOf(transaction: Db, row: OpenEvent, identity: GatewayIdentity): Promise<GatewayEvent[]> {
   const { rows } = await sql<{ slug: string; text: string | null }>`
     select a.slug, string_agg(e.data ->> 'text', '' order by e.seq) as text
     from turns t join agents a on a.id = t.agent_id
@@ -91,12 +94,36 @@ async function repliesOf(transaction: Db, row: OpenEvent, own: GatewayIdentity):
     sender_type: 'ai',
     event_type: 'message',
     message,
-    ...reachedHere(row.session_id, own),
-    hops: [own.name],
+    ...reachedHere(row.session_id, identity),
+    hops: [identity.name],
   }));
 }
 
-/** How another gateway answers someone who is here. */
-function reachedHere(sessionId: string, own: GatewayIdentity): Pick<GatewayEvent, 'session_id' | 'sender_gateway_url'> {
-  return { session_id: sessionId, ...(own.url === undefined ? {} : { sender_gateway_url: own.url }) };
+/** The fields of an event that tell another gateway where to answer a sender who is in a session here. */
+function reachedHere(sessionId: string, identity: GatewayIdentity): Pick<GatewayEvent, 'session_id' | 'sender_gateway_url'> {
+  return { session_id: sessionId, ...(identity.url === undefined ? {} : { sender_gateway_url: identity.url }) };
+}
+
+/**
+ * Queues events of a session for each participant at another gateway, except the sender. Participants here read them in the
+ * session's log. An event that has passed the maximum number of gateways goes no further.
+ */
+async function tellOthers(
+  transaction: Db,
+  session: { org_id: number; session_id: string },
+  events: readonly GatewayEvent[],
+  now: Date,
+): Promise<void> {
+  const row = await transaction.selectFrom('sessions').select('participants').where('id', '=', session.session_id).executeTakeFirst();
+  // One statement per event: a long reply to a hundred participants, in one statement, would be hundreds of megabytes.
+  for (const event of events) {
+    if (event.hops.length > maxHops) continue;
+    const deliveries = (row?.participants ?? []).flatMap((participant): GatewayDelivery[] => {
+      const { name, gateway_url: gatewayUrl, gateway_session_id: sessionId } = participant;
+      if (gatewayUrl === undefined || name === event.sender_id) return [];
+      const body = { recipient_id: name, event, ...(sessionId === undefined ? {} : { session_id: sessionId }) };
+      return [{ gatewayUrl, type: event.event_type, body }];
+    });
+    await queueForGateways(transaction, session.org_id, deliveries, now);
+  }
 }

@@ -7,7 +7,7 @@ import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdm
 
 const pollMs = 1_000;
 
-/** Sees to it that replies go out: at once for turns that end here, by looking for those of other or dead processes. */
+/** Sends the replies to submitted events: at once when a turn ends in this process, and by polling for turns of processes that died. */
 export class ReplyWorker {
   private readonly parts: { database: Database; log: SessionLog; clock: Clock; logger: Logger; identity: GatewayIdentity };
   private readonly watching = new Set<AbortController>();
@@ -64,7 +64,7 @@ export class ReplyWorker {
     }
   }
 
-  /** Each by itself: one that cannot be written holds up no other organization's. Returns how many were. */
+  /** One at a time, so that an event that fails does not hold up those of other organizations. Returns how many succeeded. */
   private async forEach(events: readonly OpenEvent[], work: (event: OpenEvent) => Promise<void>): Promise<number> {
     let done = 0;
     for (const event of events) {

@@ -2,21 +2,22 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { GatewayEvent } from './event.ts';
 
+/** The record of an event: it exists once per target, so that an event that is sent again is recognized. */
 export interface SeenEvent {
   isNew: boolean;
   state: 'received' | 'admitted' | 'done';
   sessionId: string | undefined;
   createdAt: Date;
-  /** Recorded so long ago that whoever was at it is gone. */
+  /** Recorded so long ago that the request that recorded it must have ended. */
   isStale: boolean;
 }
 
-/** The target of an event that came here by `submit`. */
+/** The target of an event that was submitted. Other targets name the session or gateway that it is delivered to. */
 export const submitTarget = 'submit';
 
 const staleSeconds = 10;
 
-/** Records that this event is to do this here; an earlier copy of it is found instead. */
+/** Records an event for a target, or returns the existing record. */
 export async function recordEvent(
   db: Db,
   orgId: number,
@@ -46,7 +47,7 @@ export async function finishEvent(db: Db, orgId: number, eventId: string, target
   await sql`update gateway_events set state = 'done' where org_id = ${orgId} and event_id = ${eventId} and target = ${target}`.execute(db);
 }
 
-/** Gives the record back when what it stands for was refused: the sender may try again. */
+/** Deletes the record of an event that was refused, so that the sender can try again. */
 export async function forgetEvent(db: Db, orgId: number, eventId: string, target: string): Promise<void> {
   await sql`delete from gateway_events
     where org_id = ${orgId} and event_id = ${eventId} and target = ${target} and state = 'received'`.execute(db);

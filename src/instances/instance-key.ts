@@ -3,9 +3,9 @@ import type { InstanceScope } from '../release-config.ts';
 export interface InstanceIdentity {
   sessionId: string;
   endUserId: string | undefined;
-  /** The end user is only claimed, and shares nothing with the verified one of the same id. */
+  /** A browser with an anonymous token claims to be this end user: it shares nothing with the verified one of the same id. */
   isVisitor?: boolean;
-  /** Named by a trusted caller; wins over the release's scope. */
+  /** Named by a trusted caller. It takes precedence over the release's scope. */
   agentInstanceId?: string | undefined;
 }
 

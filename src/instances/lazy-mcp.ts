@@ -1,7 +1,7 @@
 import { loadOnce } from '../load-once.ts';
 import type { McpConnectionOptions, McpConnections } from './mcp-connections.ts';
 
-/** The MCP client is 1.7 MB of code that most installations never use: it is loaded by the first request to a server. */
+/** Loads the MCP client with the first request to a server: it is 1.7 MB of code that most installations never use. */
 export function createLazyMcpConnections(options: McpConnectionOptions): McpConnections {
   const connections = loadOnce(async () => (await import('./mcp-connections.ts')).createMcpConnections(options));
   return {

@@ -13,10 +13,10 @@ import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import { hasTooManyValues, limitAnswer, maxUnasked, maxValues } from './mcp-limits.ts';
 
-/** The guarded fetch of upstreams. */
+/** The guarded fetch for upstreams. */
 export type McpFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
-/** A server and, in the clear, what signs in there. It goes into one header and nowhere else. */
+/** A server, and its credential in plain text, which is sent in one header and must not appear anywhere else. */
 export interface McpTarget {
   server: McpServerConfig;
   credential: string | undefined;
@@ -28,20 +28,23 @@ export interface McpClient {
   close(): Promise<void>;
 }
 
-/** Connects to a server. Throws what `describeFailure` can say. */
+/** Connects to a server. What it throws is for `describeFailure`. */
 export async function openMcpClient({ server, credential }: McpTarget, fetch: McpFetch, signal?: AbortSignal): Promise<McpClient> {
   const headers = credential === undefined ? {} : { authorization: `Bearer ${credential}` };
-  const transport = new HonestTransport(new URL(server.url), { fetch: quietFetch(fetch), requestInit: { headers } });
-  const client = new Client({ name: 'parley', version: '1' }, { versionNegotiation: { mode: 'auto' }, jsonSchemaValidator: takesAll });
-  // Failures reach whoever waits for an answer; what is left concerns no one.
+  const transport = new LimitedTransport(new URL(server.url), { fetch: limitedFetch(fetch), requestInit: { headers } });
+  const client = new Client(
+    { name: 'parley', version: '1' },
+    { versionNegotiation: { mode: 'auto' }, jsonSchemaValidator: acceptAnything },
+  );
+  // The failure of a request rejects its promise; other errors do not matter.
   client.onerror = () => {};
   const close = async () => {
-    // A server that does not answer a goodbye is left without one: closing cuts off what is still under way.
-    await Promise.race([transport.terminateSession().catch(() => {}), sleep(goodbyeMs, undefined, { ref: false })]);
+    // If the server does not answer in time, the connection is closed without ending the session there.
+    await Promise.race([transport.terminateSession().catch(() => {}), sleep(endSessionMs, undefined, { ref: false })]);
     await client.close().catch(() => {});
   };
   try {
-    // The client would not look at a signal while it finds out which version the server speaks.
+    // The client ignores a signal while it negotiates the protocol version.
     await unlessAborted(client.connect(transport, { timeout: connectTimeoutMs }), signal);
   } catch (error) {
     await client.close().catch(() => {});
@@ -51,7 +54,7 @@ export async function openMcpClient({ server, credential }: McpTarget, fetch: Mc
   return { client, close };
 }
 
-/** What is waited for goes on; whoever aborts only stops waiting. */
+/** Rejects as soon as the signal aborts. What the promise stands for goes on. */
 export function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSignal | undefined): Promise<Value> {
   if (signal === undefined) return promise;
   return new Promise((resolve, reject) => {
@@ -62,7 +65,7 @@ export function unlessAborted<Value>(promise: Promise<Value>, signal: AbortSigna
   });
 }
 
-/** What went wrong, for a person, without the credential even if the server repeated it. */
+/** What went wrong, for a person. The credential is hidden even if the server repeated it. */
 export function describeFailure(error: unknown, credential: string | undefined): string {
   const chain = causesOf(error);
   const refusal = chain.find((cause) => cause instanceof ServiceError);
@@ -76,18 +79,18 @@ export function describeFailure(error: unknown, credential: string | undefined):
   return hideSecret(errorMessage(error instanceof ProtocolError ? error : chain.at(-1)), credential).slice(0, 500);
 }
 
-/** The server no longer knows this connection, and did nothing with the request. */
-export function isForgotten(error: unknown): boolean {
+/** The server no longer knows our session, so it did nothing with the request. */
+export function isSessionUnknown(error: unknown): boolean {
   return error instanceof SdkHttpError && error.status === 404;
 }
 
-/** The server answered; the connection is fine. */
+/** The server answered with an error of the protocol: the connection is fine. */
 export function isAnswer(error: unknown): boolean {
   return error instanceof ProtocolError && error.code !== cutShort;
 }
 
-/** A tool's output is only read. Held against the schema that the server gives for it, a pattern in there could hold up the process for good. */
-const takesAll = {
+/** Tool output is not validated: a regular expression in the server's output schema could block the process forever. */
+const acceptAnything = {
   getValidator<Value>(): JsonSchemaValidator<Value> {
     return (input) => ({ valid: true, data: input as Value, errorMessage: undefined });
   },
@@ -95,9 +98,12 @@ const takesAll = {
 
 type Receive = NonNullable<StreamableHTTPClientTransport['onmessage']>;
 
-/** Tells whoever waits that a stream ended without their answer, as it does when a server is restarted: it would be told when the time is up. */
-class HonestTransport extends StreamableHTTPClientTransport {
-  /** Messages since our last request that answer nothing. */
+/**
+ * Limits what a server can send, and fails a request as soon as its response stream ends without the answer, as when a server is
+ * restarted. The SDK alone would wait for the timeout.
+ */
+class LimitedTransport extends StreamableHTTPClientTransport {
+  /** Requests and notifications of the server since our last request. */
   private unasked = 0;
 
   constructor(...parameters: ConstructorParameters<typeof StreamableHTTPClientTransport>) {
@@ -116,12 +122,12 @@ class HonestTransport extends StreamableHTTPClientTransport {
     if (id === undefined) return super.send(message, options);
     this.unasked = 0;
     const error = { code: cutShort, message: 'the server closed the connection before it had answered' };
-    // Of a request that has its answer nobody waits any more.
+    // If the request already has its answer, the client ignores this one.
     return super.send(message, { ...options, onRequestStreamEnd: () => this.onmessage?.({ jsonrpc: '2.0', id, error }) });
   }
 
   private passOn(message: Parameters<Receive>[0], receive: Receive): void {
-    // The client answers each request of a server, with one of ours.
+    // The client answers every request of the server with a request of ours: more than a few are ignored.
     if ('method' in message && ++this.unasked > maxUnasked) return;
     const error = { code: cutShort, message: `the server sent more than ${maxValues} values in one answer` };
     if (!hasTooManyValues(message)) receive(message);
@@ -129,25 +135,24 @@ class HonestTransport extends StreamableHTTPClientTransport {
   }
 }
 
-/** Keeps the one stream that nobody reads from being opened, and any answer, or the pages of a list together, from filling the memory. */
-function quietFetch(fetch: McpFetch): McpFetch {
+/** Does not open the stream of announcements, and limits the size of each answer, where all pages of a list count as one. */
+function limitedFetch(fetch: McpFetch): McpFetch {
   let received = { bytes: 0, lines: 0 };
   return async (url, init = {}) => {
-    const resumes = new Headers(init.headers).has('last-event-id');
-    // A tool list is pinned by its release, so announcements of the server have no use here.
-    if (init.method === 'GET' && !resumes) return new Response(null, { status: 405 });
-    // One that is resumed is the same answer.
-    if (!resumes && !isNextPage(init.body)) received = { bytes: 0, lines: 0 };
+    const resumesAnswer = new Headers(init.headers).has('last-event-id');
+    // Servers announce changes of their tool list, which a release has pinned.
+    if (init.method === 'GET' && !resumesAnswer) return new Response(null, { status: 405 });
+    if (!resumesAnswer && !isNextPage(init.body)) received = { bytes: 0, lines: 0 };
     return limitAnswer(await fetch(url, init), received);
   };
 }
 
-/** The client asks for all pages of a list and keeps them until the last. */
+/** The client collects all pages of a list before it returns them. */
 function isNextPage(body: RequestInit['body']): boolean {
   return typeof body === 'string' && body.includes('"method":"tools/list"') && body.includes('"cursor":');
 }
 
 const connectTimeoutMs = 15_000;
-const goodbyeMs = 1_000;
-/** Among the codes that JSON-RPC keeps for implementations. */
+const endSessionMs = 1_000;
+/** Our own code for an answer that was cut off. JSON-RPC reserves its range for implementations. */
 const cutShort = -32_099;

@@ -5,7 +5,7 @@ import { hideSecret } from '../hide-secret.ts';
 import {
   describeFailure,
   isAnswer,
-  isForgotten,
+  isSessionUnknown,
   type McpClient,
   type McpFetch,
   type McpTarget,
@@ -16,13 +16,14 @@ import type { McpMethod } from './mcp-methods.ts';
 import { toolResultText } from './mcp-result.ts';
 
 /**
- * The connections of sessions to their MCP servers: one per session and server, since a client shared between sessions
- * can hand the answer of one to another. Opened by the first request, closed when idle, opened again after a failure.
+ * The connections of sessions to their MCP servers. Each session has its own connection to a server, because a shared client
+ * could give the answer of one session to another. A connection is opened by the first request, closed when idle, and
+ * opened again after a failure.
  */
 export interface McpConnections {
   /** Throws `upstream` when the server cannot be reached or refuses, `invalid` when it rejects the request. */
   request(sessionId: string, target: McpTarget, method: McpMethod, params: Record<string, unknown>, signal?: AbortSignal): Promise<unknown>;
-  /** A tool's answer as text. A failure is an answer too; throws only the signal's reason. */
+  /** The output of a tool as text. A failure is returned as output too; it throws only the signal's reason. */
   callTool(
     sessionId: string,
     target: McpTarget,
@@ -30,25 +31,25 @@ export interface McpConnections {
     input: Record<string, unknown>,
     signal: AbortSignal,
   ): Promise<{ output: string; isError: boolean }>;
-  /** Of a session that was stopped, or dropped. */
+  /** When a session was stopped or dropped. */
   closeSession(sessionId: string): void;
   close(): void;
 }
 
 export interface McpConnectionOptions {
   fetch: McpFetch;
-  /** For one request, connecting included. */
+  /** For one request, including the time to connect. */
   timeoutMs?: number;
-  connections?: number;
+  maxConnections?: number;
 }
 
 interface Connection {
   sessionId: string;
   credential: string | undefined;
   opened: Promise<McpClient>;
-  /** Ends an opening that nobody waits for. */
+  /** Aborts the opening when nobody waits for it. */
   opening: AbortController;
-  /** Requests that wait for an answer. One that is dropped meanwhile is closed after the last. */
+  /** Requests that wait for an answer. A dropped connection is closed after the last of them. */
   waiting: number;
   dropped: boolean;
 }
@@ -56,7 +57,7 @@ interface Connection {
 const idleMs = 300_000;
 
 export function createMcpConnections(options: McpConnectionOptions): McpConnections {
-  const { fetch, timeoutMs = 60_000, connections: max = 2_000 } = options;
+  const { fetch, timeoutMs = 60_000, maxConnections: max = 2_000 } = options;
   const open = new LRUCache<string, Connection>({
     max,
     ttl: idleMs,
@@ -92,13 +93,13 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
   ): Promise<Answer> {
     const connection = connectionTo(sessionId, target);
     try {
-      return await through(connection, signal, use);
+      return await sendOver(connection, signal, use);
     } catch (error) {
       if (isAnswer(error) || signal?.aborted) throw error;
       forget(connection);
-      if (!isForgotten(error)) throw error;
+      if (!isSessionUnknown(error)) throw error;
     }
-    return through(connectionTo(sessionId, target), signal, use);
+    return sendOver(connectionTo(sessionId, target), signal, use);
   }
 
   async function request(
@@ -142,14 +143,14 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
   };
 }
 
-async function through<Answer>(
+async function sendOver<Answer>(
   connection: Connection,
   signal: AbortSignal | undefined,
   use: (client: Client) => Promise<Answer>,
 ): Promise<Answer> {
   connection.waiting += 1;
   try {
-    // Connecting goes on for the next request; this one stops waiting for it.
+    // An aborted request stops waiting for the connection, which the next request can use.
     const { client } = await unlessAborted(connection.opened, signal);
     return await use(client);
   } finally {

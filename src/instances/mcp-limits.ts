@@ -1,16 +1,16 @@
 import { limitBody } from '../limit-body.ts';
 
-/** More than 256 tools with 75 each. */
+/** Of one message: enough for 256 tools with 75 values each. */
 export const maxValues = 20_000;
-/** Of a server's own messages before it answers: a sign of life every second, and more than any use is made of. */
+/** Requests and notifications that a server may send before it answers: one every second, and some to spare. */
 export const maxUnasked = 100;
 const maxBytes = 8 * 1024 * 1024;
 const maxLines = 50_000;
 const maxMessages = 100;
 
 /**
- * An answer that cannot fill the memory, nor hold up the process: the client checks each message in it, at once where they come as
- * one list, and small ones in 8 MiB are 250,000, or nine seconds. `received` counts what belongs together.
+ * Limits an answer so that it can neither fill the memory nor block the process. The number of messages is limited too, because
+ * the client validates each: 8 MiB of small ones are 250,000, which takes nine seconds. `received` adds up the parts of one answer.
  */
 export function limitAnswer(response: Response, received: { bytes: number; lines: number }): Response {
   const limited = limitBody(response, maxBytes, received);
@@ -43,14 +43,14 @@ function limitMessages(response: Response): Response {
   });
 }
 
-/** A list of any length is one text to the limit on bytes, and seconds of work to the client, which checks and complains of each value. */
+/** The client validates each value of a message, and reports each that is wrong: a long list within the limit of bytes would take seconds. */
 export function hasTooManyValues(message: unknown): boolean {
   const open = [message];
   let values = 0;
   for (let next = open.pop(); next !== undefined && values <= maxValues; next = open.pop()) {
     if (typeof next !== 'object' || next === null) continue;
     for (const [key, value] of Object.entries(next)) {
-      // Taken as it is.
+      // The client does not validate this field.
       if (key === 'structuredContent') continue;
       values += 1;
       open.push(value);

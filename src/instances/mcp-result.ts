@@ -1,6 +1,6 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/client';
 
-/** What a tool of an MCP server answered, as text for the model. */
+/** The result of an MCP tool, as text for the model. */
 export function toolResultText({ content, structuredContent }: CallToolResult): string {
   const text = content.map(describe).join('\n');
   if (text !== '' || structuredContent === undefined) return text;

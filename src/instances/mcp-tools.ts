@@ -5,7 +5,7 @@ import type { McpServerConfig, PinnedTool } from '../release-config.ts';
 import { storable } from '../storable.ts';
 import { describeFailure, type McpFetch, openMcpClient } from './mcp-client.ts';
 
-/** The tools of a server, to be pinned by a release. Throws `invalid` that names the step that failed and why. */
+/** The tools of a server, to be pinned by a release. Throws `invalid` and says which step failed, and why. */
 export async function listServerTools(
   server: McpServerConfig,
   credential: string | undefined,
@@ -17,7 +17,7 @@ export async function listServerTools(
   });
   try {
     const listed = await client.listTools({}, { timeout: listTimeoutMs, ...(signal === undefined ? {} : { signal }) });
-    // One can be on two pages, and providers refuse a call with two tools of one name.
+    // The same tool can be on two pages of the list, and model providers refuse two tools of one name.
     const tools = [...Map.groupBy(listed.tools, ({ name }) => name).values()].flatMap(([first]) => first ?? []);
     if (tools.length > maxTools) throw new ServiceError('invalid', `the server has ${tools.length} tools; at most ${maxTools} can be used`);
     return tools.map((tool) => pin(server, tool, credential));

@@ -8,11 +8,11 @@ import type { Instance } from './workspace.ts';
 const { fileBytes, totalBytes, files } = workspaceLimits;
 
 /**
- * Writes an upload into the workspace of the session and lists it for the next turn, both or neither. Returns its path,
- * or undefined when the org has no such session. The same name again replaces the file.
+ * Writes an upload into the workspace of the session and lists it for the next turn, in one transaction. Returns its path, or
+ * undefined when the org has no such session. A file of the same name is replaced.
  *
- * The rows that turns write too, of the session and of the file, come last: what waits for them holds up everybody's turns, and
- * writing the content takes its time, as does waiting for another upload.
+ * The rows that turns write too, the session's and the file's, are locked last. Turns of all organizations are written in one
+ * batch, which would wait for these locks, and waiting for another upload and writing the content both take time.
  */
 export async function stageUpload(
   db: Db,
@@ -33,14 +33,14 @@ export async function stageUpload(
     const instance = { orgId, agentId: session.agent_id, instanceKey: session.instance_key };
     await lockUploads(transaction, instance);
     await assertRoomBeside(transaction, instance, path, content.length);
-    await writeApart(transaction, instance, content);
+    await writeContent(transaction, instance, content);
     await stage(transaction, sessionId, path);
     await putInPlace(transaction, instance, path);
     return path;
   });
 }
 
-/** Until commit: the sessions of an instance share its workspace, and each would count without the other's upload. */
+/** One upload per instance at a time, until the commit: otherwise two would each check the limits without counting the other. */
 async function lockUploads(transaction: Db, { orgId, agentId, instanceKey }: Instance): Promise<void> {
   await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(transaction);
 }
@@ -54,9 +54,9 @@ async function assertRoomBeside(transaction: Db, instance: Instance, path: strin
   if (others.bytes + bytes > totalBytes) throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
 }
 
-/** Under a name that no file has: nobody else sees it, or waits for it. */
-async function writeApart(transaction: Db, { orgId, agentId, instanceKey }: Instance, content: Uint8Array): Promise<void> {
-  // As base64, because the embedded engine takes 8 times as long for bytes.
+/** Under the empty path, which no file has, so that no turn waits for the row. */
+async function writeContent(transaction: Db, { orgId, agentId, instanceKey }: Instance, content: Uint8Array): Promise<void> {
+  // As base64: the embedded engine takes 8 times as long for a parameter of bytes.
   const base64 = Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString('base64');
   await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
     values (${orgId}, ${agentId}, ${instanceKey}, '', decode(${base64}, 'base64'), ${content.length})`.execute(transaction);
@@ -74,7 +74,7 @@ async function stage(transaction: Db, sessionId: string, path: string): Promise<
   if (staged.numUpdatedRows === 0n) throw notFound();
 }
 
-/** In place of the file that had the path; one is made where there was none, so that no turn makes it meanwhile. */
+/** Replaces the file that has the path. The insert locks the path if there is none, so that no turn creates it meanwhile. */
 async function putInPlace(transaction: Db, instance: Instance, path: string): Promise<void> {
   const { orgId, agentId, instanceKey } = instance;
   await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
@@ -101,7 +101,7 @@ function basenameProblem(basename: string): string | undefined {
   if (!basename.isWellFormed()) return 'is not valid Unicode';
   if (Buffer.byteLength(basename) > 255) return 'is longer than 255 bytes';
   if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(basename)) return 'contains control characters';
-  // What a person, or a tool that normalises names, would take for a separator or for a parent directory.
+  // Characters that a person, or a program that normalizes names, would take for a separator or for a parent directory.
   if (separatorLookAlikes.test(basename) || /[/\\]/.test(basename.normalize('NFKC'))) return 'contains a look-alike of a path separator';
   if (/^[.\u2024\u2025\u2026\uff0e\u3002\uff61\ufe52]+$/u.test(basename)) return 'consists of dots';
   return undefined;

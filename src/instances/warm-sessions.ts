@@ -9,10 +9,13 @@ export interface Warming {
   done: Promise<void>;
 }
 
-/** How long after its warming a session still counts as warm: what it loaded is kept about as long when unused. */
+/** How long a session counts as warm: what warming loaded is kept about as long without being used. */
 const warmMs = 300_000;
 
-/** Which sessions this process is ready for. Warming is best effort: a turn never waits for it, and a failure is tried again. */
+/**
+ * The sessions for which this process has loaded what their next turn needs. Warming is optional: a turn never waits for it, and
+ * if it failed, the next request tries again.
+ */
 export class WarmSessions {
   private readonly load: (orgId: number, sessionId: string) => Promise<void>;
   private readonly sessions = new LRUCache<string, Warming>({ max: 20_000, ttl: warmMs });
@@ -21,17 +24,17 @@ export class WarmSessions {
     this.load = load;
   }
 
-  /** Undefined: cold. */
+  /** Undefined if the session is cold. */
   of(sessionId: string): Warming | undefined {
     return this.sessions.get(sessionId);
   }
 
-  /** What it loaded was let go of: the session is cold again. */
+  /** When what was loaded has been released: the session is cold again. */
   forget(sessionId: string): void {
     this.sessions.delete(sessionId);
   }
 
-  /** Begins warming a session that is cold or failed to warm; one that is warm, or on its way, is left alone. */
+  /** Begins warming a session, unless it is warm or being warmed. */
   begin(orgId: number, sessionId: string): Warming {
     const known = this.of(sessionId);
     if (known !== undefined && known.state.status !== 'error') return known;

@@ -1,14 +1,14 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-/** The durable side of an agent: what `instanceKey` tells apart. */
+/** One durable instance of an agent, which has its own files (see `instanceKey`). */
 export interface Instance {
   orgId: number;
   agentId: number;
   instanceKey: string;
 }
 
-/** The files of an instance, as the tools see them; changes go through the log, with the result that made them. */
+/** The files of an instance, to read. Changes are written through the log, together with the tool result that made them. */
 export function workspaceOf(db: Db, instance: Instance) {
   const files = db
     .selectFrom('workspace_files')
@@ -21,7 +21,7 @@ export function workspaceOf(db: Db, instance: Instance) {
       return rows.map((row) => ({ path: row.path, size: row.size, updatedAt: row.updated_at }));
     },
     async read(path: string): Promise<Uint8Array | undefined> {
-      // As base64, because the embedded engine takes 15 times as long for bytes.
+      // As base64: the embedded engine takes 15 times as long to return bytes.
       const content = sql<string>`encode(content, 'base64')`.as('content');
       const row = await files.select(content).where('path', '=', path).executeTakeFirst();
       return row === undefined ? undefined : Buffer.from(row.content, 'base64');

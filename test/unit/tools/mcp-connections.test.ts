@@ -15,7 +15,7 @@ async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<Test
   return closeAfterTest(await startMcpServer(token, kind));
 }
 
-function connect(options: { connections?: number } = {}): McpConnections {
+function connect(options: { maxConnections?: number } = {}): McpConnections {
   const connections = createMcpConnections({ fetch, ...options });
   closeAfterTest(connections);
   return connections;
@@ -58,7 +58,7 @@ test('a changed credential opens a new connection', async () => {
 
 test('a connection that has to make room is closed once those who wait on it have their answers', async () => {
   const server = await start('sessions');
-  const connections = connect({ connections: 1 });
+  const connections = connect({ maxConnections: 1 });
   const sessions = ['ses_1', 'ses_2', 'ses_3'];
   const answers = await Promise.all(
     sessions.map((session) => connections.callTool(session, target(server), 'find', { name: session }, signal)),
@@ -84,7 +84,7 @@ test('a call that is aborted leaves the connection to the next', async () => {
 
 test('closing, stopping a session and too many connections end the sessions at the server', async () => {
   const server = await start('sessions');
-  const connections = connect({ connections: 2 });
+  const connections = connect({ maxConnections: 2 });
   for (const session of ['ses_1', 'ses_2', 'ses_3']) await connections.callTool(session, target(server), 'find', { name: 'x' }, signal);
   await untilSessions(server, 2);
   connections.closeSession('ses_2');

@@ -18,7 +18,7 @@ async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<Test
   return closeAfterTest(await startMcpServer(token, kind));
 }
 
-function connect(options: { timeoutMs?: number; connections?: number } = {}): McpConnections {
+function connect(options: { timeoutMs?: number; maxConnections?: number } = {}): McpConnections {
   const connections = createMcpConnections({ fetch, ...options });
   closeAfterTest(connections);
   return connections;
