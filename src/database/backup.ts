@@ -1,5 +1,5 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import type { Config } from '../config.ts';
 import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
-import { makeDirectory, makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
+import { makeDirectory, makeFilledDirectory, prepareDataDirectory, replaceFile } from './data-directory.ts';
 import type { Database } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
@@ -15,8 +15,8 @@ import { dumpPostgres, restorePostgres } from './postgres-programs.ts';
 import { pack, unpack } from './tar.ts';
 
 /**
- * Writes everything into a folder: the database, and the key that opens its secrets unless only the server has it. The
- * embedded database is one process's own, so the server must be stopped; PostgreSQL is dumped while it serves.
+ * Writes a backup into a folder: the database, and the secret key if it is known here. A server with the embedded database must
+ * be stopped first, because only one process can open it; PostgreSQL is dumped while servers use it.
  */
 export async function backup(
   config: Config,
@@ -36,13 +36,13 @@ export async function backup(
     else await replaceFile(join(folder, 'secret.key'), (draft) => writeFile(draft, key));
     return { hasKey: key !== undefined };
   } catch (error) {
-    // An empty folder would look like a backup.
+    // A folder without a database would look like a backup.
     if (isNew) await rm(folder, { recursive: true, force: true });
     throw error;
   }
 }
 
-/** Throws where the database is not one to be backed up with these settings. */
+/** Throws if the database must not be backed up with these settings. */
 type Check = (database: Database) => Promise<void>;
 
 async function checkAndClose(database: Database, check?: Check): Promise<void> {
@@ -53,7 +53,7 @@ async function checkAndClose(database: Database, check?: Check): Promise<void> {
   }
 }
 
-/** Settings other than the server's would make a new, empty database of what they name. */
+/** Refuses settings that name no database of Parley: opening it would create a new, empty one. */
 export async function requireDatabase(config: Config, isUsed = isInstalled): Promise<void> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
@@ -68,7 +68,7 @@ async function dumpEmbedded(dataDirectory: string, file: string, check?: Check):
   const release = await lockDirectory(dataDirectory);
   try {
     const folder = join(dataDirectory, 'db');
-    // What does not open is no backup; and closed, nothing changes any more.
+    // Opening it proves that it is intact; once closed, its files do not change while they are packed.
     await checkAndClose(await startPGlite(folder), check);
     await replaceFile(file, (draft) => pipeline(pack(folder), createGzip(), createWriteStream(draft)));
   } finally {
@@ -76,7 +76,7 @@ async function dumpEmbedded(dataDirectory: string, file: string, check?: Check):
   }
 }
 
-/** The setting comes before the file, which a rotation leaves as it was. */
+/** The setting takes precedence over the file, as at a start: rotating the key in the setting leaves the file as it was. */
 async function keyInUse(config: Config): Promise<string | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
   return (await isThere(keyFile(config))) ? readFile(keyFile(config), 'utf8') : undefined;
@@ -86,20 +86,7 @@ function keyFile(config: Config): string {
   return join(config.PARLEY_DATA_DIR, 'secret.key');
 }
 
-/** For its owner alone. A backup that fails halfway leaves the one before it. */
-async function replaceFile(file: string, write: (draft: string) => Promise<void>): Promise<void> {
-  const draft = `${file}.draft`;
-  try {
-    await rm(draft, { force: true });
-    await writeFile(draft, '', { mode: 0o600 });
-    await write(draft);
-    await rename(draft, file);
-  } finally {
-    await rm(draft, { force: true });
-  }
-}
-
-/** The way back, into an empty data directory or an empty PostgreSQL database; all of it or nothing. */
+/** Restores a backup into an empty data directory or an empty PostgreSQL database. If it fails, nothing is changed. */
 export async function restore(config: Config, folder: string, isUsed = isInstalled): Promise<void> {
   const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
@@ -109,20 +96,20 @@ export async function restore(config: Config, folder: string, isUsed = isInstall
   } else if (await isThere(embedded)) {
     throw new Error(`${embedded} already exists; restore into an empty PARLEY_DATA_DIR`);
   }
-  // First: what is cut short here leaves no database without its key.
+  // The key first: if the process is killed here, there is no database without its key.
   const isNewKey = await restoreKey(config, join(folder, 'secret.key'));
   try {
     if (config.DATABASE_URL !== undefined) await restorePostgres(config.DATABASE_URL, file);
     else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
   } catch (error) {
-    // The backup that is tried next may have another.
+    // The next backup to be restored may have another key.
     if (isNewKey) await rm(keyFile(config), { force: true });
     throw error;
   }
   if (config.DATABASE_URL !== undefined && !(await isUsed(config))) throw await namingSchema(config);
 }
 
-/** Gives whether there was none. One that is there already may be the only one that opens another database. */
+/** Returns whether it wrote the key. A key that already exists is never replaced: it may be the only one for another database. */
 async function restoreKey(config: Config, kept: string): Promise<boolean> {
   if (!(await isThere(kept))) return false;
   const key = await readFile(kept, 'utf8');
@@ -139,7 +126,7 @@ async function restoreKey(config: Config, kept: string): Promise<boolean> {
   return false;
 }
 
-/** Tables come back into the schema that they were in. A start that does not look there would make new ones elsewhere, and all would seem lost. */
+/** pg_restore puts tables into the schema they were dumped from. A server that does not find them there would create new, empty ones. */
 async function namingSchema(config: Config): Promise<Error> {
   const database = await openDatabase(config);
   try {
@@ -161,7 +148,7 @@ async function restoreEmbedded(dataDirectory: string, embedded: string, file: st
   try {
     await makeFilledDirectory(embedded, async (draft) => {
       await pipeline(createReadStream(file), createGunzip(), (pieces) => unpack(pieces, draft)).catch((error: unknown) => {
-        // What the disk does not take is not the backup's fault.
+        // The disk failed, not the backup.
         if (error instanceof Error && 'syscall' in error) throw error;
         throw new Error(`${file} is damaged (${errorMessage(error)})`, { cause: error });
       });

@@ -3,26 +3,26 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
 
 /**
- * How processes of one installation reach each other: small notices, at most once, to everyone. What must not be lost is
- * in the database; a notice only says where to look, or shows text that will be stored anyway.
+ * How the processes of one installation reach each other: short notices to all of them, each delivered at most once. A notice
+ * only says where to look in the database, or carries text that will be stored anyway, so that losing one does no harm.
  */
 export interface Bus {
   /** Whether the database itself announces what a batch wrote, so that the writer need not. */
   readonly announcesWrites: boolean;
-  /** Resolves when it is on its way. Never rejects: a notice that cannot be sent is a look that comes later. */
+  /** Resolves when it is on its way. Never rejects: without the notice, the others find out when they next poll. */
   send(payload: string): Promise<void>;
   receive(listener: (payload: string) => void): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Notices longer than this are not taken by PostgreSQL. */
+/** PostgreSQL refuses longer notices. */
 export const maxNoticeBytes = 7_500;
 
-const silenceMs = 5_000;
-/** Redis answers within a millisecond. What owes an answer for this long is written nothing more, see below. */
-const patienceMs = 1_000;
+const redisTimeoutMs = 5_000;
+/** Redis answers within a millisecond. After this long without an answer, notices go through PostgreSQL, see `isSilent`. */
+const maxSilenceMs = 1_000;
 
-/** Alone on its data, nobody else is there to be told. */
+/** On the embedded database there is only one process. */
 const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
 
 export async function openBus(database: Database, redisUrl: string | undefined, logger: Logger): Promise<Bus> {
@@ -31,7 +31,7 @@ export async function openBus(database: Database, redisUrl: string | undefined, 
 }
 
 function postgresBus(database: Database): Bus {
-  // One after another: sent at once over several connections, notices could arrive in another order.
+  // One after another: over several connections at once, notices could arrive out of order.
   let last: Promise<void> = Promise.resolve();
   return {
     announcesWrites: true,
@@ -45,15 +45,19 @@ function postgresBus(database: Database): Bus {
 }
 
 /**
- * Redis carries what is frequent; changes of accounts still come from the database, together with their commit. Everyone
- * listens there too, so that the database stands in while Redis is away.
+ * Redis carries the frequent notices; notices of changed accounts still come from PostgreSQL, with their commit. All processes
+ * listen to both, so that PostgreSQL can stand in while Redis is not reachable.
  */
 async function redisBus(database: Database, url: string, logger: Logger): Promise<Bus> {
   const { createClient } = await import('redis');
   const channel = channelOf(url);
-  // Pinged now and then: a Redis that hangs is noticed like one that is gone.
-  const options = { url, pingInterval: 2_000, socket: { connectTimeout: silenceMs, socketTimeout: silenceMs, reconnectStrategy } };
-  // A notice is for now or never: what cannot be sent at once goes through the database.
+  // Pings detect a Redis that hangs.
+  const options = {
+    url,
+    pingInterval: 2_000,
+    socket: { connectTimeout: redisTimeoutMs, socketTimeout: redisTimeoutMs, reconnectStrategy },
+  };
+  // No queue while disconnected: a notice that cannot be sent at once goes through PostgreSQL.
   const publisher = createClient({ ...options, disableOfflineQueue: true, commandsQueueMaxLength: 10_000 });
   const subscriber = createClient(options);
   const failure = new Promise<never>((_resolve, reject) => {
@@ -76,29 +80,30 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
   publisher.on('ready', () => logger.warn('Redis is reachable again'));
   const fallback = postgresBus(database);
   let unanswered = 0;
-  let heardAt = 0;
-  const hear = () => {
+  let answeredAt = 0;
+  const noteAnswer = () => {
     unanswered -= 1;
-    heardAt = performance.now();
+    answeredAt = performance.now();
   };
-  // The time after which a silent connection is given up begins anew with all that is written, and something is every second.
-  const isSilent = () => unanswered > 0 && performance.now() - heardAt > patienceMs;
+  // The socket's own timeout starts again with every write, and we write every second: a Redis that hangs would never reach it.
+  // So nothing more is written to a connection that owes an answer for too long.
+  const isSilent = () => unanswered > 0 && performance.now() - answeredAt > maxSilenceMs;
   return {
     announcesWrites: false,
-    // What follows goes over the same connection, behind it: nobody needs to wait.
+    // It does not wait for Redis: one connection keeps the notices in order.
     async send(payload) {
       if (!publisher.isReady || isSilent()) return fallback.send(payload);
-      if (unanswered === 0) heardAt = performance.now();
+      if (unanswered === 0) answeredAt = performance.now();
       unanswered += 1;
       publisher
         .publish(channel, payload)
-        .finally(hear)
+        .finally(noteAnswer)
         .catch(() => fallback.send(payload));
     },
     async receive(listener) {
       await database.listen(listener);
       receiver = listener;
-      // It subscribes again by itself after a lost connection; what was said meanwhile has to be looked for.
+      // After a lost connection the client subscribes again by itself, but notices were missed: everyone has to look.
       subscriber.on('ready', () => listener('* reconnected'));
     },
     async close() {
@@ -107,11 +112,11 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
   };
 }
 
-/** A channel reaches everyone on a Redis, whichever database they chose: its number keeps installations apart that share one. */
+/** A channel reaches everyone on a Redis, whichever database number they chose: the number keeps installations apart that share one. */
 function channelOf(url: string): string {
   const number = Number(new URL(url).pathname.slice(1));
   return number === 0 ? 'parley' : `parley:${number}`;
 }
 
-/** Often at first, then twice a second for as long as it takes. */
+/** The delay before each attempt to reconnect, in milliseconds: it doubles up to half a second. */
 const reconnectStrategy = (retries: number) => Math.min(500, 25 * 2 ** Math.min(retries, 10));

@@ -1,20 +1,20 @@
-import { access, constants, mkdir, rename, rm } from 'node:fs/promises';
+import { access, constants, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 
-/** Makes the data directory where it is missing. One that cannot be written is found out at the start, in words that name the setting. */
+/** Creates the data directory if it is missing. If it cannot be written, the start fails here and names the setting. */
 export async function prepareDataDirectory(directory: string): Promise<void> {
   try {
     await makeDirectory(directory);
-    // With the slash, a file in its place is told as well.
+    // The slash makes this fail for a file of that name too.
     await access(`${directory}/`, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new ConfigError(`PARLEY_DATA_DIR: ${directory} is not writable (${errorMessage(error)})`, { cause: error });
   }
 }
 
-/** Those above it first, where they are missing. A recursive `mkdir` never returns where none can be made, as below /proc. */
+/** Creates missing parents too. Node's recursive `mkdir` never returns where no directory can be created, such as below /proc. */
 export async function makeDirectory(directory: string, mayLackParent = true): Promise<void> {
   try {
     await mkdir(directory, { mode: 0o700 });
@@ -26,14 +26,29 @@ export async function makeDirectory(directory: string, mayLackParent = true): Pr
   }
 }
 
-/** For its owner alone, and under another name until it is filled: what fails or is killed halfway would pass for a database. */
-export async function makeFilledDirectory(directory: string, fill: (draft: string) => Promise<void>): Promise<void> {
-  const draft = `${directory}.draft`;
-  try {
-    await rm(draft, { recursive: true, force: true });
+/** Creates a directory that only its owner can read, and fills it. */
+export function makeFilledDirectory(directory: string, fill: (draft: string) => Promise<void>): Promise<void> {
+  return makeWhole(directory, async (draft) => {
     await mkdir(draft, { mode: 0o700 });
     await fill(draft);
-    await rename(draft, directory);
+  });
+}
+
+/** Writes a file that only its owner can read, in place of the one that is there. */
+export function replaceFile(file: string, write: (draft: string) => Promise<void>): Promise<void> {
+  return makeWhole(file, async (draft) => {
+    await writeFile(draft, '', { mode: 0o600 });
+    await write(draft);
+  });
+}
+
+/** Makes something under another name and renames it when it is complete: half a database or backup must not pass for a whole one. */
+async function makeWhole(path: string, make: (draft: string) => Promise<void>): Promise<void> {
+  const draft = `${path}.draft`;
+  try {
+    await rm(draft, { recursive: true, force: true });
+    await make(draft);
+    await rename(draft, path);
   } finally {
     await rm(draft, { recursive: true, force: true });
   }

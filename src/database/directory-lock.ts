@@ -4,19 +4,22 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../errors.ts';
 import { holdDirectory, isDirectoryHeld } from './directory-socket.ts';
 
-/** Long against the moment between reading a stale lock and replacing it. */
+/** Much longer than a process takes between reading a stale lock and replacing it. */
 const settleMs = 100;
 
-/** PGlite does not lock its directory, and two openers destroy each other's data: so a file that names us does. */
+/**
+ * PGlite does not lock its directory, and two processes that open it would destroy each other's data. So a process locks it with
+ * a file that names the process and, for other containers, with a socket. Returns a function that unlocks it.
+ */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = join(directory, 'parley.pid');
   const mine = describe(process.pid);
   if (await isDirectoryHeld(directory)) throw inUse(directory, readHolder(file));
   if (!createLock(file, mine)) {
-    // Created but not yet written, or left so by a full disk.
+    // Another process may have created the file and not written it yet; or a full disk left it empty.
     if (readHolder(file) === '') await sleep(settleMs);
-    replaceStale(directory, file, mine);
-    // Two may find the same stale lock; the one that wrote last has it.
+    replaceStaleLock(directory, file, mine);
+    // Two processes may find the same stale lock: the one that replaced it last has it.
     await sleep(settleMs);
     const holder = readHolder(file);
     if (holder !== mine) throw inUse(directory, holder);
@@ -38,7 +41,7 @@ function createLock(file: string, mine: string): boolean {
   }
 }
 
-function replaceStale(directory: string, file: string, mine: string): void {
+function replaceStaleLock(directory: string, file: string, mine: string): void {
   const prepared = `${file}.${process.pid}`;
   writeFileSync(prepared, mine);
   const holder = readHolder(file);
@@ -60,7 +63,7 @@ function readHolder(file: string): string {
 function isHeld(holder: string): boolean {
   const pid = Number.parseInt(holder, 10);
   if (!(pid > 0) || !isAlive(pid)) return false;
-  // In a container a restarted server gets the pid of the one that crashed: when it began tells them apart.
+  // A server restarted in a container gets the same pid as the one that crashed: their start times tell them apart.
   return /\s\d/.test(holder) ? holder === describe(pid) : pid !== process.pid;
 }
 
@@ -73,16 +76,16 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** A pid and, where the system tells (Linux), when its process began. */
+/** The pid and, on Linux, the start time of its process. */
 function describe(pid: number): string {
   return `${pid} ${startOf(pid)}`.trimEnd();
 }
 
 function startOf(pid: number): string {
   try {
-    // The name, in brackets, may hold spaces; the start is the 22nd field, 20 after it.
+    // The second field, the name in brackets, may contain spaces. The start time is the 22nd field: the 20th after the name.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    // One that was killed and whose parent has not taken note keeps its pid, in a container without an init for ever.
+    // A zombie, which was killed and not waited for, does not count. In a container without an init it keeps its pid forever.
     return fields[0] === 'Z' ? '' : (fields[19] ?? '');
   } catch {
     return '';

@@ -4,12 +4,12 @@ import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { errorCode } from '../errors.ts';
 
-/** What the kernel takes as the path of a socket, on every system that has them. */
+/** The longest path of a socket that every system accepts. */
 const maxPathBytes = 103;
 
 /**
- * Whether a process of this machine holds the directory, in whatever container: the kernel answers for one that is busy or
- * halted, and no longer for one that was killed. Pids say nothing there: each container has its own.
+ * Whether a process of this machine holds the directory. A pid cannot tell, because each container has its own; a socket in the
+ * directory can: the kernel accepts connections for a process that is busy or halted, and not for one that was killed.
  */
 export async function isDirectoryHeld(directory: string): Promise<boolean> {
   const socket = connect(pathIn(directory));
@@ -17,14 +17,14 @@ export async function isDirectoryHeld(directory: string): Promise<boolean> {
     await once(socket, 'connect');
     return true;
   } catch (error) {
-    // So many that ask that the kernel lets no more wait.
+    // It is held, but too many processes are asking at once.
     return errorCode(error) === 'EAGAIN';
   } finally {
     socket.destroy();
   }
 }
 
-/** Gives a function that lets go. Where there can be no socket, such as on some shared folders, the pid has to do. */
+/** Returns a function that lets go. Where no socket can be created, as on some shared folders, only the pid file protects the directory. */
 export async function holdDirectory(directory: string): Promise<() => void> {
   const path = pathIn(directory);
   if (process.platform === 'win32' || Buffer.byteLength(path) > maxPathBytes) return () => {};

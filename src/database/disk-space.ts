@@ -1,20 +1,20 @@
 import { statfsSync } from 'node:fs';
 
 /**
- * Kept free for the embedded engine, which cannot be asked to stop writing: at the end of the disk it tries forever to
- * begin another segment of its log (16 MiB) and answers nobody any more, measured.
+ * Space that must stay free on the embedded engine's disk. When the disk is full, the engine tries forever to begin another
+ * segment of its log (16 MiB) and no longer answers, as measured.
  */
 const reserveBytes = 48 * 1024 * 1024;
-const lookEveryMs = 200;
+const checkEveryMs = 200;
 
-/** A check to make before every write; it throws what PostgreSQL says of a full disk. */
+/** Returns a check to call before every write. It throws the SQLSTATE with which PostgreSQL reports a full disk. */
 export function watchDiskSpace(directory: string): () => void {
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  let checkedAt = Number.NEGATIVE_INFINITY;
   let isShort = false;
   return () => {
     const now = performance.now();
-    if (now - lookedAt > lookEveryMs) {
-      lookedAt = now;
+    if (now - checkedAt > checkEveryMs) {
+      checkedAt = now;
       const { bavail, bsize } = statfsSync(directory);
       isShort = bavail * bsize < reserveBytes;
     }

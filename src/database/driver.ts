@@ -1,8 +1,8 @@
 import pg from 'pg';
 
-// Counts and amounts are far below 2^53, and a day is a day in every time zone.
+// 64-bit integers as numbers, because ours are far below 2^53. A day as text, because a Date would depend on the time zone.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 pg.types.setTypeParser(pg.types.builtins.DATE, (value) => value);
 
-/** The driver of both engines, which read what they store in the same way. */
+/** The driver of both engines, so that both return the same types. */
 export { pg };

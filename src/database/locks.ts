@@ -1,14 +1,14 @@
-/** The advisory locks of an installation. Each number stands for one thing, so that nobody waits for a stranger. */
+/** The advisory locks of an installation. Each purpose has its own number, so that no two of them wait for each other. */
 export const locks = {
   /** One process migrates at a time. */
   migration: 7_265_746,
-  /** Together with an org's id: one audit event follows another. */
+  /** With an org's id: its audit events are chained one after the other. */
   auditChain: 7_265_747,
-  /** An empty database is filled once. */
+  /** One process creates the first organization. */
   firstStart: 7_265_748,
   signingKeys: 7_265_749,
-  /** Together with a hash of the instance: one upload at a time is held against the limits of its workspace. */
+  /** With a hash of the instance: one upload at a time is checked against the limits of the workspace. */
   workspace: 7_265_750,
-  /** Shared by every server on PostgreSQL while it is connected: what needs them all stopped takes it alone. */
+  /** Every server on PostgreSQL holds it shared while connected. Work that needs all servers stopped takes it exclusively. */
   serving: 7_265_751,
 } as const;

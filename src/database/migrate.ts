@@ -8,16 +8,16 @@ import type { Database, Db } from './database.ts';
 
 const directory = new URL('../../migrations/', import.meta.url);
 
-const patienceMs = 2_000;
+const warnAfterMs = 2_000;
 /**
- * Whoever comes after a migration that waits for a table waits too, if only to read it. So one that does not get it within
- * this time, as beside a backup, gives up its place and comes back after as long.
+ * How long a migration waits for the lock on a table, and then pauses before it tries again. While it waits in PostgreSQL's queue,
+ * everyone who comes after it waits too, even to read; and a backup, for example, holds tables for a long time.
  */
 const lockMs = 1_000;
-/** By SQLSTATE: the time for a lock is over, or two wait for each other. */
-const isInTheWay = new Set(['55P03', '40P01']);
+/** SQLSTATE of a lock timeout and of a deadlock. */
+const lockFailures = new Set(['55P03', '40P01']);
 
-/** What is wrong with the database that was named, by SQLSTATE. */
+/** What the operator should do about the database, by SQLSTATE. */
 const advices: Record<string, string> = {
   '42501': 'Its role must own the database',
   '25006': 'Name a server that takes writes, not a standby',
@@ -25,19 +25,19 @@ const advices: Record<string, string> = {
 };
 
 /**
- * Applies what is missing, each file in a transaction of its own. Safe to run by many processes at once: one waits for the
- * other. Gives the names of those that a newer version has applied.
+ * Applies the migrations that are missing, each in a transaction of its own. Several processes may call it at once: they wait for
+ * each other. Returns the names of applied migrations that this version does not know, because a newer version applied them.
  */
 export async function migrate(database: Database, logger?: Logger): Promise<string[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
   let foreign: string[] = [];
-  const waiting = setTimeout(() => logger?.warn('waiting for another process to migrate the database'), patienceMs);
+  const waiting = setTimeout(() => logger?.warn('waiting for another process to migrate the database'), warnAfterMs);
   await database
     .exclusively(async (db, runScript) => {
       clearTimeout(waiting);
       const applied = await appliedMigrations(db);
       const missing = files.filter((file) => !applied.includes(file));
-      // Without their numbers, which some had been given anew before the first version.
+      // Compared without their numbers: some were renumbered before the first release.
       const known = new Set(files.map(withoutNumber));
       foreign = applied.filter((name) => !known.has(withoutNumber(name))).sort();
       if (applied.length > 0 && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
@@ -48,7 +48,7 @@ export async function migrate(database: Database, logger?: Logger): Promise<stri
   return foreign;
 }
 
-/** Fails, in the words of a start, on a database that no start could use. */
+/** Throws what a start would throw if the database cannot be migrated. */
 export async function checkWritable(database: Database): Promise<void> {
   const transaction = await database.db.startTransaction().execute();
   try {
@@ -82,7 +82,7 @@ async function apply(file: string, runScript: (text: string) => Promise<void>, l
     try {
       return await runScript(script);
     } catch (error) {
-      if (!isInTheWay.has(errorCode(error) ?? '')) throw new Error(`migrations/${file}: ${errorMessage(error)}`, { cause: error });
+      if (!lockFailures.has(errorCode(error) ?? '')) throw new Error(`migrations/${file}: ${errorMessage(error)}`, { cause: error });
       await runScript('rollback');
       logger?.warn({ migration: file }, 'waiting for a table that others use, to migrate it');
       await sleep(lockMs);

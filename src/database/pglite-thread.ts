@@ -1,8 +1,11 @@
-// The embedded engine's thread. What comes is PostgreSQL's protocol, as over a connection, and so is what goes back.
+// The thread of the embedded engine. The messages in both directions are PostgreSQL's wire protocol, as over a connection.
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
-/** All of the engine's cache is resident from the start; beyond this, the system's page cache serves. Of files of its log it keeps a gigabyte otherwise. */
+/**
+ * The engine allocates its whole cache at the start, so it is small: the system's page cache does the rest. By default it would
+ * keep a gigabyte of log files.
+ */
 const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=32MB', '-c', 'max_wal_size=256MB'];
 const pglite = await PGlite.create({ dataDir: workerData, startParams });
 parentPort?.on('message', async (messages: Uint8Array | 'close') => {

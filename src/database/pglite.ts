@@ -13,18 +13,18 @@ import { pg } from './driver.ts';
 import type { Schema } from './schema.ts';
 import { keepUp } from './upkeep.ts';
 
-/** V8 takes 1.2 GB for a second to optimize one large function of the engine, at every start. */
+/** At every start V8 takes 1.2 GB for a second, to optimize one large function of the engine. */
 const optimizingBytes = 2 * 2 ** 30;
 
-/** The embedded engine in `<data dir>/db`. A second process is refused. */
+/** Opens the embedded engine in `<data dir>/db`. A second process is refused. */
 export async function openPGlite(dataDirectory: string): Promise<Database> {
   await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
   const directory = join(dataDirectory, 'db');
   const checkSpace = watchDiskSpace(dataDirectory);
   try {
-    // The engine lets everyone write its files: the directory keeps others out, also where the one around it was there before.
-    // Making a database takes memory that its thread keeps: another serves it.
+    // The engine creates files that everyone can write, so its directory must be the owner's alone, whatever the one above allows.
+    // Creating a database takes memory that the thread never gives back, so that thread is closed and another opens the database.
     if (!existsSync(directory)) await makeFilledDirectory(directory, async (draft) => (await startPGlite(draft, checkSpace)).close());
     return await startPGlite(directory, checkSpace, release);
   } catch (error) {
@@ -34,8 +34,9 @@ export async function openPGlite(dataDirectory: string): Promise<Database> {
 }
 
 /**
- * Starts the engine on a thread of its own and opens the one connection that it takes: no statement, however long, holds up
- * the thread that serves HTTP. Without a directory it is in memory. `checkSpace` comes before every write, and throws to refuse it.
+ * Starts the engine on a thread of its own, so that a long statement does not block the thread that serves HTTP, and opens the one
+ * connection that the engine allows. Without a directory it is in memory. `checkSpace` is called before every write and throws to
+ * refuse it.
  */
 export async function startPGlite(
   directory: string | undefined,
@@ -43,14 +44,14 @@ export async function startPGlite(
   onClosed: () => Promise<void> = async () => {},
 ): Promise<Database> {
   checkSpace();
-  // Without that a turn costs a third more; but in a container of 1 GiB each start was killed.
+  // Without the optimization a turn costs a third more; with it, a container of 1 GiB was killed at every start.
   if (process.availableMemory() < optimizingBytes) setFlagsFromString('--no-wasm-tier-up --no-wasm-dynamic-tiering');
   const thread = new Worker(new URL('./pglite-thread.ts', import.meta.url), { workerData: directory });
-  // Nobody listens for an error after this one: an engine that fails later ends the process, which can serve nothing without it.
+  // From here on nothing handles the thread's `error` event: if the engine fails, so does the process, which cannot work without it.
   await once(thread, 'message');
   const stream = () => new ThreadSocket(thread);
   const pool = new pg.Pool({ max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true, user: 'postgres', stream });
-  /** By `pool.query`, a statement that fails would cost the connection. */
+  /** Not `pool.query`, which closes the connection when a statement fails. */
   const query = async (statement: string | pg.QueryConfig) => {
     const client = await pool.connect();
     return client.query(statement).finally(() => client.release());
@@ -91,7 +92,7 @@ export async function startPGlite(
   };
 }
 
-/** The way to the engine's thread, which `pg` takes for a socket. */
+/** Passes bytes to the engine's thread and back. `pg` uses it as a socket. */
 class ThreadSocket extends Duplex {
   private readonly thread: Worker;
   private readonly receive = (answer: Uint8Array) => void this.push(answer);
@@ -122,12 +123,12 @@ class ThreadSocket extends Duplex {
     this.send(message, done);
   }
 
-  /** A statement is several messages, which `pg` writes one after another. */
+  /** `pg` writes a statement as several messages: the thread gets them as one. */
   override _writev(messages: { chunk: Buffer }[], done: () => void): void {
     this.send(Buffer.concat(messages.map(({ chunk }) => chunk)), done);
   }
 
-  /** The engine says no goodbye: without this, a connection that was in use when the pool ended would never be closed. */
+  /** The engine does not close its side: without this, a connection that was in use when the pool ended would never be closed. */
   override _final(done: () => void): void {
     this.thread.off('message', this.receive);
     this.push(null);
@@ -140,7 +141,7 @@ class ThreadSocket extends Duplex {
   }
 }
 
-/** Writes are refused while the disk is nearly full; reads go on. A transaction is for writing. */
+/** A pool that refuses writes while the disk is nearly full. A transaction counts as a write. */
 function refusingWrites(pool: pg.Pool, checkSpace: () => void): PostgresPool {
   const checked: ProxyHandler<pg.PoolClient> = {
     get(client, name) {

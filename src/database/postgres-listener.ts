@@ -4,10 +4,10 @@ import { locks } from './locks.ts';
 
 const connectMs = 5_000;
 const retryMs = 250;
-/** Nothing may come for hours on a connection that only listens: asking now and then tells whether it still could. */
+/** A connection that only listens may receive nothing for hours: a query now and then shows whether it is still alive. */
 const checkEveryMs = 2_000;
 const answerMs = 2_000;
-/** What a role was given against forgotten connections would cut ours, now and then just when a statement is sent. */
+/** A timeout that the operator set for idle sessions would close our connections, sometimes just as a statement is sent. */
 export const stayIdle = 'set idle_session_timeout = 0';
 
 export interface Listener {
@@ -15,7 +15,7 @@ export interface Listener {
   stop(): Promise<void>;
 }
 
-/** Holds one connection for LISTEN and opens it again when it breaks. Receivers look again after every reconnect. */
+/** Holds one connection for LISTEN and opens it again when it breaks. The receiver gets `* reconnected`, since it may have missed notices. */
 export function createListener(url: string): Listener {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
@@ -45,7 +45,7 @@ export function createListener(url: string): Listener {
   function reconnect(receive: (payload: string) => void): void {
     clearInterval(check);
     client = undefined;
-    // Stopped while it was connecting.
+    // `stop` was called while it was connecting.
     if (stopped) return;
     retry = setTimeout(() => {
       connect(receive).then(
@@ -61,7 +61,7 @@ export function createListener(url: string): Listener {
       stopped = true;
       clearTimeout(retry);
       clearInterval(check);
-      // A connection that is dead would not say goodbye.
+      // A dead connection would never answer the request to end it.
       await Promise.race([client?.end().catch(() => {}), sleep(connectMs, undefined, { ref: false })]);
     },
   };
@@ -75,7 +75,7 @@ async function cutIfDead(client: pg.Client): Promise<void> {
   }
 }
 
-/** Without a goodbye, which could be waited for as long. */
+/** Closes the socket without PostgreSQL's closing message, which could take as long as the query that failed. */
 function cut(client: pg.Client): void {
   client.connection.stream.destroy();
 }

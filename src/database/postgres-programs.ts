@@ -10,22 +10,22 @@ export async function dumpPostgres(databaseUrl: string, file: string): Promise<v
 
 export async function restorePostgres(databaseUrl: string, file: string): Promise<void> {
   const { url, environment } = withoutPassword(databaseUrl);
-  // Roles are the server's, and another may not have those that owned the tables or were let in.
+  // Roles belong to a server: another may not have the roles that owned the tables or had rights to them.
   const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
   await run('pg_restore', [...options, `--dbname=${url}`, file], environment);
 }
 
-/** Arguments are in the list of processes for all to see: the password goes by the environment, and the URL keeps every other option that libpq knows. */
+/** The password goes through the environment, because everyone on the machine can see the arguments of a process. */
 function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
   const url = new URL(databaseUrl);
-  // As `pg` reads it: one among the options comes before the one beside the user.
+  // Like `pg`: a password among the options takes precedence over the one beside the user.
   const password = url.searchParams.get('password') || decodeURIComponent(url.password);
   url.password = '';
-  // The second is for `pg` alone: libpq, which would refuse it, is always itself.
+  // `uselibpqcompat` is an option of `pg`, which libpq refuses.
   for (const name of ['password', 'uselibpqcompat']) {
     if (!url.searchParams.has(name)) continue;
     url.searchParams.delete(name);
-    // libpq takes a plus for a plus.
+    // Deleting encodes spaces anew, as `+`, which libpq does not decode.
     url.search = url.search.replaceAll('+', '%20');
   }
   return { url: url.href, environment: password === '' ? {} : { PGPASSWORD: password } };

@@ -9,26 +9,26 @@ import { createListener, stayIdle } from './postgres-listener.ts';
 import type { Schema } from './schema.ts';
 
 const connectMs = 5_000;
-/** A server that is gone without a word would otherwise be waited for until the kernel gives up, a quarter of an hour later. */
+/** Without it, a server that vanished would be waited for until the kernel gives up, after a quarter of an hour. */
 const silenceMs = 30_000;
-/** Hot statements take milliseconds. Whoever waits behind one that does not come back should hear of it sooner. */
-const hotMs = 10_000;
-/** An urgent one that hangs on a dead connection is asked again on another before a lease has run out. */
+/** Prepared statements take milliseconds. One that does not come back must not hold up those behind it for `silenceMs`. */
+const preparedMs = 10_000;
+/** If a lease is being renewed over a dead connection, it can be renewed over another before it ends. */
 const urgentMs = 2_000;
-/** A process that was halted inside a transaction must not keep the others from its rows. */
+/** A process that was halted inside a transaction must not keep its rows locked. */
 const endHalted = "set idle_in_transaction_session_timeout = '10s'";
 /**
- * A statement takes a millisecond. Where tables are large and were never analyzed, as after a restore, the planner expects many
- * rows and has it compiled first: 50 ms, each time.
+ * Our statements take a millisecond. In large tables that were never analyzed, as after a restore, the planner expects many rows
+ * and compiles the statement first, which takes 50 ms each time.
  */
 const neverCompile = 'set jit = off';
-/** What an installation or a role may have set otherwise: dates that the driver cannot read, and transactions that fail where ours wait. */
+/** A server or a role may have other defaults: dates in a format that `pg` cannot read, or an isolation in which our transactions fail. */
 const asExpected = "set datestyle = 'ISO'; set default_transaction_isolation = 'read committed'";
-/** To build an index, or to wait for a process that does. What a role was given for its queries would fail every start. */
+/** For migrations, which may build an index or wait for a process that does: a timeout set for the role would fail every start. */
 const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
-/** The second takes bytes as they come, and is what a server gets that is set up without a locale. */
-const holdsAnyText = new Set(['UTF8', 'SQL_ASCII']);
+/** SQL_ASCII, the encoding of a server that was set up without a locale, stores any bytes. */
+const encodingsOfAnyText = new Set(['UTF8', 'SQL_ASCII']);
 
 export async function openPostgres(databaseUrl: string, poolSize: number): Promise<Database> {
   const url = verifyingUrl(databaseUrl);
@@ -46,14 +46,14 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     engine: 'postgres',
     db,
     async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
-      const result = await pool.query(within(hotMs, { name: statement.name, text: statement.text, values }));
+      const result = await pool.query(within(preparedMs, { name: statement.name, text: statement.text, values }));
       return result.rows as Row[];
     },
     async urgently<Row>(statement: RawBuilder<Row>) {
       const { sql: text, parameters } = statement.compile(db);
       const query = { text, values: [...parameters] };
       const result = await urgentPool.query(query).catch((error: unknown) => {
-        // The server has no connection left to give: better one of those that we have.
+        // The server accepts no further connection: use one that we have.
         if (errorCode(error) === '53300') return pool.query(within(urgentMs, query));
         throw error;
       });
@@ -63,7 +63,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
       const patient = openPool(url, { max: 1, onConnect: (client) => client.query(`${asExpected}; ${waitAsLongAsItTakes}`) });
       try {
         await patient.query(`select pg_advisory_lock(${locks.migration})`);
-        // Closing the connection gives the lock back.
+        // Closing the connection releases the lock.
         await work(new Kysely<Schema>({ dialect: new PostgresDialect({ pool: patient }) }), async (text) => {
           await patient.query(text);
         });
@@ -91,8 +91,8 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
 }
 
 /**
- * `pg` takes these for verify-full and warns that its next version will not: here they mean what they mean now. Whoever wants libpq's
- * weaker reading of them says so in the URL.
+ * `pg` treats these values of sslmode as verify-full, and warns that its next version will not. Saying verify-full keeps today's
+ * meaning, without the warning. An operator who wants the weaker meaning of libpq sets `uselibpqcompat` in the URL.
  */
 function verifyingUrl(url: string): string {
   return /[?&]uselibpqcompat=/.test(url) ? url : url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
@@ -102,12 +102,12 @@ function openPool(url: string, options: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, connectionTimeoutMillis: connectMs, keepAlive: true, ...options });
   // A connection that breaks while idle is dropped by the pool; the next query opens another.
   pool.on('error', () => {});
-  // One that breaks while it is in use fails its query; the client reports it once more, which unheard would end the process.
+  // One that breaks while in use fails its query. The client then emits `error` too, which without a listener would end the process.
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
 }
 
-/** The pool drops the connection of a statement that took longer. */
+/** The pool closes the connection of a statement that takes longer. */
 function within<Query extends pg.QueryConfig>(milliseconds: number, query: Query): Query {
   return { ...query, query_timeout: milliseconds };
 }
@@ -116,7 +116,7 @@ function giveUp(this: Socket): void {
   this.destroy(Object.assign(new Error('the database does not answer'), { code: 'ETIMEDOUT' }));
 }
 
-/** A wrong address is found out at the start, in words that name the setting. */
+/** Fails the start, and names the setting, if the server cannot be reached or used. */
 async function checkServer(pool: pg.Pool, url: string): Promise<void> {
   try {
     const { rows } = await pool.query<{ version: number; encoding: string }>(
@@ -124,7 +124,7 @@ async function checkServer(pool: pg.Pool, url: string): Promise<void> {
     );
     const { version = 0, encoding = '' } = rows[0] ?? {};
     if (version < 150_000) throw new Error('PostgreSQL 15 or later is required');
-    if (!holdsAnyText.has(encoding)) {
+    if (!encodingsOfAnyText.has(encoding)) {
       const advice = 'Make another with: createdb --encoding=UTF8 --template=template0';
       throw new ConfigError(`DATABASE_URL: the encoding of the database is ${encoding}, which has no place for most characters. ${advice}`);
     }
@@ -137,8 +137,9 @@ async function checkServer(pool: pg.Pool, url: string): Promise<void> {
 }
 
 /**
- * A pooler that lends a connection for one transaction makes two of ours meet on the same one: it would lose what we prepare, set and
- * listen to, and keep our locks for good. `one` has a single connection, and is closed.
+ * Refuses a pooler in transaction mode (such as PgBouncer), which gives us another server connection for every transaction: prepared
+ * statements, settings and LISTEN would be lost, and session locks never released. It shows when two of our connections have the
+ * same server process, or one of them changes its own. `one` has a single connection, and is closed here.
  */
 async function checkPooler(one: pg.Pool, others: pg.Pool): Promise<void> {
   const backendOf = async (pool: pg.Pool) => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;

@@ -1,4 +1,4 @@
-// As much of the tar format as the folder of an embedded database needs: directories, files below 8 GiB, short names.
+// The part of the tar format that the folder of an embedded database needs: directories, files below 8 GiB, short names.
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
@@ -6,7 +6,7 @@ const blockBytes = 512;
 const pieceBytes = 1024 * 1024;
 const types = { file: '0', directory: '5' };
 
-/** A folder piece by piece: as a whole it would need several times its size in memory. Names begin with a slash. */
+/** Packs a folder, in pieces that fit into memory. Names begin with a slash. */
 export async function* pack(folder: string): AsyncGenerator<Buffer> {
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     const path = join(folder, name);
@@ -34,7 +34,7 @@ function header(name: string, size: number, type: string): Buffer {
   return block;
 }
 
-/** Of a header, with spaces in its own place. */
+/** The sum of a header's bytes, where those of the checksum itself count as spaces. */
 function checksum(block: Buffer): number {
   return block.reduce((sum, byte, index) => sum + (index >= 148 && index < 156 ? 0x20 : byte), 0);
 }
@@ -49,7 +49,7 @@ async function* contents(path: string, size: number): AsyncGenerator<Buffer> {
   }
 }
 
-/** Makes below `folder` what was packed, piece by piece too. */
+/** Creates in `folder` what was packed. */
 export async function unpack(pieces: AsyncIterable<Buffer>, folder: string): Promise<void> {
   const input = reader(pieces);
   for (;;) {
@@ -83,7 +83,7 @@ function numberAt(block: Buffer, start: number, length: number): number {
   return Number.parseInt(textAt(block, start, length), 8);
 }
 
-/** Takes so many bytes at a time, whatever size the pieces have. */
+/** Reads any number of bytes at a time, whatever size the pieces have. */
 function reader(pieces: AsyncIterable<Buffer>) {
   const source = pieces[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
@@ -100,7 +100,7 @@ function reader(pieces: AsyncIterable<Buffer>) {
       rest = all.subarray(bytes);
       return all.subarray(0, bytes);
     },
-    /** To its end, where a damage that is behind would show. */
+    /** Reads to the end: only there does gzip compare its checksum. */
     async drop(): Promise<void> {
       while (!(await source.next()).done);
     },
