@@ -4,10 +4,10 @@ import { errorCode } from '../errors.ts';
 
 type Body = Record<string, unknown>;
 
-/** Whom a request acts for, by the setting that holds their key. */
+/** Who makes a request: the name of the setting that holds their key. */
 type Caller = 'PARLEY_API_KEY' | 'PARLEY_OPERATOR_KEY';
 
-/** One request to the server; a refusal is thrown with what a person can do about it. */
+/** Sends one request. If the server refuses it, throws an error that says what to do about it. */
 export async function call<Answer = Body>(
   method: string,
   path: string,
@@ -19,7 +19,7 @@ export async function call<Answer = Body>(
     throw cutShort(error);
   });
   const answer = parse(text);
-  // A long turn is answered with 200 before it is done: that it failed is then in the body.
+  // The server sends status 200 for a long turn before it has ended. If the turn fails, only the body says so.
   if (Object.keys(answer).join() === 'detail') throw new Error(detailText(answer) ?? `HTTP ${response.status}`);
   return answer as Answer;
 }
@@ -32,7 +32,7 @@ function parse(text: string): Body {
   }
 }
 
-/** A whole list, page after page. The operator's has a name of its own, and an audit log's pages say where the next begins in `meta`. */
+/** Reads all pages of a list. The operator's list is called `organizations`, and the audit log has its cursor in `meta`. */
 export async function callList<Item = Body>(path: string, caller?: Caller): Promise<{ data: Item[]; next_cursor: null }> {
   type Page = { data?: Item[]; organizations?: Item[]; next_cursor?: string | null; meta?: { next_cursor: string | null } };
   const data: Item[] = [];
@@ -45,18 +45,18 @@ export async function callList<Item = Body>(path: string, caller?: Caller): Prom
   }
 }
 
-/** The events of a stream, as they come; where it breaks off, what `brokeOff` makes of that is thrown. */
+/** The events of a stream, as they arrive. If the connection breaks, throws the error that `describeBreak` makes. */
 export async function* stream(
   method: string,
   path: string,
   body: unknown,
-  brokeOff: (error: unknown) => Error,
+  describeBreak: (error: unknown) => Error,
 ): AsyncGenerator<EventSourceMessage> {
   const response = await request(method, path, body, 'PARLEY_API_KEY');
   const events: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (event) => events.push(event) });
   const decoder = new TextDecoder();
-  for await (const bytes of chunks(response, brokeOff)) {
+  for await (const bytes of chunks(response, describeBreak)) {
     parser.feed(decoder.decode(bytes, { stream: true }));
     yield* events.splice(0);
   }
@@ -66,10 +66,10 @@ export async function download(path: string): Promise<AsyncIterable<Uint8Array>>
   return chunks(await request('GET', path, undefined, 'PARLEY_API_KEY'), cutShort);
 }
 
-async function* chunks(response: Response, brokeOff: (error: unknown) => Error): AsyncGenerator<Uint8Array> {
+async function* chunks(response: Response, describeBreak: (error: unknown) => Error): AsyncGenerator<Uint8Array> {
   for (const reader = response.body?.getReader(); reader !== undefined; ) {
     const { done, value } = await reader.read().catch((error: unknown) => {
-      throw brokeOff(error);
+      throw describeBreak(error);
     });
     if (done) return;
     yield value;
@@ -80,7 +80,7 @@ function cutShort(error: unknown): Error {
   return new Error('the server closed the connection in the middle of its answer', { cause: error });
 }
 
-/** Where the routes of an agent, or of the default one, begin: below the slug of the org that the key belongs to. */
+/** The path where the routes of an agent begin, or those of the default agent. It contains the slug of the key's organization. */
 export async function agentRoutes(agent: string | undefined): Promise<string> {
   const { organization } = await call<{ organization: { slug: string; default_agent: string | null } }>('GET', '/api/organization');
   return `/${organization.slug}/${encodeURIComponent(agent ?? organization.default_agent ?? '')}/v1`;
@@ -92,7 +92,7 @@ async function request(method: string, path: string, body: unknown, caller: Call
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
   if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
   checkKey(caller, secret);
-  // By the name that the audit log keeps.
+  // The audit log records the user agent.
   const headers = {
     authorization: `Bearer ${secret}`,
     'user-agent': 'parley-cli',
@@ -109,12 +109,12 @@ async function request(method: string, path: string, body: unknown, caller: Call
   throw new Error(await describeRefusal(response, caller, path));
 }
 
-/** One that no header can carry would pass for a server that is not there. */
+/** With a key that is not allowed in a header, `fetch` fails as if there were no server. */
 export function checkKey(name: Caller, secret: string): void {
   if (!/^[\x21-\x7e]+$/.test(secret.trim())) throw new Error(`${name}: a key has only letters, digits, _ and -`);
 }
 
-/** Following it would lose the key on the way to another origin, and make a GET of a POST. */
+/** Redirects are not followed: `fetch` would drop the key on the way to another origin, and turn a POST into a GET. */
 export function describeRedirect(response: Response, url: string): string | undefined {
   const location = response.headers.get('location');
   if (response.status < 300 || response.status > 399 || location === null) return undefined;
@@ -137,14 +137,14 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
 
 function describeAbsence(url: string, path: string): string {
   const { pathname } = new URL(url);
-  // The base URL of a client library ends with a path; this one seldom does.
+  // Someone may have set it to the base URL of a client library, which ends with a path such as /v1.
   if (pathname !== '/') return `not found: ${url}${path} (does ${pathname} belong in PARLEY_URL?)`;
   if (path === '/v1/sessions') return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
   if (path.endsWith('/v1/sessions')) return `not found: ${path} (no such agent, or it has no active release; see: parley agents list)`;
   return `not found: ${path}`;
 }
 
-/** What an error says; the mint endpoint has it flat. */
+/** The message of an error body. The route that mints session tokens has no `detail` around it. */
 function detailText({ detail, message }: { detail?: string | { message?: string }; message?: string }): string | undefined {
   return (typeof detail === 'string' ? detail : detail?.message) ?? message;
 }

@@ -4,7 +4,8 @@ import { validDay } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { isRecord } from '../json.ts';
 
-/** What a person gave on the command line, checked before anything is sent: each throws a line that says what was expected. */
+// Checks of what was given on the command line, before anything is sent. Each throws an error that says what was expected.
+
 export function wholeNumberOrNone(option: string, given: string): number | null {
   return given === 'none' ? null : wholeNumber(option, given, 'a whole number or none');
 }
@@ -39,7 +40,7 @@ export async function jsonObject(file: string): Promise<object> {
   return value;
 }
 
-/** A secret comes on standard input: an argument would be in the list of processes and in the shell's history. */
+/** Secrets are read from standard input, because arguments are visible in the list of processes and in the shell's history. */
 export async function secretFromInput(command: string): Promise<string> {
   if (process.stdin.isTTY) process.stderr.write('Paste the key, then press Ctrl-D:\n');
   const secret = (await text(process.stdin)).trim();

@@ -3,7 +3,7 @@ import { errorCode, errorMessage } from '../errors.ts';
 import { oneLine } from './print.ts';
 import { program } from './program.ts';
 
-// The program at the other end of the pipe has ended, as in `parley sessions tail ... | head`.
+// EPIPE: the program that reads the output has ended, as in `parley sessions tail ... | head`.
 process.stdout.on('error', (error) => {
   if (errorCode(error) === 'EPIPE') process.exit();
   process.stderr.write(`parley: standard output: ${errorMessage(error)}\n`);

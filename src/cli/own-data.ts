@@ -7,13 +7,13 @@ import type { Database } from '../database/database.ts';
 import { openDatabase } from '../database/open.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
 
-/** Gives whether the secret key is in it too. */
+/** Returns whether the backup contains the secret key. */
 export async function backUpTo(folder: string): Promise<{ hasKey: boolean }> {
   const config = loadConfig();
   return backup(config, folder, { check: (database) => checkKeyInUse(config, database) });
 }
 
-/** With another key than that of the database nobody could start on what is restored, and would learn of it only then. */
+/** Refuses a backup with a key that is not the database's: no server could start on what is restored from it. */
 async function checkKeyInUse(config: Config, database: Database): Promise<void> {
   const key = await findSecretKey(config);
   if (key !== undefined) await compareSecretKey(database, key);
@@ -23,7 +23,7 @@ export async function restoreFrom(folder: string): Promise<void> {
   await restore(loadConfig(), folder);
 }
 
-/** Gives how many secrets are now encrypted with the key that is read. */
+/** Returns how many secrets were encrypted anew, with the key that `readKey` returns. */
 export async function rotateSecretKeyTo(readKey: () => Promise<string>): Promise<{ resealed: number }> {
   const config = loadConfig();
   const next = createSecretBox(parseSecretKey(await readKey()));

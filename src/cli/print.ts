@@ -1,20 +1,20 @@
 import type { Command } from 'commander';
 
-/** An entry of a list that the server answered. */
+/** An entry of a list, as the server sent it. */
 export type Row = Record<string, unknown>;
 
-/** Prints data as JSON with `--json`, else as the given words. */
+/** Prints data as JSON with `--json`, otherwise as `words`. */
 export function print(command: Command, data: unknown, words: () => string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();
   process.stdout.write(`${json ? jsonText(data) : harmless(words())}\n`);
 }
 
-/** JSON with every control character escaped: by itself it leaves those of C1 as they are, which a terminal obeys too. */
+/** JSON with all control characters escaped. `JSON.stringify` leaves the C1 characters as they are, which terminals obey too. */
 export function jsonText(data: unknown): string {
   return JSON.stringify(data, null, 2).replaceAll(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
 }
 
-/** Columns as wide as their widest cell; an empty list says what would fill it. */
+/** Columns as wide as their widest cell. `empty` is printed instead of a table without rows. */
 export function table(rows: readonly Row[], columns: string[], empty: string): string {
   if (rows.length === 0) return empty;
   const cells = [columns.map((name) => name.toUpperCase()), ...rows.map((row) => columns.map((name) => cell(row[name])))];
@@ -29,12 +29,12 @@ export function table(rows: readonly Row[], columns: string[], empty: string): s
     .join('\n');
 }
 
-/** What others wrote, for a terminal: it may move no cursor and hide nothing that stands before it. */
+/** Text from others, made safe for a terminal: without control characters it cannot move the cursor or hide earlier output. */
 export function harmless(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '\uFFFD');
 }
 
-/** What went wrong, which may be the error page of a proxy. */
+/** An error message on one line, since it may be the error page of a proxy. */
 export function oneLine(text: string): string {
   return harmless(text.replaceAll(/\s+/g, ' '));
 }

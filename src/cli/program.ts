@@ -20,7 +20,7 @@ export const program = new Command('parley')
   .description('Talk to and manage the Parley server at PARLEY_URL (default http://127.0.0.1:8080) with the key in PARLEY_API_KEY.')
   .version(version, '-V, --version', 'print the version')
   .option('--json', 'print JSON')
-  // The mistake is the last thing on the screen, not above a page of help.
+  // Only a hint: a page of help would push the error message off the screen.
   .showHelpAfterError('Run it with --help for usage.')
   .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'parley: ')) })
   .exitOverride();

@@ -4,7 +4,7 @@ import { call, callList } from '../api.ts';
 import { secretFromInput, someOf, wholeNumber } from '../given.ts';
 import { print, table } from '../print.ts';
 
-/** Keys, agents with the tokens of their browsers, and stored credentials. */
+/** API keys, agents, session tokens and stored credentials. */
 export function accountCommands(program: Command): void {
   keys(program.command('keys').description('API keys'));
   agents(program.command('agents').description('agents'));
@@ -84,7 +84,7 @@ function agents(group: Command): void {
     });
 }
 
-/** Alone on standard output, so that a shell can put it into a header. */
+/** It prints nothing but the token, so that a shell can put it into a header. */
 function token(command: Command): void {
   command
     .description('mint a session token, with which a browser talks to this agent')

@@ -19,13 +19,14 @@ export function auditCommands(program: Command): void {
       if (options.action !== undefined) query.set('event_action', options.action);
       if (options.from !== undefined) query.set('from', day('--from', options.from));
       if (options.to !== undefined) query.set('to', day('--to', options.to));
-      // Opened first: every export is recorded, and none should be for nothing. The file is emptied when the new content is there.
+      // Opened before the request, since the server records every export: none should be made that cannot be written. It is emptied
+      // only when the new content is there.
       const file = options.out === undefined ? undefined : await open(options.out, 'a');
       const { json } = command.optsWithGlobals<{ json?: boolean }>();
       const events = json
         ? [`${jsonText(await callList(`/api/audit_events?${query}&limit=500`))}\n`]
         : await download(`/api/audit_events.csv?${query}`);
-      // A pipe or a terminal has nothing to replace.
+      // A pipe or a terminal cannot be truncated.
       if ((await file?.stat())?.isFile()) await file?.truncate();
       await pipeline(events, file?.createWriteStream() ?? process.stdout, { end: file !== undefined });
     });

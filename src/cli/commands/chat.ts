@@ -10,10 +10,10 @@ interface Frame {
 }
 
 interface Session {
-  /** Of its native routes. */
+  /** The path of its native routes. */
   path: string;
   id: string;
-  /** None: the default one. */
+  /** Undefined for the default agent. */
   agent: string | undefined;
 }
 
@@ -35,9 +35,9 @@ export function chatCommand(program: Command): void {
       const body = { thinking: options.thinking ?? false, ...(options.subAgent === undefined ? {} : { agent: options.subAgent }) };
       note(`Session ${session.id}. Press Ctrl-D to quit.\n`);
       const terminal = createInterface({ input: process.stdin });
-      // One reader for messages and answers, so that lines typed ahead are not lost.
+      // Messages and decisions are read by one iterator, so that lines typed ahead are not lost.
       const lines = terminal[Symbol.asyncIterator]();
-      // Left open by an earlier chat: until it is answered nothing else can be said.
+      // An earlier chat may have left a request unanswered, and the session accepts no message before its answer.
       if (opened.pending_input !== null) await settle(lines, session, show({ type: 'input_required', data: opened.pending_input }));
       for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
         if (line.trim() !== '') await talk(lines, session, { text: line, ...body });
@@ -47,7 +47,7 @@ export function chatCommand(program: Command): void {
     });
 }
 
-/** Standard output is what the agent says and nothing else, for a script to keep. */
+/** To standard error: standard output has only what the agent says, so that a script can use it. */
 function note(text: string): void {
   process.stderr.write(harmless(text));
 }
@@ -56,17 +56,17 @@ function say(text: string): void {
   process.stdout.write(process.stdout.isTTY ? harmless(text) : text);
 }
 
-/** A person goes on after a failure; a script is told of it by the exit code. */
+/** At a terminal the chat goes on after a failure; a script learns of it by the exit code. */
 function fail(message: string): void {
   note(`\n! ${oneLine(message)}\n`);
   if (!process.stdin.isTTY) process.exitCode = 1;
 }
 
-/** While there is an answer to wait for, Ctrl-C stops it on the server; the next one leaves, as it always does at a question. */
+/** While an answer is awaited, the first Ctrl-C stops it on the server. A second one ends the program, as Ctrl-C does otherwise. */
 async function stoppable(session: Session, answer: () => Promise<void>): Promise<void> {
   const stop = () => {
     process.off('SIGINT', stop);
-    // Through npm a terminal's Ctrl-C comes twice, from the terminal and passed on: for a moment it counts once.
+    // Under npm, one Ctrl-C arrives twice, from the terminal and from npm: ignore the second for a moment.
     process.on('SIGINT', ignore);
     setTimeout(() => process.off('SIGINT', ignore), 1_000).unref();
     interrupt(session).catch((error: unknown) => fail(`could not stop the answer: ${errorMessage(error)}`));
@@ -81,7 +81,7 @@ async function interrupt({ agent, id }: Session): Promise<void> {
   await call('POST', `${await agentRoutes(agent)}/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
 }
 
-function brokeOff(error: unknown): Error {
+function describeBreak(error: unknown): Error {
   return new Error('the server closed the stream; the answer goes on there, see: parley sessions show', { cause: error });
 }
 
@@ -100,9 +100,9 @@ async function talk(
   try {
     await stoppable(session, async () => {
       let step: number | undefined;
-      for await (const event of stream('POST', `${session.path}/messages`, { ...message, stream: true }, brokeOff)) {
+      for await (const event of stream('POST', `${session.path}/messages`, { ...message, stream: true }, describeBreak)) {
         const frame = JSON.parse(event.data) as Frame;
-        // Its process died and another writes it again, in other words: what is on the screen of it does not count.
+        // The same step begins again: its process died, and another writes the answer anew. What was printed no longer counts.
         if (frame.type === 'step_start' && frame.data.step === step) note('\n[the answer starts over]\n');
         step = frame.data.step ?? step;
         request = show(frame) ?? request;
@@ -114,7 +114,7 @@ async function talk(
   await settle(lines, session, request);
 }
 
-/** Asks about a request, and about what its turn asks for next. */
+/** Asks the person about a request, and about every further request of its turn. */
 async function settle(lines: AsyncIterator<string>, session: Session, asked: string | undefined): Promise<void> {
   try {
     for (let request = asked; request !== undefined; ) request = await resolve(lines, session, request);
@@ -123,14 +123,14 @@ async function settle(lines: AsyncIterator<string>, session: Session, asked: str
   }
 }
 
-/** Asks until the answer is one, or the input ends and the request stays pending; returns the next question, if the turn has another. */
+/** Asks until there is a decision, or the input ends and the request stays pending. Returns the turn's next request, if there is one. */
 async function resolve(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;
   while (decision === undefined) {
     const answer = await ask(lines, 'Allow? [y/a/n] ');
     if (answer === undefined) {
-      // A script would take what it has been told so far for the whole answer.
+      // Without the exit code, a script would take the text so far for the whole answer.
       if (!process.stdin.isTTY) fail(`the request is still open; answer it with: parley chat --session ${session.id}`);
       return undefined;
     }
@@ -144,7 +144,7 @@ async function resolve(lines: AsyncIterator<string>, session: Session, requestId
   return next;
 }
 
-/** Writes a frame; returns the request that it asks about. */
+/** Prints a frame. Returns the id of the request, if the frame asks for a decision. */
 function show({ type, data }: Frame): string | undefined {
   if (type === 'text') say(data.part?.text ?? '');
   if (type === 'reasoning') note(data.part?.text ?? '');

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { secretFromInput } from '../given.ts';
 import { print } from '../print.ts';
 
-/** What works on the data itself, with the server's own settings rather than over HTTP. */
+/** Commands that open the database themselves, with the server's settings, instead of sending requests. */
 export function dataCommands(program: Command): void {
   program
     .command('backup <folder>')
@@ -33,7 +33,7 @@ export function dataCommands(program: Command): void {
     });
 }
 
-/** Three hundred modules, for which every other command would wait. */
+/** Loaded on demand: three hundred modules, which no other command needs. */
 function loadOwnData() {
   return import('../own-data.ts');
 }

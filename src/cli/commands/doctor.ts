@@ -13,7 +13,6 @@ interface Finding {
   says: string;
 }
 
-/** Looks at the installation and says what to fix. */
 export function doctorCommand(program: Command): void {
   program
     .command('doctor')
@@ -31,9 +30,9 @@ export function doctorCommand(program: Command): void {
     });
 }
 
-async function check(name: string, look: () => string | Promise<string>): Promise<Finding> {
+async function check(name: string, inspect: () => string | Promise<string>): Promise<Finding> {
   try {
-    return { check: name, ok: true, says: await look() };
+    return { check: name, ok: true, says: await inspect() };
   } catch (error) {
     return { check: name, ok: false, says: oneLine(errorMessage(error)) };
   }
@@ -69,7 +68,7 @@ async function dataDirectory(): Promise<string> {
 
 async function database(): Promise<string> {
   const config = loadConfig();
-  // It may be open in the server, which says below how it is.
+  // The server may have it open, and only one process can. Its readiness, checked below, covers the database.
   if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
   const { openDatabase } = await import('../../database/open.ts');
   const { openBus } = await import('../../database/bus.ts');
@@ -79,14 +78,14 @@ async function database(): Promise<string> {
   const postgres = await openDatabase(config);
   opened.defer(() => postgres.close());
   await checkWritable(postgres);
-  // Where it is set, no start goes without it.
+  // If REDIS_URL is set, the server does not start without Redis.
   const bus = await openBus(postgres, config.REDIS_URL, createLogger('silent'));
   opened.defer(() => bus.close());
   await checkSecretKey(config, postgres);
   return config.REDIS_URL === undefined ? 'PostgreSQL, reachable' : 'PostgreSQL and Redis, reachable';
 }
 
-/** With another key than that of the database no start goes either. */
+/** Nor does it start with a secret key that is not the database's. */
 async function checkSecretKey(config: Config, postgres: Database): Promise<void> {
   const { isInstalled } = await import('../../database/backup.ts');
   if (!(await isInstalled(config))) return;
@@ -96,7 +95,7 @@ async function checkSecretKey(config: Config, postgres: Database): Promise<void>
   await compareSecretKey(postgres, key);
 }
 
-/** The server as a client sees it. */
+/** Checks the server over HTTP, as a client would use it. */
 async function server(): Promise<Finding[]> {
   const { url, apiKey } = loadClientSettings();
   const get = async (path: string, headers: Record<string, string> = {}) => {

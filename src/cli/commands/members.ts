@@ -3,7 +3,7 @@ import { loadClientSettings } from '../../config.ts';
 import { call, callList } from '../api.ts';
 import { print, table } from '../print.ts';
 
-/** Who may use the dashboard, and who was asked to join. */
+/** Members of the organization, and invitations. */
 export function memberCommands(program: Command): void {
   const members = program.command('members').description('people with access to the dashboard');
   members

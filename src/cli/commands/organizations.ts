@@ -4,7 +4,7 @@ import { call, callList } from '../api.ts';
 import { someOf, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
-/** Organizations and what they may spend, for the one who runs the installation. */
+/** What the operator of the installation does with organizations. */
 export function organizationCommands(program: Command): void {
   const orgs = program.command('orgs').description('organizations; requires PARLEY_OPERATOR_KEY');
   orgs

@@ -35,7 +35,7 @@ export function releaseCommands(program: Command): void {
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
       const made = await call<{ release: Release }>('POST', pathOf(agent), await jsonObject(file));
       if (!options.activate) return report(command, agent, made);
-      const answer = await settled(agent, made.release.version);
+      const answer = await waitUntilSettled(agent, made.release.version);
       if (answer.release.state === 'failed') return report(command, agent, answer);
       report(command, agent, await call('POST', `${pathOf(agent)}/${answer.release.version}/activate`));
     });
@@ -58,20 +58,20 @@ export function releaseCommands(program: Command): void {
     .command('watch <agent> <version>')
     .description('wait until a release is materialized or has failed')
     .action(async (agent: string, version: string, _options, command: Command) => {
-      report(command, agent, await settled(agent, version));
+      report(command, agent, await waitUntilSettled(agent, version));
     });
 }
 
 async function activate(agent: string, version: string, _options: unknown, command: Command): Promise<void> {
   await call('POST', `${pathOf(agent)}/${encodeURIComponent(version)}/activate`);
-  // One that had failed is tried again.
-  const answer = await settled(agent, version);
+  // Activating a release that had failed materializes it again.
+  const answer = await waitUntilSettled(agent, version);
   if (answer.release.state === 'failed') return report(command, agent, answer);
   print(command, answer, () => `${agent} now runs release ${version}. Existing sessions keep their release.`);
 }
 
-/** The release, when it is clear what became of it. */
-async function settled(agent: string, version: number | string): Promise<{ release: Release }> {
+/** Polls until the release is materialized or has failed. */
+async function waitUntilSettled(agent: string, version: number | string): Promise<{ release: Release }> {
   for (;;) {
     const answer = await call<{ release: Release }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
     if (answer.release.state === 'materialized' || answer.release.state === 'failed') return answer;

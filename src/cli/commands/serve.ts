@@ -6,7 +6,7 @@ export function serveCommand(program: Command): void {
     .description('run the server; npm start -- --help lists its settings')
     .option('--workers <n>', 'number of processes behind one port; requires DATABASE_URL')
     .action(async () => {
-      // The program itself reads the same command line: --workers means the same there.
+      // The server's main module reads the command line itself, including --workers.
       await import('../../main.ts');
     });
 }

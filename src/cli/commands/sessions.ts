@@ -35,13 +35,13 @@ export function sessionCommands(program: Command): void {
     .action(async (agent: string, id: string, options: { after: string }, command: Command) => {
       const path = `${await agentRoutes(agent)}/managed-agents/sessions/${encodeURIComponent(id)}/events/stream`;
       let last: unknown = options.after;
-      const brokeOff = (error?: unknown) => new Error(`the server closed the stream; continue with --after ${last}`, { cause: error });
-      for await (const event of stream('GET', `${path}?after=${encodeURIComponent(options.after)}`, undefined, brokeOff)) {
+      const describeBreak = (error?: unknown) => new Error(`the server closed the stream; continue with --after ${last}`, { cause: error });
+      for await (const event of stream('GET', `${path}?after=${encodeURIComponent(options.after)}`, undefined, describeBreak)) {
         const entry = JSON.parse(event.data) as Row;
         print(command, entry, () => `${String(entry.seq ?? '').padStart(5)}  ${entry.type}  ${summary(entry)}`);
         last = entry.seq ?? last;
       }
-      throw brokeOff();
+      throw describeBreak();
     });
   sessions
     .command('stop <agent> <id>')

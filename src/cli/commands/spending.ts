@@ -4,7 +4,7 @@ import { call, callList } from '../api.ts';
 import { day, someOf, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
-/** What an organization may spend, and what it has spent. */
+/** Spending caps and usage. */
 export function spendingCommands(program: Command): void {
   budget(program.command('budget').description('spending caps'));
   program

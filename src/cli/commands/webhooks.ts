@@ -8,12 +8,6 @@ import { call } from '../api.ts';
 import { someOf, url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
-interface Endpoint {
-  id: number;
-  name: string;
-  url: string;
-}
-
 export function webhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('webhook endpoints and deliveries');
   webhooks
@@ -106,10 +100,10 @@ export function webhookCommands(program: Command): void {
     .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, list(options.events ?? '')));
 }
 
-/** An endpoint that lives as long as this command: removed when it ends. */
+/** Creates an endpoint that exists as long as this command runs, and forwards what it receives. */
 async function listen(forward: string, events: string[]): Promise<void> {
   const server = createServer(async (incoming, answer) => {
-    const status = await passOn(forward, incoming);
+    const status = await forwardTo(forward, incoming);
     process.stdout.write(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`);
     answer.writeHead(status).end();
   });
@@ -125,7 +119,7 @@ async function listen(forward: string, events: string[]): Promise<void> {
   );
   process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
   const leave = () =>
-    call('DELETE', `/api/webhook_endpoints/${endpoint.id}`).then(
+    call('DELETE', pathOf(endpoint.id)).then(
       () => process.exit(0),
       (error: unknown) => {
         process.stderr.write(`parley: endpoint ${endpoint.id} could not be removed: ${errorMessage(error)}\n`);
@@ -135,16 +129,16 @@ async function listen(forward: string, events: string[]): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
 }
 
-function pathOf(id: string): string {
+function pathOf(id: string | number): string {
   return `/api/webhook_endpoints/${encodeURIComponent(id)}`;
 }
 
-function createEndpoint(url: string, name: string, events: string[]): Promise<{ webhook_endpoint: Endpoint; secret: string }> {
+function createEndpoint(url: string, name: string, events: string[]): Promise<{ webhook_endpoint: { id: number }; secret: string }> {
   return call('POST', '/api/webhook_endpoints', { name, url, event_types: events });
 }
 
-/** The raw bytes and the signature headers, so that the receiver can verify what it gets. */
-async function passOn(forward: string, incoming: IncomingMessage): Promise<number> {
+/** Forwards the raw bytes and the signature headers, so that the receiver can verify the signature. */
+async function forwardTo(forward: string, incoming: IncomingMessage): Promise<number> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   for (const [name, value] of Object.entries(incoming.headers))
     if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
