@@ -72,7 +72,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorate('streams', streams);
   server.decorate('refusals', refusals);
   context.metrics.gauge('parley_streams_open', 'Open event streams', () => streams.size);
-  context.metrics.counter('parley_streams_cut_total', 'Streams closed because their reader stalled', () => streams.cut);
+  context.metrics.counter('parley_streams_cut_total', 'Streams closed because their reader stalled', () => streams.stalledCount);
   server.addHook('preClose', async () => {
     streams.close();
     context.feed.close();

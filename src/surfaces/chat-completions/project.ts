@@ -7,7 +7,7 @@ import { type AdapterError, adapterError } from '../shared/adapters/errors.ts';
 import { toWireError } from '../shared/errors.ts';
 import { closingError } from '../shared/streams/closing-error.ts';
 import type { ClosingReason } from '../shared/streams/open-streams.ts';
-import { type Fresh, ShownText } from '../shared/streams/shown-text.ts';
+import { type NewText, ShownText } from '../shared/streams/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
 
@@ -34,10 +34,10 @@ export class ChatProjector {
   private projectStored(event: StoredEvent): string {
     switch (event.type) {
       case 'message-produced':
-        return this.content(this.shown.rest(event.data));
+        return this.content(this.shown.addStored(event.data));
       case 'tool-called':
         // It comes after the message of its step: if that is not stored by now, it never will be.
-        this.brokeOff ||= this.shown.isUnfinished;
+        this.brokeOff ||= this.shown.hasUnstored;
         this.shown.giveUp();
         return '';
       case 'turn-ended':
@@ -62,7 +62,7 @@ export class ChatProjector {
     return this.finish('stop', noUsage);
   }
 
-  private content({ text, restarts }: Fresh): string {
+  private content({ text, restarts }: NewText): string {
     if (text === '') return '';
     const apart = restarts || this.brokeOff ? '\n\n' : '';
     this.brokeOff = false;

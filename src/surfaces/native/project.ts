@@ -4,7 +4,7 @@ import { noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/streams/closing-error.ts';
 import type { ClosingReason } from '../shared/streams/open-streams.ts';
-import { type Fresh, ShownText } from '../shared/streams/shown-text.ts';
+import { type NewText, ShownText } from '../shared/streams/shown-text.ts';
 import { ShownReasoning } from './shown-reasoning.ts';
 
 /** A frame of the native stream. */
@@ -39,7 +39,7 @@ export class NativeProjector {
     if (update.type === 'text-delta') return this.showLive(step, this.shownText.addLive(update));
     const frames = this.openStep(step);
     if (!this.thinking) return frames;
-    const text = this.shownReasoning.addLive(messageId, offset, update.text, this.shownText.isUnfinished);
+    const text = this.shownReasoning.addLive(messageId, offset, update.text, this.shownText.hasUnstored);
     return text === '' ? frames : [...frames, part('reasoning', text)];
   }
 
@@ -53,7 +53,7 @@ export class NativeProjector {
       }
       case 'message-produced': {
         const { step, text } = event.data;
-        const fresh = this.shownText.rest(event.data);
+        const fresh = this.shownText.addStored(event.data);
         if (fresh.restarts || this.shownReasoning.isGivenUp)
           return [...this.beginAnew(step, this.shownReasoning.settle()), part('text', text)];
         return this.showText(step, fresh.text);
@@ -109,7 +109,7 @@ export class NativeProjector {
     }
   }
 
-  private showLive(step: number, { text, restarts }: Fresh): NativeFrame[] {
+  private showLive(step: number, { text, restarts }: NewText): NativeFrame[] {
     if (!restarts) return this.showText(step, text);
     return [...this.beginAnew(step, this.shownReasoning.sinceText()), part('text', text)];
   }
@@ -122,7 +122,7 @@ export class NativeProjector {
 
   /** What was shown and has not been stored by now never will be. */
   private withdraw(): NativeFrame[] {
-    if (!this.stepOpen || !(this.shownText.isUnfinished || this.shownReasoning.isGivenUp)) return [];
+    if (!this.stepOpen || !(this.shownText.hasUnstored || this.shownReasoning.isGivenUp)) return [];
     this.shownText.giveUp();
     return this.beginAnew(this.step, this.shownReasoning.settle());
   }

@@ -52,7 +52,7 @@ export class ResponseProjector {
       this.answer.apply(update);
       return '';
     }
-    const fresh = update.type === 'message-produced' ? this.shown.rest(update.data) : undefined;
+    const fresh = update.type === 'message-produced' ? this.shown.addStored(update.data) : undefined;
     // These come after the message of their step: if it is not stored by now, it never will be.
     const isPast = update.type === 'tool-called' || update.type === 'turn-ended' || update.type === 'turn-failed';
     let text = fresh?.restarts || isPast ? this.abandonItem() : '';

@@ -12,7 +12,7 @@ const reasons: Record<ClosingReason, { type: string; message: string }> = {
   },
 };
 
-/** Why a stream of a turn ends before the turn does. Without it a client would take what it has for the whole answer. */
+/** What a stream says that ends before its turn. Without it a client would take what it has received for the whole answer. */
 export function closingError(reason: ClosingReason): AdapterError {
   return { ...reasons[reason], code: reason, param: null };
 }

@@ -1,17 +1,17 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 
-/** Answers with a JSON object whose last field is an array that is written page by page, however long it is. */
+/** Sends a JSON object whose last field is an array. It is read and written page by page: memory does not grow with its length. */
 export function sendLongArray(
   reply: FastifyReply,
   head: Record<string, unknown>,
   field: string,
   pages: AsyncIterable<unknown[]>,
 ): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(Readable.from(pieces(head, field, pages), { objectMode: false }));
+  return reply.type('application/json; charset=utf-8').send(Readable.from(chunks(head, field, pages), { objectMode: false }));
 }
 
-async function* pieces(head: Record<string, unknown>, field: string, pages: AsyncIterable<unknown[]>): AsyncGenerator<string> {
+async function* chunks(head: Record<string, unknown>, field: string, pages: AsyncIterable<unknown[]>): AsyncGenerator<string> {
   let text = `${JSON.stringify(head).slice(0, -1)},${JSON.stringify(field)}:[`;
   let isFirst = true;
   for await (const page of pages) {

@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify';
 import { isUnexpected } from '../errors.ts';
 
-const patienceMs = 30_000;
-const spaceMs = 10_000;
+const maxSilenceMs = 30_000;
+const spaceIntervalMs = 10_000;
 
 /**
- * Answers with JSON once it is there. When that takes long, sends 200 and a space now and then, which JSON allows before
- * its value: clients give up on a silent connection and would run the turn again. A failure after that is in the body.
+ * Sends JSON as soon as it is known. After 30 s it sends the status 200, and then a space every 10 s, which JSON allows before
+ * its value: a client would time out on a silent connection and send the request again. A later failure is told in the body.
  */
 export async function sendLongJson<Body>(
   reply: FastifyReply,
@@ -15,22 +15,22 @@ export async function sendLongJson<Body>(
 ): Promise<FastifyReply> {
   reply.request.place?.leave();
   let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), patienceMs);
+  const silence = new Promise<'late'>((resolve) => {
+    timer = setTimeout(() => resolve('late'), maxSilenceMs);
   });
-  const first = await Promise.race([answer.then((body) => ({ body })), patience]).finally(() => clearTimeout(timer));
+  const first = await Promise.race([answer.then((body) => ({ body })), silence]).finally(() => clearTimeout(timer));
   if (first !== 'late') return reply.send(first.body);
   reply.hijack();
-  const socket = reply.raw;
-  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) socket.setHeader(name, value);
-  socket.writeHead(200, { 'content-type': 'application/json; charset=utf-8' });
-  socket.write(' ');
-  const spaces = setInterval(() => socket.write(' '), spaceMs);
+  const response = reply.raw;
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) response.setHeader(name, value);
+  response.writeHead(200, { 'content-type': 'application/json; charset=utf-8' });
+  response.write(' ');
+  const spaces = setInterval(() => response.write(' '), spaceIntervalMs);
   const text = await answer.then(JSON.stringify, (error: unknown) => {
     if (isUnexpected(error)) reply.log.error({ err: error, request_id: reply.request.id }, 'request failed');
     return JSON.stringify(failureBody(error));
   });
   clearInterval(spaces);
-  socket.end(text);
+  response.end(text);
   return reply;
 }

@@ -11,16 +11,16 @@ export interface EndableStream {
   end(reason: ClosingReason): void;
 }
 
-/** What streams were opened with; those of one credential and agent share it. */
+/** The credential and the agent that streams were opened with. All streams that have both in common share one object. */
 interface Credential {
-  /** A key or token, or the cookie of a member. */
+  /** An API key, a session token, or the cookie of a member. */
   secret: string;
   isCookie: boolean;
   orgId: number;
   orgSlug: string;
-  /** The agent that the path named. */
+  /** The agent that the path names; undefined on routes that name none. */
   agentId: number | undefined;
-  /** When the token has run out and its grace is over. */
+  /** When its streams are ended: `graceMs` after a token expires, never for keys and cookies. */
   endsAt: number;
   streams: Set<EndableStream>;
 }
@@ -29,23 +29,24 @@ const graceMs = 60_000;
 const heartbeatSeconds = 15;
 
 /**
- * Every stream that is open, so that one timer serves them all: it keeps each alive with a comment every 15 s, ends those
- * whose token ran out, and ends those whose key was revoked, whose member removed or whose agent deleted, by whichever process.
+ * The open event streams of this process. One timer serves them all: it sends each a comment every 15 s to keep it alive, and
+ * ends those whose token has expired. It also ends streams whose key was revoked, whose member was removed or whose agent was
+ * deleted, in whichever process that happened.
  */
 export class OpenStreams {
-  /** How many were cut because their reader took nothing. */
-  cut = 0;
+  /** Streams that were disconnected because their client stopped reading. */
+  stalledCount = 0;
   private readonly context: Context;
   private readonly credentials = new Map<string, Credential>();
-  /** Which streams are spoken to in each second of the round. */
-  private readonly rounds = Array.from({ length: heartbeatSeconds }, () => new Set<EndableStream>());
+  /** The streams that get their heartbeat in the same second: spread out, so that not all are written to at once. */
+  private readonly heartbeats = Array.from({ length: heartbeatSeconds }, () => new Set<EndableStream>());
   private readonly stopListening: () => void;
-  /** Organizations (their ids, or `*`) that changed since their streams were last looked at. */
+  /** Organizations (their ids, or `*` for all) that changed since their streams were last checked. */
   private readonly changed = new Set<string>();
   private isChecking = false;
   private timer: NodeJS.Timeout | undefined;
   private second = 0;
-  private added = 0;
+  private addedCount = 0;
 
   constructor(context: Context) {
     this.context = context;
@@ -55,34 +56,34 @@ export class OpenStreams {
     });
   }
 
-  get stalledMs(): number {
+  get stallMs(): number {
     return this.context.config.PARLEY_STREAM_STALL_MS;
   }
 
   get size(): number {
-    return this.rounds.reduce((sum, round) => sum + round.size, 0);
+    return this.heartbeats.reduce((sum, streams) => sum + streams.size, 0);
   }
 
-  /** Call what it returns when the stream is over. */
+  /** Returns the function to call when the stream has ended. */
   add(stream: EndableStream, request: FastifyRequest): () => void {
     const credential = this.credentialOf(request);
-    const round = this.rounds[this.added % heartbeatSeconds];
-    this.added += 1;
+    const heartbeat = this.heartbeats[this.addedCount % heartbeatSeconds];
+    this.addedCount += 1;
     credential.streams.add(stream);
-    round?.add(stream);
+    heartbeat?.add(stream);
     this.timer ??= setInterval(() => this.tick(), 1_000);
     return () => {
-      round?.delete(stream);
+      heartbeat?.delete(stream);
       credential.streams.delete(stream);
       if (credential.streams.size > 0) return;
-      this.credentials.delete(nameOf(credential));
+      this.credentials.delete(mapKeyOf(credential));
       if (this.credentials.size > 0) return;
       clearInterval(this.timer);
       this.timer = undefined;
     };
   }
 
-  /** Ends every stream: clients come back with their cursors, to another process or the next start. */
+  /** Ends every stream. Clients reconnect from where they were, to another process or to this one after its restart. */
   close(): void {
     this.stopListening();
     for (const credential of this.credentials.values()) endAll(credential, 'server_shutdown');
@@ -100,8 +101,8 @@ export class OpenStreams {
       endsAt: principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY,
       streams: new Set(),
     };
-    const credential = this.credentials.get(nameOf(fresh)) ?? fresh;
-    this.credentials.set(nameOf(credential), credential);
+    const credential = this.credentials.get(mapKeyOf(fresh)) ?? fresh;
+    this.credentials.set(mapKeyOf(credential), credential);
     return credential;
   }
 
@@ -109,55 +110,54 @@ export class OpenStreams {
     const now = this.context.clock.now().getTime();
     for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
     this.second = (this.second + 1) % heartbeatSeconds;
-    // No notice comes when a member signs out, or of a key that was revoked while its stream began: these are looked for.
-    if (this.second === 0) void this.recheck('*', ({ endsAt }) => endsAt === Number.POSITIVE_INFINITY);
-    for (const { response } of this.rounds[this.second] ?? []) {
-      // A reader that has not taken what came before needs no sign of life.
+    // No change is announced when a member signs out, nor to a stream that is just being opened when its key is revoked.
+    if (this.second === 0) void this.recheck(({ endsAt }) => endsAt === Number.POSITIVE_INFINITY);
+    for (const { response } of this.heartbeats[this.second] ?? []) {
+      // To a client that has not read what was sent before, heartbeats would only pile up.
       if (response.writableLength === 0) response.write(': keep-alive\n\n');
     }
   }
 
-  /** Once for changes that come together: to look at thousands of streams for each of them would take all of the process. */
+  /** Changes that come in quick succession are checked together: thousands of streams for each would block the process. */
   private async recheckChanged(): Promise<void> {
     if (this.isChecking) return;
     this.isChecking = true;
     try {
-      // One that comes while its streams are looked at is added behind, and they are looked at again.
+      // The loop also visits what is added while it runs: an org that changes during its check is checked again.
       for (const change of this.changed) {
         this.changed.delete(change);
-        await this.recheck(change);
+        await this.recheck(({ orgId }) => change === '*' || orgId === Number(change));
       }
     } finally {
       this.isChecking = false;
     }
   }
 
-  /** Something of an org changed: its streams go on if whoever opened them could open them again. */
-  private async recheck(change: string, concerns: (credential: Credential) => boolean = () => true): Promise<void> {
-    for (const credential of [...this.credentials.values()].filter(concerns)) {
-      if (change !== '*' && credential.orgId !== Number(change)) continue;
-      if (!(await this.isWelcome(credential))) endAll(credential, 'credential_revoked');
-      else if (!(await this.hasAgent(credential))) endAll(credential, 'session_deleted');
+  /** Ends the streams of these credentials that could not be opened any more. */
+  private async recheck(isConcerned: (credential: Credential) => boolean): Promise<void> {
+    for (const credential of [...this.credentials.values()].filter(isConcerned)) {
+      if (!(await this.trueIfUnknown(this.isValid(credential)))) endAll(credential, 'credential_revoked');
+      else if (!(await this.trueIfUnknown(this.hasAgent(credential)))) endAll(credential, 'session_deleted');
     }
   }
 
-  private async isWelcome({ secret, isCookie, orgSlug, endsAt }: Credential): Promise<boolean> {
-    try {
-      const principal = isCookie
-        ? (await this.context.signIn.memberOf(new Headers({ cookie: secret }), orgSlug))?.principal
-        : await principalOfSecret(this.context, secret);
-      if (principal !== undefined) return principal.organization.status === 'active';
-      // A token in its grace is nobody's any more, but was not revoked.
-      return endsAt - graceMs <= this.context.clock.now().getTime();
-    } catch (error) {
-      this.context.logger.warn({ err: error }, 'could not check open streams');
-      return true;
-    }
+  private async isValid({ secret, isCookie, orgSlug, endsAt }: Credential): Promise<boolean> {
+    const principal = isCookie
+      ? (await this.context.signIn.memberOf(new Headers({ cookie: secret }), orgSlug))?.principal
+      : await principalOfSecret(this.context, secret);
+    if (principal !== undefined) return principal.organization.status === 'active';
+    // An expired token stands for nobody any more, but its streams stay until `endsAt`.
+    return endsAt - graceMs <= this.context.clock.now().getTime();
   }
 
   private async hasAgent({ orgId, agentId }: Credential): Promise<boolean> {
+    return agentId === undefined || (await this.context.directory.agentById(orgId, agentId)) !== undefined;
+  }
+
+  /** A check that fails, because the database is not reachable, ends no stream. */
+  private async trueIfUnknown(check: Promise<boolean>): Promise<boolean> {
     try {
-      return agentId === undefined || (await this.context.directory.agentById(orgId, agentId)) !== undefined;
+      return await check;
     } catch (error) {
       this.context.logger.warn({ err: error }, 'could not check open streams');
       return true;
@@ -165,8 +165,8 @@ export class OpenStreams {
   }
 }
 
-/** A person may be a member of several orgs with one cookie. */
-function nameOf({ secret, orgId, agentId }: Credential): string {
+/** With the org, because a person with one cookie may be a member of several. */
+function mapKeyOf({ secret, orgId, agentId }: Credential): string {
   return `${orgId} ${agentId} ${secret}`;
 }
 

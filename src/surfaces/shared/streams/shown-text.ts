@@ -1,61 +1,61 @@
 import type { LiveFragment, MessageProduced } from '../../../session/events.ts';
 
-/** What of a message is new to a watcher. `restarts`: it is another message than the one that was being shown. */
-export interface Fresh {
+/** Text that a watcher has not been shown yet. `restarts`: it replaces what was shown of its step so far. */
+export interface NewText {
   text: string;
   restarts: boolean;
 }
 
-const nothing: Fresh = { text: '', restarts: false };
+const nothing: NewText = { text: '', restarts: false };
 
 /**
- * How much of the message that is being written a watcher has been shown. What it missed comes with the stored message,
- * so that the sum is always that message, also for one who began to watch in its middle.
+ * Tracks what a watcher has been shown of the message that is being written. Live text is shown as it comes; what the watcher
+ * missed, for example because it began to watch in the middle, is shown when the message is stored. The sum is that message.
  *
- * A process that dies leaves a message half written; another takes the turn over and writes the step's message from its
- * beginning, under another id. As long as it says what was shown already, that is not shown again.
+ * When a process dies in the middle of a message, another takes the turn over and writes the message of that step from its
+ * beginning, under another id. Nothing is shown again while it repeats what was shown; where it differs, the text restarts.
  */
 export class ShownText {
   private messageId = '';
   private step = 0;
   /** The beginning of the message, as far as it came live. */
   private text = '';
-  /** What was shown of the step under the id before, while the new message has not gone beyond it. */
+  /** What was shown of this step under an earlier message id, until the new message differs or goes beyond it. */
   private repeated = '';
+  /** The message has not been stored, and was not given up. */
   private isOpen = false;
 
-  /** What of a live fragment can be shown now: nothing, when text before it was missed. */
-  addLive(fragment: LiveFragment): Fresh {
-    this.turnTo(fragment.messageId, fragment.step);
+  /** What of a live fragment can be shown now: nothing if text before it was missed. */
+  addLive(fragment: LiveFragment): NewText {
+    this.switchTo(fragment.messageId, fragment.step);
     if (fragment.offset !== this.text.length) return nothing;
     const before = this.text.length;
     this.text += fragment.text;
-    // Nearly always so. It comes first because to look at `this.text` would make V8 join the pieces it is concatenated from.
+    // The usual case, and first because reading `this.text` makes V8 join the pieces that it was concatenated from.
     if (this.repeated === '') return { text: fragment.text, restarts: false };
     if (this.repeated.startsWith(this.text)) return nothing;
-    return this.beyond(this.text, before);
+    return this.newPartOf(this.text, before);
   }
 
-  /** What of the whole message was not shown while it came. */
-  rest({ messageId, step, text }: MessageProduced): Fresh {
-    this.turnTo(messageId, step);
-    const fresh = this.beyond(text, this.text.length);
+  /** What of the stored message was not shown live. */
+  addStored({ messageId, step, text }: MessageProduced): NewText {
+    this.switchTo(messageId, step);
+    const missing = this.newPartOf(text, this.text.length);
     this.isOpen = false;
-    return fresh;
+    return missing;
   }
 
-  /** Asked when all of a step is stored: whether something was shown of a message that was not. */
-  get isUnfinished(): boolean {
+  /** Whether text was shown of a message that has not been stored. */
+  get hasUnstored(): boolean {
     return this.isOpen && (this.text !== '' || this.repeated !== '');
   }
 
-  /** The message that was being shown will not be stored. */
+  /** The message that was being shown will never be stored. */
   giveUp(): void {
     this.isOpen = false;
   }
 
-  /** From here on it is this message that is being shown. */
-  private turnTo(messageId: string, step: number): void {
+  private switchTo(messageId: string, step: number): void {
     if (messageId === this.messageId) return;
     const isSameStep = this.isOpen && step === this.step;
     this.repeated = isSameStep ? this.repeated || this.text : '';
@@ -65,8 +65,8 @@ export class ShownText {
     this.isOpen = true;
   }
 
-  /** What of `text` is new to one who was shown its first `shown` characters, or `repeated`. */
-  private beyond(text: string, shown: number): Fresh {
+  /** What of `text` is new to a watcher who was shown its first `shown` characters, or `repeated`. */
+  private newPartOf(text: string, shown: number): NewText {
     const { repeated } = this;
     this.repeated = '';
     if (text.startsWith(repeated)) return { text: text.slice(Math.max(shown, repeated.length)), restarts: false };

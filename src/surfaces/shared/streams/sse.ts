@@ -5,52 +5,51 @@ import { ServiceError } from '../../../errors.ts';
 import { isUnexpected } from '../errors.ts';
 import type { ClosingReason, OpenStreams } from './open-streams.ts';
 
-/** The head goes out with the first words when these come at once: one packet instead of two. */
+/** How long the response's head waits for the first text, to go out with it in one packet. */
 const headWaitMs = 20;
 
 /**
- * Streams text as Server-Sent Events. The source is only asked for more when the socket has taken what came before, so
- * that a slow reader holds one batch and no queue; comments keep an idle stream alive. Returns when the source or the
- * client is done; the source is closed either way, and its signal aborted when it is not to go on. `farewell` is the last frame
- * when the server ends the stream.
+ * Streams text as Server-Sent Events. The source is read only after the socket has taken what was written, so that of a slow
+ * client one batch is held in memory and no queue grows. Returns when the source ends, the client leaves or the server ends the
+ * stream; in the latter two cases the signal is aborted, and for the server `closingFrame` makes the last frame.
  */
 export async function sendEvents(
   reply: FastifyReply,
   source: (signal: AbortSignal) => AsyncGenerator<string>,
-  farewell: (reason: ClosingReason) => string = (reason) => `: ${reason}\n\n`,
+  closingFrame: (reason: ClosingReason) => string = (reason) => `: ${reason}\n\n`,
 ): Promise<void> {
   const { streams } = reply.server;
   const response = beginEvents(reply);
-  const opening = setTimeout(() => response.flushHeaders(), headWaitMs);
+  const headTimer = setTimeout(() => response.flushHeaders(), headWaitMs);
   const abort = new AbortController();
-  let last = '';
+  let lastFrame = '';
   const end = (reason: ClosingReason) => {
-    last = farewell(reason);
+    lastFrame = closingFrame(reason);
     abort.abort();
   };
-  const leave = streams.add({ response, end }, reply.request);
-  const closed = () => abort.abort();
-  response.once('close', closed);
+  const unregister = streams.add({ response, end }, reply.request);
+  const onClose = () => abort.abort();
+  response.once('close', onClose);
   try {
     for await (const text of source(abort.signal)) {
       if (response.destroyed || abort.signal.aborted) break;
       if (text === '') continue;
-      clearTimeout(opening);
+      clearTimeout(headTimer);
       if (!response.write(text)) await drained(response, abort.signal, streams);
     }
   } catch (error) {
-    // The status has been sent, so that a failure can only be told in a frame. What is refused by now is gone.
+    // The status has been sent, so a failure can only be told in a frame. A source throws a ServiceError if the session is gone.
     if (isUnexpected(error)) reply.log.error({ err: error, request_id: reply.request.id }, 'event stream failed');
-    last = farewell(error instanceof ServiceError ? 'session_deleted' : 'database_unavailable');
+    lastFrame = closingFrame(error instanceof ServiceError ? 'session_deleted' : 'database_unavailable');
   } finally {
-    clearTimeout(opening);
-    leave();
-    response.off('close', closed);
-    response.end(last);
+    clearTimeout(headTimer);
+    unregister();
+    response.off('close', onClose);
+    response.end(lastFrame);
   }
 }
 
-/** Takes the response from Fastify. Its head goes out with what is written first, or when it is flushed. */
+/** Takes the response over from Fastify. Its head goes out with the first write, or when it is flushed. */
 export function beginEvents(reply: FastifyReply): ServerResponse {
   const response = reply.raw;
   reply.hijack();
@@ -65,17 +64,17 @@ export function beginEvents(reply: FastifyReply): ServerResponse {
   return response;
 }
 
-/** A reader that takes nothing for too long is cut; its cursor is with the client. */
+/** Waits until the socket has taken what was written. Disconnects a client that reads nothing for too long. */
 export async function drained(response: ServerResponse, signal: AbortSignal | undefined, streams: OpenStreams): Promise<void> {
-  // Cut before, or left by its client: nothing will drain.
+  // A closed connection emits no `drain`.
   if (response.destroyed) return;
-  const patience = AbortSignal.timeout(streams.stalledMs);
+  const stalled = AbortSignal.timeout(streams.stallMs);
   try {
-    await once(response, 'drain', { signal: signal === undefined ? patience : AbortSignal.any([signal, patience]) });
+    await once(response, 'drain', { signal: signal === undefined ? stalled : AbortSignal.any([signal, stalled]) });
   } catch {
-    if (patience.aborted) {
-      streams.cut += 1;
-      // With a reset: closed in good order, the kernel would keep some MiB for a reader that does not read, for minutes.
+    if (stalled.aborted) {
+      streams.stalledCount += 1;
+      // A reset, because after an orderly close the kernel would hold the unread bytes, some MiB, for minutes.
       response.socket?.resetAndDestroy();
     }
     response.destroy();
