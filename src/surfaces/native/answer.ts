@@ -6,7 +6,7 @@ import { wireUsage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 
-/** The session object; `agent` is on the agent route only. */
+/** The session object. `agent` is only passed, and shown, on routes below an agent. */
 export function sessionBodyOf(session: Session, agent: Agent | undefined, org: string) {
   return {
     id: session.id,
@@ -23,12 +23,14 @@ export function sessionBodyOf(session: Session, agent: Agent | undefined, org: s
   };
 }
 
-/** The unary answer. Throws what the turn failed with. */
+/** The body of a response that is not streamed. Throws the error of a turn that failed. */
 export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
   if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
   const { message, text, agent, usage, pending, ended } = outcome;
   const parts = message?.thinking ? outcome.parts : outcome.parts.filter((part) => part.type !== 'reasoning');
   const files = (message?.files ?? []).map((path) => ({ type: 'file', path }));
+  // A turn without text stored no message. Its id is then made from the turn's, so that a repeated request gets the same one.
+  const assistantMessageId = outcome.assistantMessageId ?? outcome.turnId.replace('turn_', 'msg_');
   return {
     text,
     session_id: sessionId,
@@ -37,7 +39,7 @@ export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
       ...(message === undefined
         ? []
         : [{ id: message.messageId, role: 'user', text: message.text, parts: [{ type: 'text', text: message.text }, ...files] }]),
-      { id: outcome.assistantMessageId ?? outcome.turnId.replace('turn_', 'msg_'), role: 'assistant', text, parts },
+      { id: assistantMessageId, role: 'assistant', text, parts },
     ],
     usage: wireUsage(usage),
     ...(pending === undefined ? {} : { pending_input: pendingInputOf(pending) }),

@@ -1,4 +1,4 @@
-/** What the API reference shows of the native surface: one conversation, from its first message to an approval. */
+/** Examples in the API reference of the native surface: one conversation, from its first message to an approval. */
 const created = '2026-11-15T09:30:00.000+00:00';
 const updated = '2026-11-15T09:31:12.480+00:00';
 const usage = { input_tokens: 36, output_tokens: 14, total_tokens: 50 };

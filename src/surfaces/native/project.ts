@@ -14,23 +14,23 @@ export interface NativeFrame {
 }
 
 /**
- * Turns what a turn adds into native frames. Text that was shown as it came is not shown again when its whole message is
- * stored; what a watcher missed of it comes then, so that the sum is always the message. A step whose process died, and
- * that says something else when another one writes it again, begins anew: another `step_start` of its number says that
- * what was shown of its text and reasoning is void.
+ * Turns the updates of a turn into native frames. Text that was shown live is not sent again when its message is stored; what
+ * the client missed of it is sent then, so that the text frames always add up to the message. When the process of a turn dies,
+ * another one repeats the step. If its text differs from what was sent, another `step_start` with the same number tells the
+ * client to discard the text and reasoning of that step.
  */
 export class NativeProjector {
-  /** Whether the turn came to rest: nothing follows. */
+  /** Whether the turn has ended or waits for an approval: nothing follows. */
   ended = false;
-  /** Whether the message asked for the reasoning; known once the turn's first event came by. */
-  private thinking = false;
+  /** Whether the message asked for the reasoning, which the first event of the turn says. */
+  private showsReasoning = false;
   private readonly shownText = new ShownText();
   private readonly shownReasoning = new ShownReasoning();
-  /** What each call was made with that has not finished. */
+  /** The inputs of the tool calls that have not finished, by call id. */
   private readonly inputs = new Map<string, unknown>();
   private agent = '';
   private step = 0;
-  private stepOpen = false;
+  private isStepOpen = false;
   private stepUsage: Usage | undefined;
 
   project(update: SessionUpdate): NativeFrame[] {
@@ -38,7 +38,7 @@ export class NativeProjector {
     const { step, messageId, offset } = update;
     if (update.type === 'text-delta') return this.showLive(step, this.shownText.addLive(update));
     const frames = this.openStep(step);
-    if (!this.thinking) return frames;
+    if (!this.showsReasoning) return frames;
     const text = this.shownReasoning.addLive(messageId, offset, update.text, this.shownText.hasUnstored);
     return text === '' ? frames : [...frames, part('reasoning', text)];
   }
@@ -47,20 +47,20 @@ export class NativeProjector {
     switch (event.type) {
       case 'reasoning-produced': {
         const frames = this.openStep(event.data.step);
-        if (!this.thinking) return frames;
-        const missing = this.shownReasoning.store(event.data.messageId, event.data.text);
+        if (!this.showsReasoning) return frames;
+        const missing = this.shownReasoning.addStored(event.data.messageId, event.data.text);
         return missing === '' ? frames : [...frames, part('reasoning', missing)];
       }
       case 'message-produced': {
         const { step, text } = event.data;
-        const fresh = this.shownText.addStored(event.data);
-        if (fresh.restarts || this.shownReasoning.isGivenUp)
-          return [...this.beginAnew(step, this.shownReasoning.settle()), part('text', text)];
-        return this.showText(step, fresh.text);
+        const missing = this.shownText.addStored(event.data);
+        if (missing.restarts || this.shownReasoning.hasUnstored)
+          return [...this.restartStep(step, this.shownReasoning.keepStored()), part('text', text)];
+        return this.showText(step, missing.text);
       }
       case 'tool-called': {
         const { callId, tool, input, step, stepUsage } = event.data;
-        const frames = [...this.openStep(step), ...this.withdraw()];
+        const frames = [...this.openStep(step), ...this.withdrawUnstored()];
         this.inputs.set(callId, input);
         this.stepUsage = stepUsage ?? this.stepUsage;
         return [...frames, { type: 'tool_use', data: { part: { type: 'tool_use', id: callId, tool, input, state: 'running' } } }];
@@ -83,7 +83,7 @@ export class NativeProjector {
         const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
         const interrupted = stopReason === 'end_turn' ? {} : { stop_reason: stopReason };
         return [
-          ...this.withdraw(),
+          ...this.withdrawUnstored(),
           ...this.closeStep(stopReason === 'end_turn' ? 'stop' : stopReason, stepUsage),
           { type: 'done', data: { usage: wireUsage(usage), ...denial, ...interrupted } },
         ];
@@ -91,13 +91,13 @@ export class NativeProjector {
       case 'turn-failed': {
         const { code, message, provider } = event.data;
         this.ended = true;
-        return [...this.withdraw(), { type: 'error', data: { code, provider: provider ?? null, message } }];
+        return [...this.withdrawUnstored(), { type: 'error', data: { code, provider: provider ?? null, message } }];
       }
       case 'turn-started':
         this.agent = event.data.agent;
         return [];
       case 'message-received':
-        this.thinking = event.data.thinking ?? false;
+        this.showsReasoning = event.data.thinking ?? false;
         return [];
       case 'turn-resumed':
         this.ended = false;
@@ -111,7 +111,7 @@ export class NativeProjector {
 
   private showLive(step: number, { text, restarts }: NewText): NativeFrame[] {
     if (!restarts) return this.showText(step, text);
-    return [...this.beginAnew(step, this.shownReasoning.sinceText()), part('text', text)];
+    return [...this.restartStep(step, this.shownReasoning.restart()), part('text', text)];
   }
 
   private showText(step: number, text: string): NativeFrame[] {
@@ -120,31 +120,32 @@ export class NativeProjector {
     return frames;
   }
 
-  /** What was shown and has not been stored by now never will be. */
-  private withdraw(): NativeFrame[] {
-    if (!this.stepOpen || !(this.shownText.hasUnstored || this.shownReasoning.isGivenUp)) return [];
+  /** Called for events that follow the step's message in the log: text and reasoning that is not stored by then never will be. */
+  private withdrawUnstored(): NativeFrame[] {
+    if (!this.isStepOpen || !(this.shownText.hasUnstored || this.shownReasoning.hasUnstored)) return [];
     this.shownText.giveUp();
-    return this.beginAnew(this.step, this.shownReasoning.settle());
+    return this.restartStep(this.step, this.shownReasoning.keepStored());
   }
 
-  private beginAnew(step: number, reasoning: string): NativeFrame[] {
+  /** `reasoning` is what of the step's reasoning is still valid. */
+  private restartStep(step: number, reasoning: string): NativeFrame[] {
     this.step = step;
-    this.stepOpen = true;
+    this.isStepOpen = true;
     const start: NativeFrame = { type: 'step_start', data: { step, agent: this.agent } };
     return reasoning === '' ? [start] : [start, part('reasoning', reasoning)];
   }
 
   private openStep(step: number): NativeFrame[] {
-    if (this.stepOpen && step === this.step) return [];
+    if (this.isStepOpen && step === this.step) return [];
     this.step = step;
-    this.stepOpen = true;
+    this.isStepOpen = true;
     this.shownReasoning.clear();
     return [{ type: 'step_start', data: { step, agent: this.agent } }];
   }
 
   private closeStep(finishReason: string, usage: Usage | undefined): NativeFrame[] {
-    if (!this.stepOpen) return [];
-    this.stepOpen = false;
+    if (!this.isStepOpen) return [];
+    this.isStepOpen = false;
     this.stepUsage = undefined;
     return [{ type: 'step_finish', data: { step: this.step, finish_reason: finishReason, usage: wireUsage(usage ?? noUsage) } }];
   }
@@ -154,13 +155,13 @@ function part(type: 'text' | 'reasoning', text: string): NativeFrame {
   return { type, data: { part: { type, text } } };
 }
 
-/** The last frame of a stream that the server ends before the turn rests. */
+/** The last frame of a stream that the server ends before the turn has ended. */
 export function closingFrame(reason: ClosingReason): NativeFrame {
   const { code, message } = closingError(reason);
   return { type: 'error', data: { code, provider: null, message } };
 }
 
-/** The frame as it goes over the wire; only `done` names no session. */
+/** The frame as text of an event stream. Every frame but `done` names the session. */
 export function frameText(frame: NativeFrame, sessionId: string): string {
   const body =
     frame.type === 'done' ? { type: frame.type, data: frame.data } : { type: frame.type, session_id: sessionId, data: frame.data };

@@ -11,7 +11,7 @@ import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sessionBodyOf } from './answer.ts';
 import { type NativeFrame, NativeProjector } from './project.ts';
 
-/** Answers a pending approval and returns how the turn went on from there, to its end or its next question. */
+/** Answers a pending approval, and responds with the frames of the turn from there to its end or its next approval. */
 export async function resolveApproval(
   context: Context,
   request: FastifyRequest,

@@ -23,21 +23,21 @@ import { sendMessage } from './send-message.ts';
 
 const activityWindowMs = 15 * 60_000;
 
-/** Both families of the native API: flat at /v1, and below each agent. They differ in how the agent is found. */
+/** The native API twice: below /v1, where the org's default agent answers, and below each agent, with a few routes more. */
 export function nativeRoutes(server: Server, context: Context): void {
   sessionRoutes(server, context, { prefix: '/v1', family: 'base', guard: requireKey(context), perAgent: false });
   sessionRoutes(server, context, { prefix: '/:org/:agent/v1', family: 'agent', guard: requireAgent(context, 'key'), perAgent: true });
   agentOnlyRoutes(server, context);
 }
 
-interface Family {
+interface SessionRoutes {
   prefix: string;
   family: RouteFamily;
   guard: onRequestAsyncHookHandler;
   perAgent: boolean;
 }
 
-function sessionRoutes(server: Server, context: Context, { prefix, family, guard, perAgent }: Family): void {
+function sessionRoutes(server: Server, context: Context, { prefix, family, guard, perAgent }: SessionRoutes): void {
   const config = { family };
   const tags = [perAgent ? 'Agent sessions' : 'Sessions'];
   const seesSession = requireSession(context);
@@ -69,7 +69,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
           agentInstanceId: instanceOf(metadata),
           sameAgent: perAgent,
         };
-        // A flat session goes on with its own agent; the default one is for a new session.
+        // Below /v1 an existing session continues with its own agent: the default agent is only for a new one.
         const session =
           (perAgent ? undefined : await resumeSession(context, organization.id, sessionId)) ??
           (await openSession(context, request.agent ?? (await defaultAgent(context, request)), wanted));
@@ -134,7 +134,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
       const { db } = context.database;
       const total = await countSessions(db, agent.orgId, filter);
       const offset = (page - 1) * perPage;
-      // Of a page beyond the last, the database would read every session to find that out.
+      // For a page beyond the last, the database would read every session only to return none.
       const sessions = offset < total ? await listSessions(db, agent.orgId, filter, offset, perPage) : [];
       return {
         agent: { ref: `${principalOf(request).organization.slug}/${agent.slug}`, agent_id: agent.id },
@@ -176,7 +176,7 @@ function agentOnlyRoutes(server: Server, context: Context): void {
   );
 }
 
-/** Before the scope and the body are looked at: a session that is not there says nothing else. */
+/** Runs before the scope and the body are checked: a session that the caller cannot see is 404, whatever else is wrong. */
 function requireSession(context: Context): onRequestAsyncHookHandler {
   return (request) => visibleSetting(context, request, sessionIdOf(request));
 }

@@ -11,7 +11,7 @@ import { messageBodyOf } from './answer.ts';
 import { closingFrame, frameText, NativeProjector } from './project.ts';
 import type { messageBody } from './schemas.ts';
 
-/** Runs a turn and answers with its stream, or with what the stream came to. A client that leaves does not stop it. */
+/** Runs a turn and responds with its stream, or with its outcome. The turn continues if the client disconnects. */
 export async function sendMessage(
   context: Context,
   request: FastifyRequest,
@@ -37,17 +37,12 @@ export async function sendMessage(
     return sendLongJson(reply, answer, errorBody);
   }
   const projector = new NativeProjector();
-  const frames = (signal: AbortSignal) => nativeFrames(context, turn, projector, signal);
+  const frames = (signal: AbortSignal) => turnFrames(context, turn, projector, signal);
   await sendEvents(reply, frames, (reason) => (projector.ended ? '' : frameText(closingFrame(reason), turn.sessionId)));
   return reply;
 }
 
-async function* nativeFrames(
-  context: Context,
-  turn: WatchableTurn,
-  projector: NativeProjector,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
+async function* turnFrames(context: Context, turn: WatchableTurn, projector: NativeProjector, signal: AbortSignal): AsyncGenerator<string> {
   for await (const updates of watchTurn(context.log, turn, signal)) {
     let text = '';
     for (const update of updates) for (const frame of projector.project(update)) text += frameText(frame, turn.sessionId);

@@ -1,15 +1,16 @@
+/** A block of reasoning that was shown live and is not stored yet. */
 interface Block {
   text: string;
-  /** Text of its step had been shown before it: if the step is then begun anew, this block belongs to the new attempt. */
+  /** Text of the step had been shown before this block: if the step restarts, the block belongs to the new attempt. */
   isAfterText: boolean;
 }
 
-/** The reasoning of the step that is being shown: blocks that came live and are not stored yet, and what is stored. */
+/** Tracks what a watcher has been shown of the reasoning of the current step: live blocks by their message ids, and stored text. */
 export class ShownReasoning {
   private readonly live = new Map<string, Block>();
   private stored = '';
 
-  /** What of a live piece is new. To a watcher who missed the beginning of the block nothing is shown until the block is stored. */
+  /** What of a live fragment can be shown now: nothing if its block began before the watcher came, until the block is stored. */
   addLive(messageId: string, offset: number, text: string, isAfterText: boolean): string {
     const block = this.live.get(messageId) ?? { text: '', isAfterText };
     const fresh = text.slice(Math.max(0, block.text.length - offset));
@@ -19,21 +20,21 @@ export class ShownReasoning {
     return fresh;
   }
 
-  /** What of a stored block was not shown while it came. */
-  store(messageId: string, text: string): string {
+  /** What of a stored block was not shown live. */
+  addStored(messageId: string, text: string): string {
     const shown = this.live.get(messageId)?.text.length ?? 0;
     this.live.delete(messageId);
     this.stored += text;
     return text.slice(shown);
   }
 
-  /** Whether something was shown that the step's stored reasoning, now complete, does not have. */
-  get isGivenUp(): boolean {
+  /** Whether a block was shown that is not stored. Once the step's message is stored, it never will be. */
+  get hasUnstored(): boolean {
     return this.live.size > 0;
   }
 
-  /** The step was begun anew: forgets the blocks of the attempt before, and gives the reasoning of the new one. */
-  sinceText(): string {
+  /** The step restarts: forgets the blocks of the previous attempt, and returns the reasoning of the new one. */
+  restart(): string {
     let text = '';
     for (const [messageId, block] of this.live) {
       if (!block.isAfterText) this.live.delete(messageId);
@@ -43,13 +44,13 @@ export class ShownReasoning {
     return text;
   }
 
-  /** Forgets the blocks that were never stored, and gives what is stored. */
-  settle(): string {
+  /** Forgets the blocks that were not stored, and returns the stored reasoning. */
+  keepStored(): string {
     this.live.clear();
     return this.stored;
   }
 
-  /** The next step. */
+  /** Another step begins. */
   clear(): void {
     this.live.clear();
     this.stored = '';
