@@ -10,10 +10,10 @@ import { type PushedSource, pushEvents } from '../shared/streams/pushed-stream.t
 import { closingFrame, deltaFrame, frameText } from './project.ts';
 import type { streamQuery } from './schemas.ts';
 
-/** Text is written to the socket in pieces of about this size, so that a slow client of a long log takes little memory. */
-const pieceCharacters = 64 * 1024;
+/** The log is written in chunks of about this size, so that little is held in memory for a slow client. */
+const chunkCharacters = 64 * 1024;
 
-/** Streams the log from the client's cursor, and then what is added to it, across turns. It returns at once. */
+/** Streams the log from the client's cursor on, and then whatever is added to it, across turns. Returns at once. */
 export function streamLog(
   context: Context,
   request: FastifyRequest,
@@ -23,16 +23,16 @@ export function streamLog(
 ): void {
   const subscription = context.feed.subscribe(session.id, deltas, true);
   const follower = new Follower(context.log, subscription, session.id, cursorOf(request, after, session.lastSeq), true);
-  pushEvents(reply, new LogFrames(session.id, subscription, follower, until === 'idle'), closingFrame);
+  pushEvents(reply, new LogSource(session.id, subscription, follower, until === 'idle'), closingFrame);
 }
 
-class LogFrames implements PushedSource {
+class LogSource implements PushedSource {
   private readonly sessionId: string;
   private readonly subscription: Subscription;
   private readonly follower: Follower;
   private readonly untilIdle: boolean;
-  /** What is left of a batch that is sent in pieces. */
-  private rest: SessionUpdate[] | undefined;
+  /** What is left of a batch that is sent in several chunks. */
+  private unsent: SessionUpdate[] | undefined;
   private isOver = false;
 
   constructor(sessionId: string, subscription: Subscription, follower: Follower, untilIdle: boolean) {
@@ -48,8 +48,8 @@ class LogFrames implements PushedSource {
 
   async read(): Promise<string | undefined> {
     if (this.isOver || this.subscription.closed) return undefined;
-    const updates = this.rest ?? (await this.follower.read());
-    this.rest = undefined;
+    const updates = this.unsent ?? (await this.follower.read());
+    this.unsent = undefined;
     if (updates === undefined) return this.readEnd();
     let text = '';
     for (const [index, update] of updates.entries()) {
@@ -60,11 +60,11 @@ class LogFrames implements PushedSource {
       text += frameText(update, this.sessionId);
       this.isOver = this.untilIdle && isRest(update.type);
       if (this.isOver) break;
-      if (text.length < pieceCharacters || index === updates.length - 1) continue;
-      this.rest = updates.slice(index + 1);
+      if (text.length < chunkCharacters || index === updates.length - 1) continue;
+      this.unsent = updates.slice(index + 1);
       break;
     }
-    // The batch had only live reasoning, which is not shown here: read the next one.
+    // The batch was all live reasoning, which has no frames. An empty text would say that there is nothing more to read.
     return text === '' ? this.read() : text;
   }
 
@@ -80,10 +80,10 @@ class LogFrames implements PushedSource {
   }
 }
 
-/** A browser that reconnects repeats its first URL and adds the header, so the larger of the two is its position. */
+/** A browser that reconnects repeats its first URL and adds Last-Event-ID: the larger of the two is where it stopped. */
 function cursorOf(request: FastifyRequest, after: number | undefined, lastSeq: number): number {
   const header = request.headers['last-event-id'];
   const seen = typeof header === 'string' && /^\d{1,15}$/.test(header) ? Number(header) : 0;
-  // A client that claims to have seen more than there is would otherwise miss what comes next.
+  // With a cursor beyond the end of the log, the client would miss the next events.
   return Math.min(Math.max(after ?? 0, seen), lastSeq);
 }

@@ -1,4 +1,4 @@
-/** What the API reference shows of a managed session: a message and its turn. */
+/** Examples in the API reference of the managed surface: a session with one message and its turn. */
 const id = 'ses_01M7EP1N6500004M3WED7JW9EZ';
 const turn = { session_id: id, turn_id: 'turn_01M7EP1RA10000D2K7Q9V4B6XW' };
 

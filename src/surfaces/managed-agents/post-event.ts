@@ -15,7 +15,7 @@ interface SessionIds {
   id: string;
 }
 
-/** Takes a user event, which is stored when this returns. The turn runs in the background and shows in the log. */
+/** Accepts an event of the user. It is stored when this returns; the turn that it starts or continues runs in the background. */
 export async function postEvent(
   context: Context,
   request: FastifyRequest,
@@ -27,7 +27,7 @@ export async function postEvent(
     case 'user.message':
       return postMessage(context, request, reply, session, event);
     case 'user.tool_confirmation':
-      return underKey(context, request, reply, () => confirm(context, session, event));
+      return underKey(context, request, reply, () => resolveApproval(context, session, event));
     case 'user.interrupt':
       return postInterrupt(context, request, reply, session);
   }
@@ -53,7 +53,7 @@ async function postMessage(
   context.warm.begin(session.orgId, session.id);
 }
 
-/** A repeated request must not interrupt again: its turn has ended, and another may be running by now. */
+/** Not done again after its process died: by then it could interrupt another turn than the one that it was meant for. */
 async function postInterrupt(context: Context, request: FastifyRequest, reply: FastifyReply, { orgId, id }: SessionIds): Promise<void> {
   const mayRepeat = async () => false;
   await answerOnce(context, request, reply, mayRepeat, async () => {
@@ -62,7 +62,7 @@ async function postInterrupt(context: Context, request: FastifyRequest, reply: F
   });
 }
 
-async function confirm(context: Context, session: SessionIds, { request_id: requestId, result }: Event): Promise<void> {
+async function resolveApproval(context: Context, session: SessionIds, { request_id: requestId, result }: Event): Promise<void> {
   if (requestId === undefined || result === undefined)
     throw new ServiceError('bad-request', `${requestId === undefined ? 'request_id' : 'result'}: is required for a user.tool_confirmation`);
   const decision = result === 'allow' ? 'approve_once' : result;

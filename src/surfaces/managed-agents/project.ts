@@ -4,7 +4,7 @@ import { pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, wireUsage } from '../../session/usage.ts';
 import type { ClosingReason } from '../shared/streams/open-streams.ts';
 
-/** An entry of the managed log. Every stored event is exactly one entry, so that `seq` has no gaps here either. */
+/** An entry of the managed log. Every stored event is exactly one entry, so that `seq` has no gaps on the wire either. */
 export interface LogEntry {
   seq: number;
   type: string;
@@ -78,7 +78,7 @@ function typeAndFields(event: StoredEvent): { type: string; [field: string]: unk
   }
 }
 
-/** The text of frames, by event: all who follow a session get the same event object, so its text is made once. */
+/** All followers of a session in this process are handed the same event objects, so each frame is made once. */
 const frames = new WeakMap<StoredEvent, string>();
 
 export function frameText(event: StoredEvent, sessionId: string): string {
@@ -90,7 +90,7 @@ export function frameText(event: StoredEvent, sessionId: string): string {
   return text;
 }
 
-/** It has no id, so that a browser's cursor stays at the last log entry. */
+/** The last frame when the server ends the stream. It has no id, so that a browser's cursor stays at the last entry of the log. */
 export function closingFrame(reason: ClosingReason): string {
   const messages: Record<ClosingReason, string> = {
     token_expired: 'The session token has expired. Open the stream again with a new one and the last seq.',
@@ -102,7 +102,7 @@ export function closingFrame(reason: ClosingReason): string {
   return `event: stream.closed\ndata: ${JSON.stringify({ type: 'stream.closed', reason, message: messages[reason] })}\n\n`;
 }
 
-/** A preview, without id or seq. The previews of a message add up to the `agent.message` that follows. */
+/** A preview, without id or seq: those of one message add up to the `agent.message` that follows. Reasoning has no previews. */
 export function deltaFrame({ type, messageId, text }: LiveFragment, sessionId: string): string {
   if (type !== 'text-delta') return '';
   const data = { type: 'agent.message_delta', session_id: sessionId, message_id: messageId, text };

@@ -20,8 +20,8 @@ import { Type } from '../shared/schemas/type.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
 import { sendLongArray } from '../shared/streams/long-array.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
+import { assertNamesEndUser, listFilter } from './end-user.ts';
 import { streamLog } from './event-stream.ts';
-import { assertTranscriptOf, listFilter } from './identity.ts';
 import { postEvent } from './post-event.ts';
 import { logEntry } from './project.ts';
 import * as schemas from './schemas.ts';
@@ -31,7 +31,7 @@ import { warmFrames } from './warm-stream.ts';
 const config = { family: 'agent', badBody: 'bad-request' } as const;
 const tags = ['Managed agents'];
 
-/** The managed-agent adapter: sessions as an ordered, replayable log that browsers may follow. */
+/** The managed-agents surface: a session is an ordered log that a browser can follow, and replay from any point. */
 export function managedAgentRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/managed-agents', (scope) => {
     scope.addHook('onRequest', requireAgent(context, 'key-or-token'));
@@ -93,13 +93,13 @@ function collectionRoutes(server: Server, context: Context): void {
 }
 
 function conversationRoutes(server: Server, context: Context): void {
-  const onRequest = [seesSession(context)];
+  const onRequest = [requireSession(context)];
 
   server.post(
     '/sessions/:session_id/events',
     {
       config,
-      // Answered from memory: while one message waited for the database here, a later one could overtake it.
+      // Checked from memory, as on the other surfaces: while one message waited for the database here, a later one could overtake it.
       onRequest: (request) => visibleSetting(context, request, pathParameter(request, 'session_id')),
       schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
     },
@@ -119,7 +119,7 @@ function conversationRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Stage an upload', body: schemas.fileBody, response: answered(200, schemas.uploaded) },
     },
     async (request, reply) => {
-      const { orgId, id } = sessionOfPath(request);
+      const { orgId, id } = sessionOf(request);
       const { name, content_base64 } = request.body;
       const path = uploadPath(name);
       const content = decodeUpload(content_base64);
@@ -135,7 +135,7 @@ function conversationRoutes(server: Server, context: Context): void {
     '/sessions/:session_id/prewarm',
     { config, onRequest, schema: { tags, summary: 'Warm a session', response: answered(202, schemas.warming) } },
     async (request, reply) => {
-      const { orgId, id } = sessionOfPath(request);
+      const { orgId, id } = sessionOf(request);
       context.warm.begin(orgId, id);
       return reply.code(202).send({ status: 'warming' });
     },
@@ -155,7 +155,7 @@ function conversationRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { orgId, id } = sessionOfPath(request);
+      const { orgId, id } = sessionOf(request);
       await sendEvents(reply, (signal) => warmFrames(context.warm, orgId, id, signal));
       return reply;
     },
@@ -165,7 +165,7 @@ function conversationRoutes(server: Server, context: Context): void {
     '/sessions/:session_id/events/stream',
     {
       config,
-      onRequest: [...onRequest, readsLog],
+      onRequest: [...onRequest, requireOpenToMember],
       exposeHeadRoute: false,
       schema: {
         tags,
@@ -176,20 +176,20 @@ function conversationRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      streamLog(context, request, reply, sessionOfPath(request), request.query);
+      streamLog(context, request, reply, sessionOf(request), request.query);
       return reply;
     },
   );
 }
 
 function readingRoutes(server: Server, context: Context): void {
-  const onRequest = [seesSession(context), readsLog];
+  const onRequest = [requireSession(context), requireOpenToMember];
 
   server.get(
     '/sessions/:session_id',
     { config, onRequest, schema: { tags, summary: 'Fetch a session with its log', response: answered(200, schemas.sessionState) } },
     async (request, reply) => {
-      const session = sessionOfPath(request);
+      const session = sessionOf(request);
       return sendLongArray(reply, sessionBodyOf(session), 'events', eventsOf(context, session));
     },
   );
@@ -202,8 +202,8 @@ function readingRoutes(server: Server, context: Context): void {
       schema: { tags, summary: 'Read the transcript', querystring: schemas.endUserQuery, response: answered(200, schemas.transcript) },
     },
     async (request, reply) => {
-      const session = sessionOfPath(request);
-      assertTranscriptOf(request, session, request.query.end_user);
+      const session = sessionOf(request);
+      assertNamesEndUser(request, session, request.query.end_user);
       return sendLongArray(reply, { session_id: session.id }, 'messages', readTranscript(context.log, session.id));
     },
   );
@@ -239,19 +239,19 @@ function mcpRoute(server: Server, context: Context): void {
   );
 }
 
-/** Refuses a member whose org has turned off access to transcripts. */
-async function readsLog(request: FastifyRequest): Promise<void> {
-  assertOpenToMember(request, sessionOfPath(request));
+/** An organization may close what end users say to its own members. */
+async function requireOpenToMember(request: FastifyRequest): Promise<void> {
+  assertOpenToMember(request, sessionOf(request));
 }
 
-/** Finds the session before the body is parsed: one that the caller may not see is 404, whatever was sent. */
-function seesSession(context: Context): onRequestAsyncHookHandler {
+/** Runs before the body is checked: a session that the caller cannot see is 404, whatever else is wrong. */
+function requireSession(context: Context): onRequestAsyncHookHandler {
   return async (request) => {
     request.session = await visibleSession(context, request, pathParameter(request, 'session_id'));
   };
 }
 
-function sessionOfPath(request: FastifyRequest): Session {
+function sessionOf(request: FastifyRequest): Session {
   return orNotFound(request.session);
 }
 
@@ -259,7 +259,7 @@ function sessionBodyOf(session: Session): { id: string; object: 'session'; statu
   return { id: session.id, object: 'session', status: session.isRunning ? 'running' : 'idle' };
 }
 
-/** The log up to the `lastSeq` that was read with the session, so that its status and its log agree. */
+/** The log up to the `lastSeq` that was read with the session's status, so that both agree. */
 async function* eventsOf(context: Context, { id, lastSeq }: Session): AsyncGenerator<unknown[]> {
   for await (const events of context.log.readAll(id)) {
     yield events.filter((event) => event.seq <= lastSeq).map((event) => logEntry(event, id));

@@ -5,7 +5,10 @@ import type { SessionFilter } from '../../session/list-sessions.ts';
 import type { Session } from '../../session/sessions.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 
-/** Which sessions a listing shows: a verified end user's own, those of the visitor id that an anonymous caller names, or any for a key. */
+/**
+ * Which sessions a caller can list: a verified end user their own, an anonymous visitor those that were begun under the id that
+ * the visitor names, an API key all.
+ */
 export function listFilter(principal: Principal, agentId: number, endUser: string | undefined): SessionFilter {
   if (principal.type !== 'token') return endUser === undefined ? { agentId } : { agentId, endUserId: endUser };
   if (principal.endUserId !== undefined) return { agentId, endUserId: principal.endUserId, isVisitor: false };
@@ -13,11 +16,8 @@ export function listFilter(principal: Principal, agentId: number, endUser: strin
   return { agentId, endUserId: endUser, isVisitor: true };
 }
 
-/**
- * An anonymous caller must name the session's end user to read its transcript. A verified token has already been checked
- * against the session; a key or a member may name one.
- */
-export function assertTranscriptOf(request: FastifyRequest, session: Session, endUser: string | undefined): void {
+/** An anonymous visitor must name the end user that the session was begun with. A verified token does so itself, a key need not. */
+export function assertNamesEndUser(request: FastifyRequest, session: Session, endUser: string | undefined): void {
   const principal = principalOf(request);
   if (principal.type === 'token' && principal.endUserId !== undefined) return;
   if (principal.type !== 'token' && endUser === undefined) return;
