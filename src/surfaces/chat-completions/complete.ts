@@ -8,11 +8,19 @@ import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { tellInstructions } from '../shared/adapters/instructions.ts';
-import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
-import { type AdapterSession, dropWhenEnded, forget, openForTurn, startTurnIn, turnSession } from '../shared/adapters/session.ts';
+import { contextOf } from '../shared/adapters/message-input.ts';
+import { sendTurn } from '../shared/adapters/send-turn.ts';
+import {
+  type AdapterSession,
+  type DropSession,
+  dropAfter,
+  dropUnlessUsed,
+  findRepeatedTurn,
+  openForTurn,
+  startTurnIn,
+  turnSession,
+} from '../shared/adapters/session.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
-import { findEarlierTurn, findRetriedTurn } from '../shared/once/start-turn.ts';
 import { agentOf } from '../shared/path.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
@@ -24,13 +32,13 @@ interface ChatCall {
   context: Context;
   request: FastifyRequest;
   reply: FastifyReply;
-  /** The model that the answer names. */
+  /** The model that the response names. */
   model: string;
-  /** Whether the caller asked for a stream. */
+  /** Whether the request asked for a stream. */
   live: boolean;
 }
 
-/** Runs the last user message and answers in the chat-completions format. It has no approvals, so a tool that needs one is denied. */
+/** Runs the last user message. This wire has no way to ask for an approval: a tool call that would need one is denied. */
 export async function complete(
   context: Context,
   request: FastifyRequest,
@@ -40,36 +48,29 @@ export async function complete(
   const model = body.model ?? agentOf(request).slug;
   const live = body.stream ?? false;
   const call = { context, request, reply, model, live };
-  const { session_id: named, ...metadata } = body.metadata ?? {};
-  if (named !== undefined && named !== null && typeof named !== 'string')
+  const { session_id, ...metadata } = body.metadata ?? {};
+  if (session_id !== undefined && session_id !== null && typeof session_id !== 'string')
     throw new ServiceError('invalid', 'metadata.session_id: must be a string');
-  const sessionId = sessionNamed(request, body);
-  const said = readMessages(body.messages ?? [], sessionId === undefined);
+  const sessionId = namedSessionId(request, body);
+  const input = readMessages(body.messages ?? [], sessionId === undefined);
   const setting = sessionId === undefined ? undefined : await context.settings.of(agentOf(request).orgId, sessionId);
-  const goesOn = setting && turnSession(setting);
-  const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true };
+  const named = setting && turnSession(setting);
   const open = async (newSessionId?: string) => {
-    if (sessionId !== undefined && goesOn === undefined) throw notFound();
-    return openForTurn(context, request, reply, goesOn, { ...wanted, newSessionId });
+    // The session was deleted since a hook of the route found it, or an earlier copy of this request was answered in it.
+    if (sessionId !== undefined && named === undefined) throw notFound();
+    return openForTurn(context, request, reply, named, { surface: 'chat', metadata, stored: body.store ?? true, newSessionId });
   };
-  if (said === undefined) return answerNothing(call, open);
-  const earlier = await (goesOn === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
-  if (earlier !== undefined) {
-    reply.header('x-svc-session', earlier.sessionId);
-    return answer(call, earlier, undefined);
-  }
+  if (input === undefined) return answerNothing(call, open);
+  const repeated = await findRepeatedTurn(context, request, reply, named, live);
+  if (repeated !== undefined) return answer(call, repeated, undefined);
   const opened = await open();
-  const { told, mark } = await tellInstructions(context, opened, said.system);
-  const earlierMessages = [...told, ...said.context];
-  const message = { text: said.text, unattended: true, ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }), ...mark };
+  const message = { text: input.text, unattended: true, ...(await contextOf(context, opened, input)) };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  const isOwn = turn.sessionId === opened.session.id;
-  const drop = opened.session.stored || !isOwn ? undefined : () => dropWhenEnded(context, request, opened.session, turn.turnId);
-  return answer(call, turn, drop);
+  return answer(call, turn, dropAfter(context, request, opened.session, turn));
 }
 
-/** The id of the session that the call continues. The body may not be validated yet. */
-export function sessionNamed(request: FastifyRequest, body: unknown): string | undefined {
+/** The session that the request continues. The body may not be validated yet. */
+export function namedSessionId(request: FastifyRequest, body: unknown): string | undefined {
   const header = request.headers['x-svc-session'];
   if (typeof header === 'string') return header;
   const named = fieldOf(fieldOf(body, 'metadata'), 'session_id');
@@ -85,21 +86,19 @@ async function answer({ context, reply, model, live }: ChatCall, turn: Watchable
   return sendLongJson(reply, completion, adapterFailureBody);
 }
 
-/** Spec 4.10: without a user message no turn runs, and the answer is empty. */
+/** Spec 4.10: without a message nothing runs, and the completion is empty. */
 async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Promise<AdapterSession>): Promise<FastifyReply> {
   const { context, request, reply, model, live } = call;
   const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
     const { session } = await open(chosen);
-    if (!session.stored) await forget(context, session);
-    // Derived from the session id that is stored under the Idempotency-Key, so that two copies of the request get the same answer.
+    if (!session.stored) await dropUnlessUsed(context, session);
+    // Made from the id that is kept under an Idempotency-Key, so that a repeated request gets the same completion.
     return { sessionId: session.id, turnId: chosen.replace('ses_', 'turn_') };
   });
   reply.header('x-svc-session', sessionId);
   if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));
-  await sendEvents(reply, () => emptyStream(turnId, model));
+  await sendEvents(reply, async function* () {
+    yield new ChatProjector(turnId, model).empty();
+  });
   return reply;
-}
-
-async function* emptyStream(turnId: string, model: string): AsyncGenerator<string> {
-  yield new ChatProjector(turnId, model).empty();
 }

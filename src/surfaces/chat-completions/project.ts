@@ -11,14 +11,14 @@ import { type NewText, ShownText } from '../shared/streams/shown-text.ts';
 
 const endOfStream = 'data: [DONE]\n\n';
 
-/** Turns what a turn adds into chunks of the chat-completions wire, as text: nothing is built for a token but its line. */
+/** Turns the updates of a turn into chunks of the chat-completions wire. It runs for every token, so it builds text, not objects. */
 export class ChatProjector {
-  /** Whether the last chunk was given. */
+  /** Whether the last chunk has been made. */
   ended = false;
   private readonly head: string;
   private readonly shown = new ShownText();
   private hasBegun = false;
-  /** Whether what was shown last broke off and will not go on: this wire cannot take it back, so what follows is set apart. */
+  /** The message that was shown last broke off. This wire cannot take text back, so a blank line separates it from what follows. */
   private brokeOff = false;
 
   constructor(turnId: string, model: string) {
@@ -36,7 +36,7 @@ export class ChatProjector {
       case 'message-produced':
         return this.content(this.shown.addStored(event.data));
       case 'tool-called':
-        // It comes after the message of its step: if that is not stored by now, it never will be.
+        // A tool call follows the message of its step in the log: a message that is not stored by now never will be.
         this.brokeOff ||= this.shown.hasUnstored;
         this.shown.giveUp();
         return '';
@@ -52,21 +52,21 @@ export class ChatProjector {
     }
   }
 
-  /** What is left to say when the server ends the stream: nothing, if the turn has. */
+  /** The last chunk when the server ends the stream; empty if the turn has ended. */
   close(reason: ClosingReason): string {
     return this.ended ? '' : failure(closingError(reason), undefined);
   }
 
-  /** The whole of a stream in which nothing was said. */
+  /** The whole stream of a request without a message. */
   empty(): string {
     return this.finish('stop', noUsage);
   }
 
   private content({ text, restarts }: NewText): string {
     if (text === '') return '';
-    const apart = restarts || this.brokeOff ? '\n\n' : '';
+    const separator = restarts || this.brokeOff ? '\n\n' : '';
     this.brokeOff = false;
-    return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(apart + text)}},"finish_reason":null}]}\n\n`;
+    return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(separator + text)}},"finish_reason":null}]}\n\n`;
   }
 
   private finish(reason: string, usage: Usage): string {
@@ -83,7 +83,7 @@ export class ChatProjector {
   }
 }
 
-/** The unary answer. Throws what the turn failed with. */
+/** The body of a response that is not streamed. Throws the error of a turn that failed. */
 export function completionOf(turnId: string, model: string, outcome: Pick<TurnOutcome, 'text' | 'usage' | 'ended' | 'failed'>) {
   if (outcome.failed !== undefined) throw turnFailure(outcome.failed);
   return {
@@ -116,7 +116,7 @@ function chatUsage(usage: Usage) {
   return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output, ...cached };
 }
 
-/** Made of the turn's id, so that a repeated answer is the same answer. */
+/** Made from the turn's id, so that a repeated request gets the same completion. */
 function completionId(turnId: string): string {
   return turnId.replace('turn_', 'chatcmpl-');
 }

@@ -12,13 +12,13 @@ import { findUnlessAnswered, mayBeRepetition } from '../shared/once/kept-turn.ts
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
-import { complete, sessionNamed } from './complete.ts';
+import { complete, namedSessionId } from './complete.ts';
 import { chatBody, chatCompletion, modelList, modelObject } from './schemas.ts';
 
 const config = { family: 'agent' as const, errorBody: adapterErrorBody };
 const tags = ['Chat completions'];
 
-/** The chat-completions adapter: an agent behind the API that existing client libraries use. */
+/** The chat-completions adapter: existing client libraries of that API can talk to an agent. */
 export function chatCompletionsRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/chat', (scope) => {
     refuseUnknown(scope);
@@ -31,14 +31,14 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 }
 
 function completionRoute(server: Server, context: Context): void {
-  const seesHeaderSession: onRequestAsyncHookHandler = async (request) => {
+  const requireHeaderSession: onRequestAsyncHookHandler = async (request) => {
     const named = request.headers['x-svc-session'];
-    // A repeated request may name a session that was deleted. Only with the body can we tell, so that is checked below.
+    // A repeated request may name a session that was deleted after its turn. Telling whether it is one takes the body: see below.
     if (typeof named === 'string' && !mayBeRepetition(request)) await visibleSetting(context, request, named);
   };
-  // Runs before the body is validated: a session that the caller may not see is 404, whatever else is wrong.
-  const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
-    const named = sessionNamed(request, request.body);
+  // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong.
+  const requireNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
+    const named = namedSessionId(request, request.body);
     if (named === undefined) return;
     const found = await findUnlessAnswered(context, request, () => visibleSetting(context, request, named));
     if (found === undefined) return;
@@ -50,15 +50,15 @@ function completionRoute(server: Server, context: Context): void {
     '/completions',
     {
       config,
-      onRequest: [requireAgent(context, 'key-or-token'), seesHeaderSession],
-      preValidation: [seesNamedSession, refuseOtherIdentity],
+      onRequest: [requireAgent(context, 'key-or-token'), requireHeaderSession],
+      preValidation: [requireNamedSession, refuseOtherIdentity],
       schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answeredByAdapter(200, chatCompletion) },
     },
     (request, reply) => complete(context, request, reply, request.body),
   );
 }
 
-/** Client libraries and chat front ends list the models: the agent is the only one. */
+/** Client libraries and chat front ends list the models of a server: the agent is the only one. */
 function modelRoutes(server: Server, context: Context): void {
   const onRequest = [requireAgent(context, 'key-or-token')];
 

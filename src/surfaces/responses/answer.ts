@@ -11,7 +11,7 @@ import {
 import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
-import type { DropSession } from '../shared/adapters/send-turn.ts';
+import type { DropSession } from '../shared/adapters/session.ts';
 import { itemId, type ResponsePlace } from './response-ids.ts';
 
 export type OutputItem =
@@ -28,10 +28,10 @@ export interface OutputText {
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed';
 
-/** Approval requests name an MCP server. The tools are the agent's own, so all have the same. */
+/** This wire wants the MCP server of a tool: the tools of an agent are all shown as those of one server. */
 const serverLabel = 'parley';
 
-/** Builds the response object from the stored events. The stream, the answer without streaming and a later fetch all use it. */
+/** Builds the response object from the stored events of its turn, for the stream, for a response in one piece and for a later fetch. */
 export class ResponseAnswer {
   readonly place: ResponsePlace;
   readonly items: OutputItem[] = [];
@@ -40,7 +40,7 @@ export class ResponseAnswer {
   private readonly echo: RequestEcho;
   private readonly model: string;
   private usage: Usage = noUsage;
-  /** Usage of the turn before this response began. */
+  /** What the turn used before this response began. */
   private usageBefore: Usage = noUsage;
   private incompleteReason: string | undefined;
 
@@ -83,7 +83,7 @@ export class ResponseAnswer {
     }
   }
 
-  /** The response object, as far as it has come. */
+  /** The response object as of the last event. */
   body() {
     const { previousResponseId, metadata } = this.echo;
     return {
@@ -112,15 +112,21 @@ export class ResponseAnswer {
   }
 
   addMessage(text: string, partial: boolean): MessageItem {
-    const item = messageItem(itemId(this.place.responseId, this.items.length), text, partial ? 'incomplete' : 'completed');
+    const item: MessageItem = {
+      id: itemId(this.place.responseId, this.items.length),
+      type: 'message',
+      status: partial ? 'incomplete' : 'completed',
+      role: 'assistant',
+      content: [{ type: 'output_text', text, annotations: [] }],
+    };
     this.items.push(item);
     return item;
   }
 }
 
 /**
- * The answer without streaming, after `drop` has deleted a session that is not to be kept. Throws the error of a turn that failed.
- * Also throws, without deleting anything, if the updates end before the turn does.
+ * The body of a response that is not streamed. A session that is not kept is dropped first. Throws the error of a turn that failed;
+ * also throws, and drops nothing, if this process stops before the turn has ended or paused.
  */
 export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>, drop: DropSession) {
   let failed: TurnFailed | undefined;
@@ -136,17 +142,13 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
   return answer.body();
 }
 
-/** Client libraries expect both details to be present. Tokens for reasoning are not counted separately. */
+/** Client libraries read both details without checking that they are there. Reasoning tokens are not counted apart. */
 function responseUsage(usage: Usage) {
   return {
     ...wireUsage(usage),
     input_tokens_details: { cached_tokens: usage.cachedInput },
     output_tokens_details: { reasoning_tokens: 0 },
   };
-}
-
-function messageItem(id: string, text: string, status: 'completed' | 'incomplete'): MessageItem {
-  return { id, type: 'message', status, role: 'assistant', content: [{ type: 'output_text', text, annotations: [] }] };
 }
 
 function approvalItem(request: ApprovalRequested): OutputItem {

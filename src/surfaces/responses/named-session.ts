@@ -8,20 +8,20 @@ import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../s
 import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, visible, visibleSetting } from '../shared/caller/visible-session.ts';
-import { isAnswer, isUserMessage } from './read-input.ts';
+import { isAgentItem, isUserMessage } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
-/** At most this many of the input's items are looked up to find their session. */
+/** How many items of an input are looked up at most to find the session that they belong to. */
 const maxLookups = 8;
 
 /**
- * The sessions of recent responses, so that continuing one needs no query. It is not used to fetch a response: if another process
- * deletes one, this cache may still have it for a minute.
+ * The sessions of recent responses, so that a request can continue from one without a query. Only for that, not for showing a
+ * response: one that another process has deleted is known here for up to a minute.
  */
 export class KnownResponses {
   private readonly sessions = new LRUCache<string, string>({ max: 10_000, ttl: 60_000 });
 
-  /** Sessions that are not kept are not remembered. */
+  /** A session that is deleted after its turn is not remembered. */
   note(responseId: string, session: TurnSession): void {
     if (session.stored) this.sessions.set(responseId, session.id);
   }
@@ -36,8 +36,8 @@ export class KnownResponses {
 }
 
 /**
- * The session that a body continues: that of `previous_response_id`, else `conversation`, else the session of the newest item in
- * the input that one of our responses had. Undefined if the request starts a new session. The body is not validated yet.
+ * The session that a request continues: that of `previous_response_id`, else `conversation`, else that of the newest item of an
+ * earlier response that the input repeats. Undefined if the request begins a new one. The body is not validated yet.
  */
 export async function findNamedSession(
   context: Context,
@@ -56,17 +56,17 @@ export async function findNamedSession(
   const conversation = fieldOf(body, 'conversation');
   const sessionId = typeof conversation === 'object' ? fieldOf(conversation, 'id') : conversation;
   if (typeof sessionId === 'string') return turnSession(await visibleSetting(context, request, sessionId));
-  return findEchoed(context, request, fieldOf(body, 'input'));
+  return findSessionOfItems(context, request, fieldOf(body, 'input'));
 }
 
 export interface FoundResponse {
   place: ResponsePlace;
   session: Session;
-  /** What the response repeats of its request. */
+  /** The fields of its request that the response repeats. */
   echo: RequestEcho;
 }
 
-/** A response and its session. Throws the same 404 whether it is unknown, deleted or not visible to the caller. */
+/** Throws the same 404 for a response that is unknown, was deleted, was not kept or is not the caller's. */
 export async function findResponse(context: Context, request: FastifyRequest, responseId: string): Promise<FoundResponse> {
   const place = orNotFound(placeOfResponse(responseId));
   const orgId = principalOf(request).organization.id;
@@ -78,32 +78,32 @@ export async function findResponse(context: Context, request: FastifyRequest, re
   return { place, session, echo: start.data.echo ?? {} };
 }
 
-async function findEchoed(context: Context, request: FastifyRequest, input: unknown): Promise<Session | undefined> {
+/** Throws 404 if the input only refers to items, or answers an approval, and the session that has them was not found. */
+async function findSessionOfItems(context: Context, request: FastifyRequest, input: unknown): Promise<Session | undefined> {
   const orgId = principalOf(request).organization.id;
   const { db } = context.database;
-  const seen = new Set<string>();
-  let isReferred = false;
-  let isPast = false;
+  const lookedUp = new Set<string>();
+  let needsSession = false;
+  let isRepeated = false;
   for (const item of Array.isArray(input) ? input.toReversed() : []) {
     const id = fieldOf(item, 'id');
     const type = fieldOf(item, 'type');
     const requestId = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
     const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
-    // An answer to an approval that comes before an item of the agent, or before a message, is repeated from an earlier request.
-    if (type === 'item_reference' || (type === 'mcp_approval_response' && !isPast)) isReferred = true;
+    // The answer to an approval that stands ahead of an item of the agent, or of a user message, is only repeated.
+    if (type === 'item_reference' || (type === 'mcp_approval_response' && !isRepeated)) needsSession = true;
     const kind = { type, role: fieldOf(item, 'role') };
-    isPast ||= isAnswer(kind) || isUserMessage(kind);
+    isRepeated ||= isAgentItem(kind) || isUserMessage(kind);
     const key = isRequest ? requestId : place?.responseId;
-    if (key === undefined || seen.has(key) || seen.size >= maxLookups) continue;
-    seen.add(key);
+    if (key === undefined || lookedUp.has(key) || lookedUp.size >= maxLookups) continue;
+    lookedUp.add(key);
     const session =
       place === undefined
         ? await findSessionOfApproval(db, orgId, key)
         : (await findTurnOfResponse(db, orgId, place.turnId, place.responseId))?.session;
     if (session !== undefined && isVisible(request, session)) return session;
   }
-  // The input refers to items, or answers an approval, of a session that was not found.
-  if (isReferred) throw notFound();
+  if (needsSession) throw notFound();
   return undefined;
 }

@@ -10,39 +10,40 @@ import { itemId } from './response-ids.ts';
 import { TextSplitter } from './split-text.ts';
 
 /**
- * Turns what a turn adds into events of the responses wire, as text. The same turn always gives the same events under the same
- * `sequence_number`, live or read again, so that a client goes on from the last number it has.
+ * Turns the updates of a turn into the text of events of the responses wire. A turn has the same events with the same
+ * `sequence_number` whether it is followed live or read from the log, so that a client can continue after the last one it has.
  */
 export class ResponseProjector {
-  /** Whether the terminal event was given. */
+  /** Whether the last event has been made. */
   ended = false;
   private readonly answer: ResponseAnswer;
+  /** Events up to this number are counted and not sent: the client has them. */
   private readonly startingAfter: number;
   private readonly shown = new ShownText();
   private readonly splitter = new TextSplitter();
-  private sequence = 0;
-  /** The message that is being written: its id, place, and what a delta of it begins with. */
-  private open: { id: string; index: number; deltaHead: string; shown: string } | undefined;
+  private nextNumber = 0;
+  /** The message item that is being sent. Each of its deltas begins with `deltaHead`; `shown` is their sum so far. */
+  private open: { index: number; deltaHead: string; shown: string } | undefined;
 
   constructor(answer: ResponseAnswer, startingAfter = -1) {
     this.answer = answer;
     this.startingAfter = startingAfter;
   }
 
-  /** The first two events, which need nothing of the turn. */
+  /** The first two events, which do not depend on the turn. */
   begin(): string {
-    return this.lifeCycle('response.created') + this.lifeCycle('response.in_progress');
+    return this.responseFrame('response.created') + this.responseFrame('response.in_progress');
   }
 
   /**
-   * What is left to say when the server ends the stream: nothing, if the turn has. It takes no number of its own, since
-   * another event of the turn has the next one; and what failed is this stream, so the answer stays as it is.
+   * The last events when the server ends the stream; empty if the turn has ended. They repeat the last number, since the next one
+   * belongs to an event of the turn. Only the stream has failed, so `this.answer` is not changed.
    */
   close(reason: ClosingReason): string {
     if (this.ended) return '';
     const error = closingError(reason);
     const response = { ...this.answer.body(), status: 'failed', error: { code: error.code, message: error.message } };
-    const last = this.sequence - 1;
+    const last = this.nextNumber - 1;
     return frameText('response.failed', last, { response }) + frameText('error', last, errorData(error));
   }
 
@@ -52,13 +53,13 @@ export class ResponseProjector {
       this.answer.apply(update);
       return '';
     }
-    const fresh = update.type === 'message-produced' ? this.shown.addStored(update.data) : undefined;
-    // These come after the message of their step: if it is not stored by now, it never will be.
-    const isPast = update.type === 'tool-called' || update.type === 'turn-ended' || update.type === 'turn-failed';
-    let text = fresh?.restarts || isPast ? this.abandonItem() : '';
+    const missing = update.type === 'message-produced' ? this.shown.addStored(update.data) : undefined;
+    // These follow the message of their step in the log: a message that is not stored by now never will be.
+    const isAfterMessage = update.type === 'tool-called' || update.type === 'turn-ended' || update.type === 'turn-failed';
+    let text = missing?.restarts || isAfterMessage ? this.abandonItem() : '';
     const known = this.answer.items.length;
     this.answer.apply(update);
-    for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, fresh?.text);
+    for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, missing?.text);
     return text + this.finish(update);
   }
 
@@ -70,12 +71,13 @@ export class ResponseProjector {
     return abandoned + this.openItem(this.answer.items.length) + this.deltas(this.splitter.add(text));
   }
 
+  /** `missing` is what of a message was not shown live; undefined for a message of which nothing was. */
   private addItem(index: number, missing: string | undefined): string {
     const item = this.answer.items[index];
     if (item === undefined) return '';
     if (item.type !== 'message') {
-      const place = { output_index: index, item };
-      return this.frame('response.output_item.added', place) + this.frame('response.output_item.done', place);
+      const data = { output_index: index, item };
+      return this.frame('response.output_item.added', data) + this.frame('response.output_item.done', data);
     }
     const whole = item.content[0]?.text ?? '';
     const opening = this.openItem(index);
@@ -88,8 +90,8 @@ export class ResponseProjector {
     if (this.open !== undefined) return '';
     const { responseId } = this.answer.place;
     const id = itemId(responseId, index);
-    const place = JSON.stringify({ response_id: responseId, item_id: id, output_index: index, content_index: 0 });
-    this.open = { id, index, deltaHead: `${place.slice(1, -1)},"delta":`, shown: '' };
+    const position = JSON.stringify({ response_id: responseId, item_id: id, output_index: index, content_index: 0 });
+    this.open = { index, deltaHead: `${position.slice(1, -1)},"delta":`, shown: '' };
     const item = { id, type: 'message', status: 'in_progress', role: 'assistant', content: [] };
     const part = { type: 'output_text', text: '', annotations: [] };
     return (
@@ -103,14 +105,14 @@ export class ResponseProjector {
     let text = '';
     for (const piece of pieces) {
       if (this.open !== undefined) this.open.shown += piece;
-      const number = this.sequence++;
+      const number = this.nextNumber++;
       if (number <= this.startingAfter) continue;
       text += `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":${number},${head}${JSON.stringify(piece)},"logprobs":[]}\n\n`;
     }
     return text;
   }
 
-  /** Closes a message that will not go on: the process that wrote it is gone, and what follows is another one. */
+  /** Closes a message that will not be completed, because the process that wrote it died, as an incomplete item. */
   private abandonItem(): string {
     if (this.open === undefined) return '';
     const { index } = this.open;
@@ -121,10 +123,10 @@ export class ResponseProjector {
 
   private closeItem(index: number, item: MessageItem, whole: string): string {
     this.open = undefined;
-    const place = { item_id: item.id, output_index: index, content_index: 0 };
+    const position = { item_id: item.id, output_index: index, content_index: 0 };
     return (
-      this.frame('response.output_text.done', { ...place, text: whole, logprobs: [] }) +
-      this.frame('response.content_part.done', { ...place, part: item.content[0] }) +
+      this.frame('response.output_text.done', { ...position, text: whole, logprobs: [] }) +
+      this.frame('response.content_part.done', { ...position, part: item.content[0] }) +
       this.frame('response.output_item.done', { output_index: index, item })
     );
   }
@@ -133,17 +135,17 @@ export class ResponseProjector {
     if (this.answer.status === 'in_progress') return '';
     this.ended = true;
     if (event.type !== 'turn-failed')
-      return this.lifeCycle(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
+      return this.responseFrame(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
     const error = adapterError(toWireError(turnFailure(event.data)));
-    return this.lifeCycle('response.failed') + this.frame('error', errorData(error));
+    return this.responseFrame('response.failed') + this.frame('error', errorData(error));
   }
 
-  private lifeCycle(type: string): string {
+  private responseFrame(type: string): string {
     return this.frame(type, { response: this.answer.body() });
   }
 
   private frame(type: string, data: Record<string, unknown>): string {
-    const number = this.sequence++;
+    const number = this.nextNumber++;
     return number <= this.startingAfter ? '' : frameText(type, number, data);
   }
 }

@@ -5,11 +5,10 @@ import { notFound } from '../../errors.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { type SystemTexts, tellInstructions } from '../shared/adapters/instructions.ts';
-import { type DropSession, sendTurn } from '../shared/adapters/send-turn.ts';
-import { dropWhenEnded, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
+import { contextOf, type MessageInput } from '../shared/adapters/message-input.ts';
+import { sendTurn } from '../shared/adapters/send-turn.ts';
+import { type DropSession, dropAfter, findRepeatedTurn, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
-import { findEarlierTurn, findRetriedTurn } from '../shared/once/start-turn.ts';
 import { agentOf } from '../shared/path.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
@@ -21,21 +20,21 @@ import type { responseRequest } from './schemas.ts';
 
 type Body = Static<typeof responseRequest>;
 
-/** A request, with the session that its body continues, if it names one. */
 interface ResponseCall {
   context: Context;
   request: FastifyRequest;
   reply: FastifyReply;
   body: Body;
+  /** The session that the request continues. */
   named: TurnSession | undefined;
 }
 
-/** Runs the input's message, or resumes the turn whose approval it answers, and answers in the responses format. */
+/** Runs the message of the input, or continues the turn whose approval the input answers. */
 export async function respond(call: ResponseCall, known: KnownResponses): Promise<FastifyReply> {
   const { context, request, reply, body, named } = call;
   const isWhole = typeof body.previous_response_id !== 'string' && (body.conversation ?? null) === null;
   const input = readInput(body.input, named === undefined, isWhole);
-  const { turn, after, session, drop } = await (input.type === 'approval' ? resume(call, input) : begin(call, input));
+  const { turn, after, session, drop } = await (input.type === 'approval' ? continueTurn(call, input) : beginTurn(call, input));
   const place = responsePlace(turn.turnId, after);
   if (session !== undefined) known.note(place.responseId, session);
   const answer = new ResponseAnswer(place, agentOf(request).slug, echoOf(body));
@@ -46,67 +45,57 @@ export async function respond(call: ResponseCall, known: KnownResponses): Promis
   return sendLongJson(reply, collectResponse(answer, watchTurn(context.log, turn), drop), adapterFailureBody);
 }
 
-interface Running {
+interface StartedResponse {
   turn: WatchableTurn;
   /** Where in the turn this response begins. */
   after: number;
+  /** Undefined if an earlier copy of the request started the turn. */
   session: TurnSession | undefined;
   drop: DropSession;
 }
 
-async function begin(call: ResponseCall, input: Extract<ResponseInput, { type: 'message' }>): Promise<Running> {
+async function beginTurn(call: ResponseCall, input: MessageInput): Promise<StartedResponse> {
   const { context, request, reply, body, named } = call;
   const live = isLive(call);
-  const earlier = await (named === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
-  if (earlier !== undefined) {
-    reply.header('x-svc-session', earlier.sessionId);
-    return { turn: earlier, after: 0, session: undefined, drop: undefined };
-  }
+  const repeated = await findRepeatedTurn(context, request, reply, named, live);
+  if (repeated !== undefined) return { turn: repeated, after: 0, session: undefined, drop: undefined };
   const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true };
   const opened = await openForTurn(context, request, reply, named, wanted);
-  const { told, mark } = await tellInstructions(context, opened, withInstructions(body, input.system));
-  const earlierMessages = [...told, ...input.context];
+  const { session } = opened;
   const echo = echoOf(body);
   const message = {
     text: input.text,
-    ...(earlierMessages.length === 0 ? {} : { context: earlierMessages }),
-    ...mark,
+    ...(await contextOf(context, opened, withInstructions(body, input))),
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  // Another copy of this request started the turn in its own session, and deletes that session if it is not to be kept.
-  if (turn.sessionId !== opened.session.id) return { turn, after: 0, session: undefined, drop: undefined };
-  return { turn, after: 0, session: opened.session, drop: dropOf(call, opened.session, turn.turnId, 0) };
+  const isOwn = turn.sessionId === session.id;
+  return { turn, after: 0, session: isOwn ? session : undefined, drop: dropAfter(context, request, session, turn) };
 }
 
-function withInstructions({ instructions }: Body, { all, before }: SystemTexts): SystemTexts {
-  if (typeof instructions !== 'string' || instructions === '') return { all, before };
-  return { all: [instructions, ...all], before: [{ role: 'system', text: instructions }, ...before] };
+function withInstructions({ instructions }: Body, input: MessageInput): MessageInput {
+  if (typeof instructions !== 'string' || instructions === '') return input;
+  return { ...input, repeatedSystem: [{ role: 'system', text: instructions }, ...input.repeatedSystem] };
 }
 
-async function resume(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<Running> {
+async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<StartedResponse> {
   const { context, request, reply, body, named: session } = call;
   const { requestId } = input;
-  if (session === undefined) return findResumed(call, requestId);
+  if (session === undefined) return repeatContinued(call, requestId);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>
     context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) }),
   );
-  return { turn, after: turn.resolvedSeq, session, drop: dropOf(call, session, turn.turnId, turn.resolvedSeq) };
+  return { turn, after: turn.resolvedSeq, session, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
 }
 
-/** For a repeated request whose session was deleted when its turn ended: the answer that it got is stored under its key. */
-async function findResumed(call: ResponseCall, requestId: string): Promise<Running> {
+/** The session was deleted when its turn ended; the response to an earlier copy of this request was kept. */
+async function repeatContinued(call: ResponseCall, requestId: string): Promise<StartedResponse> {
   const { context, request, reply } = call;
-  const turn = await findEarlierTurn(context, request, reply, isLive(call));
+  const turn = await findRepeatedTurn(context, request, reply, undefined, isLive(call));
   if (turn === undefined) throw notFound();
-  reply.header('x-svc-session', turn.sessionId);
-  const answered = turn.kept?.find((event) => event.type === 'approval-resolved' && event.data.requestId === requestId);
-  return { turn, after: answered?.seq ?? 0, session: undefined, drop: undefined };
-}
-
-function dropOf({ context, request }: ResponseCall, session: TurnSession, turnId: string, after: number): DropSession {
-  return session.stored ? undefined : () => dropWhenEnded(context, request, session, turnId, after);
+  const resolved = turn.kept?.find((event) => event.type === 'approval-resolved' && event.data.requestId === requestId);
+  return { turn, after: resolved?.seq ?? 0, session: undefined, drop: undefined };
 }
 
 function isLive({ body }: ResponseCall): boolean {

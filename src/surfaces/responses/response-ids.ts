@@ -1,11 +1,11 @@
 /**
- * A response is a part of a turn: from its message, or from the answer to an approval, to where the turn ends or pauses next. Its
- * id contains the turn's id and where the part begins, and so do the ids of its items: finding them needs no table.
+ * A response is a part of a turn: from its message, or from the answer to an approval, to the next approval request or the end.
+ * Its id says which part, and the ids of its items contain it, so that the session of each is found without a table of responses.
  */
 export interface ResponsePlace {
   responseId: string;
   turnId: string;
-  /** The response begins after the event with this `seq`; 0 if it begins with the turn. */
+  /** The response begins after the event with this seq; 0 if it begins with the turn. */
   after: number;
 }
 
@@ -14,7 +14,7 @@ export function responsePlace(turnId: string, after: number): ResponsePlace {
   return { responseId, turnId, after };
 }
 
-/** Undefined for what cannot be an id of ours. */
+/** Undefined if no response can have this id. */
 export function placeOfResponse(responseId: string): ResponsePlace | undefined {
   const found = /^resp_([0-9A-Z]{26})(?:_([1-9]\d{0,8}))?$/.exec(responseId);
   return found === null ? undefined : responsePlace(`turn_${found[1]}`, Number(found[2] ?? 0));

@@ -16,7 +16,7 @@ import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
 import { fetchResponse, removeResponse } from './stored-response.ts';
 
-/** The responses adapter: an agent behind the API that existing client libraries use. */
+/** The responses adapter: existing client libraries of that API can talk to an agent. */
 export function responsesRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/responses', (scope) => {
     refuseUnknown(scope);
@@ -31,10 +31,10 @@ function addRoutes(server: Server, context: Context): void {
   const known = new KnownResponses();
   /** What the hooks found, for the handlers. */
   const named = new WeakMap<FastifyRequest, TurnSession>();
-  const asked = new WeakMap<FastifyRequest, FoundResponse>();
+  const fetched = new WeakMap<FastifyRequest, FoundResponse>();
 
-  // Runs before the body is validated: a session that the caller may not see is 404, whatever else is wrong.
-  const seesNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
+  // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong.
+  const requireNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
     const session = await findUnlessAnswered(context, request, () => findNamedSession(context, request, known, request.body));
     if (session === undefined) return;
     await assertMayJoin(context, request, session.id);
@@ -42,10 +42,10 @@ function addRoutes(server: Server, context: Context): void {
     named.set(request, session);
   };
 
-  const readsResponse: onRequestAsyncHookHandler = async (request) => {
+  const requireResponse: onRequestAsyncHookHandler = async (request) => {
     const found = await findResponse(context, request, responseIdOf(request));
     assertOpenToMember(request, found.session);
-    asked.set(request, found);
+    fetched.set(request, found);
   };
 
   server.post(
@@ -53,7 +53,7 @@ function addRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: [guard],
-      preValidation: [seesNamedSession, refuseOtherIdentity],
+      preValidation: [requireNamedSession, refuseOtherIdentity],
       schema: { tags, summary: 'Create a response', body: responseRequest, response: answeredByAdapter(200, responseObject) },
     },
     (request, reply) => respond({ context, request, reply, body: request.body, named: named.get(request) }, known),
@@ -63,11 +63,11 @@ function addRoutes(server: Server, context: Context): void {
     '/:response_id',
     {
       config,
-      onRequest: [guard, readsResponse],
+      onRequest: [guard, requireResponse],
       schema: { tags, summary: 'Fetch a response', querystring: fetchQuery, response: answeredByAdapter(200, responseObject) },
     },
     (request, reply) => {
-      const found = orNotFound(asked.get(request));
+      const found = orNotFound(fetched.get(request));
       const { stream = false, starting_after: startingAfter = -1 } = request.query;
       return fetchResponse(context, request, reply, found, stream ? { startingAfter } : undefined);
     },

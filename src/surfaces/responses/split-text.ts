@@ -1,4 +1,4 @@
-const longestPiece = 64;
+const maxPieceLength = 64;
 
 /**
  * Cuts text into the pieces that are sent as deltas: words with the space after them, single characters of scripts that do not
@@ -9,7 +9,7 @@ export class TextSplitter {
   private held = '';
   private holdsWord = false;
 
-  /** The pieces that are complete now; the rest is held. */
+  /** The pieces that are complete; the rest is held back until more text comes. */
   add(text: string): string[] {
     const pieces: string[] = [];
     let start = 0;
@@ -18,7 +18,7 @@ export class TextSplitter {
       const isSpace = code <= 32;
       if (!isSpace) this.holdsWord = true;
       const length = index + 1 - start + this.held.length;
-      const endsPiece = isSpace ? this.holdsWord || length >= longestPiece : standsAlone(code) || length >= longestPiece;
+      const endsPiece = isSpace ? this.holdsWord || length >= maxPieceLength : standsAlone(code) || length >= maxPieceLength;
       if (!endsPiece || isHighSurrogate(code)) continue;
       pieces.push(this.held + text.slice(start, index + 1));
       this.held = '';

@@ -8,7 +8,7 @@ import { ResponseAnswer } from './answer.ts';
 import { type FoundResponse, findResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
 
-/** Fetches an earlier response from the log: its object as it is now, or its stream, continued from any event. */
+/** Responds with an earlier response, read from the log: as it is now, or as its stream, which continues while the turn runs. */
 export async function fetchResponse(
   context: Context,
   request: FastifyRequest,
@@ -31,7 +31,7 @@ export async function fetchResponse(
   }
 }
 
-/** Deletes a response. Its session keeps what was said, and is deleted itself when no response is left. */
+/** Deletes the response. The session keeps what was said, and is deleted with the last of its responses. */
 export async function removeResponse(context: Context, request: FastifyRequest, reply: FastifyReply, responseId: string) {
   const { place, session } = await findResponse(context, request, responseId);
   reply.header('x-svc-session', session.id);

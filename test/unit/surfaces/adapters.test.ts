@@ -63,7 +63,7 @@ test('of an input the last user message is run, and what the system says stands 
     true,
   );
   const told = ['One.', 'Two.'].map((text) => ({ role: 'system', text }));
-  assert.deepEqual(input, { type: 'message', text: 'hi', context: told, system: { all: ['One.', 'Two.'], before: [] } });
+  assert.deepEqual(input, { type: 'message', text: 'hi', context: told, repeatedSystem: [] });
 });
 
 test('a completion is dated by its turn, and says what of the prompt came from a cache, unless nothing did', () => {

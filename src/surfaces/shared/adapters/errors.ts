@@ -2,7 +2,7 @@ import { notFound } from '../../../errors.ts';
 import { sendError, serviceErrorOf, toWireError, type WireError } from '../errors.ts';
 import type { Server } from '../fastify.ts';
 
-/** What the client libraries of the two adapters read of an error. */
+/** The error object that the client libraries of the two adapters read. */
 export interface AdapterError {
   message: string;
   type: string;
@@ -23,29 +23,29 @@ const kinds: Record<number, { type: string; code: string }> = {
   429: { type: 'rate_limit_error', code: 'rate_limited' },
   503: { type: 'server_error', code: 'unavailable' },
 };
-const ours = { type: 'server_error', code: 'internal_error' };
+const otherKind = { type: 'server_error', code: 'internal_error' };
 
 /** `detail` as on every surface, and `error` beside it. */
 export function adapterErrorBody(wire: WireError): { detail: WireError['detail']; error: AdapterError } {
   return { detail: wire.detail, error: adapterError(wire) };
 }
 
-/** Client libraries know calls that do not exist here: they get a 404 in the shape that they read. */
+/** Client libraries have calls that do not exist here: they get a 404 in the shape that they read. */
 export function refuseUnknown(scope: Server): void {
-  // The config is what every error of the path is shaped by; the types of Fastify know hooks only.
+  // `sendError` finds the shape in the route's config. Fastify's types want a hook here besides.
   const options = { config: { errorBody: adapterErrorBody }, preHandler: [] };
   scope.setNotFoundHandler(options, (_request, reply) => sendError(reply, notFound()));
 }
 
-/** What stands in the body when the status has already been sent. */
+/** The body of a failure after the status has been sent. */
 export function adapterFailureBody(error: unknown): { detail: WireError['detail']; error: AdapterError } {
   return adapterErrorBody(toWireError(serviceErrorOf(error)));
 }
 
 export function adapterError({ status, detail }: WireError): AdapterError {
-  const { type, code } = kinds[status] ?? ours;
+  const { type, code } = kinds[status] ?? otherKind;
   const message = typeof detail === 'string' ? detail : detail.message;
-  // Our refusals of a body name the field first.
+  // The message of a refused body begins with the field's name.
   const param = status === 422 || status === 400 ? (/^([\w.-]+): /.exec(message)?.[1] ?? null) : null;
   return { message, type, code: typeof detail === 'string' ? code : detail.error, param };
 }

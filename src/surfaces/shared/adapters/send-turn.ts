@@ -4,35 +4,33 @@ import type { SessionUpdate } from '../../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
 import type { ClosingReason } from '../streams/open-streams.ts';
 import { sendEvents } from '../streams/sse.ts';
+import type { DropSession } from './session.ts';
 
-/** What turns the updates of a turn into the text of its stream. */
+/** Turns the updates of a turn into the text of its stream. */
 export interface TurnProjector {
-  /** Whether the last frame was given. */
+  /** Whether the last frame has been made. */
   readonly ended: boolean;
   project(update: SessionUpdate): string;
-  /** What is left to say when the server ends the stream. */
+  /** The last frames when the server ends the stream; empty if the turn has ended. */
   close(reason: ClosingReason): string;
 }
-
-/** Drops a session that its caller did not want kept, and never throws; undefined for one that is. */
-export type DropSession = (() => Promise<void>) | undefined;
 
 interface SentTurn {
   turn: WatchableTurn;
   projector: TurnProjector;
   drop: DropSession;
-  /** What the stream begins with, before anything of the turn. */
+  /** What the stream begins with, ahead of the turn's updates. */
   opening?: string;
 }
 
-/** Answers with the stream of a turn. A client that leaves only stops the watching. */
+/** Responds with the stream of a turn. The turn continues if the client disconnects. */
 export async function sendTurn(context: Context, reply: FastifyReply, sent: SentTurn): Promise<FastifyReply> {
   const frames = (signal: AbortSignal) => projectedTurn(context, sent, signal);
   await sendEvents(reply, frames, (reason) => sent.projector.close(reason));
   return reply;
 }
 
-/** A session that is not to be kept is gone before the client is told of its end. */
+/** A session that is not kept is dropped before the client sees the end of its turn. */
 async function* projectedTurn(
   { log }: Context,
   { turn, projector, drop, opening = '' }: SentTurn,
@@ -52,7 +50,7 @@ async function* projectedTurn(
       yield text;
     }
   } finally {
-    // The client left; the turn goes on, and what was not to be kept goes with its end.
+    // If the client left early, the session is dropped when the turn has ended.
     void dropOnce();
     turn.subscription.close();
   }

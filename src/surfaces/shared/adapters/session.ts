@@ -11,7 +11,7 @@ import { isRest, type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { actingUserOf, identityOf } from '../caller/identity.ts';
 import { keepTurn } from '../once/kept-turn.ts';
-import { startTurn } from '../once/start-turn.ts';
+import { findEarlierTurn, findRetriedTurn, startTurn } from '../once/start-turn.ts';
 import { agentOf } from '../path.ts';
 
 /** What the two adapters need to know of a session. */
@@ -21,10 +21,10 @@ export function turnSession({ sessionId, orgId, stored }: SessionSetting): TurnS
   return { id: sessionId, orgId, stored };
 }
 
-/** A session that a call runs its turn in; `fresh` when the call itself opened it. */
+/** The session that a request runs its turn in; `isNew` if the request itself opened it. */
 export interface AdapterSession {
   session: TurnSession;
-  fresh: boolean;
+  isNew: boolean;
   endUserId: string | undefined;
 }
 
@@ -36,7 +36,23 @@ interface WantedSession {
   newSessionId?: string | undefined;
 }
 
-/** The session that the call names, or a new one. Its id is on every answer. */
+/** Drops a session that its caller did not want kept, and never throws; undefined for a session that is kept. */
+export type DropSession = (() => Promise<void>) | undefined;
+
+/** The turn that an earlier copy of this request started. `named` is the session that the request continues. */
+export async function findRepeatedTurn(
+  context: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  named: TurnSession | undefined,
+  live: boolean,
+): Promise<WatchableTurn | undefined> {
+  const turn = await (named === undefined ? findEarlierTurn(context, request, reply, live) : findRetriedTurn(context, request, live));
+  if (turn !== undefined) reply.header('x-svc-session', turn.sessionId);
+  return turn;
+}
+
+/** The session that the request names, or a new one. Every response names it in a header. */
 export async function openForTurn(
   context: Context,
   request: FastifyRequest,
@@ -47,10 +63,13 @@ export async function openForTurn(
   assertMetadata(wanted.metadata, 'invalid');
   const session = named ?? (await openNew(context, request, wanted));
   reply.header('x-svc-session', session.id);
-  return { session, fresh: named === undefined, endUserId: actingUserOf(principalOf(request), wanted.metadata) };
+  return { session, isNew: named === undefined, endUserId: actingUserOf(principalOf(request), wanted.metadata) };
 }
 
-/** Starts the turn. A session that was opened for it and did not come to run it is dropped again. */
+/**
+ * Starts the turn. A session that was opened for it is dropped again if the turn is refused, or if the same request, sent at the
+ * same time, has started the turn in a session of its own.
+ */
 export async function startTurnIn(
   context: Context,
   request: FastifyRequest,
@@ -58,42 +77,47 @@ export async function startTurnIn(
   opened: AdapterSession,
   admission: Pick<Admission, 'message' | 'shows'>,
 ): Promise<WatchableTurn> {
-  const { session, fresh, endUserId } = opened;
+  const { session, isNew, endUserId } = opened;
   let turn: WatchableTurn | undefined;
   try {
     turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
-    if (fresh && turn.sessionId !== session.id) await forget(context, session);
+    if (isNew && turn.sessionId !== session.id) await dropUnlessUsed(context, session);
     reply.header('x-svc-session', turn.sessionId);
     return turn;
   } catch (error) {
     turn?.subscription.close();
-    if (fresh) {
+    if (isNew) {
       reply.removeHeader('x-svc-session');
-      await forget(context, session);
+      await dropUnlessUsed(context, session);
     }
     throw error;
   }
 }
 
 /**
- * Drops a session that its caller did not want kept, once its turn has ended; one that pauses after `after` is kept for its
- * answer. What the turn answered is kept before where the same request may come again, so that a repetition need not run it.
- * Never throws: one that cannot be dropped now is dropped later, and that is no reason to keep the end of its turn from the client.
+ * How to drop the session when its turn has ended, if it is not to be kept. `after` is where in the turn this response begins: a
+ * turn that pauses after it keeps its session until the approval is answered. A turn in another session than this one was
+ * started by the same request, sent at the same time, which drops that session itself.
  */
-export async function dropWhenEnded(
+export function dropAfter(
   context: Context,
   request: FastifyRequest,
   session: TurnSession,
-  turnId: string,
+  { sessionId, turnId }: WatchableTurn,
   after = 0,
-): Promise<void> {
-  try {
-    await keepAndDrop(context, request, session, turnId, after);
-  } catch (error) {
-    context.logger.warn({ err: error }, 'could not delete an unstored session yet');
-  }
+): DropSession {
+  if (session.stored || sessionId !== session.id) return undefined;
+  return async () => {
+    try {
+      await keepAndDrop(context, request, session, turnId, after);
+    } catch (error) {
+      // The client still gets the end of the turn: upkeep deletes the session later.
+      context.logger.warn({ err: error }, 'could not delete an unstored session yet');
+    }
+  };
 }
 
+/** Waits for the end of the turn. Its response is kept first if the request may be repeated, so that the turn need not run again. */
 async function keepAndDrop(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Promise<void> {
   const events: StoredEvent[] = [];
   let last: string | undefined;
@@ -104,11 +128,11 @@ async function keepAndDrop(context: Context, request: FastifyRequest, session: T
   }
   if (last === undefined || !isRest(last)) return;
   await keepTurn(context, request, turn, events);
-  if (last !== 'approval-requested') await forget(context, session, turnId);
+  if (last !== 'approval-requested') await dropUnlessUsed(context, session, turnId);
 }
 
-/** Drops the session, unless a turn of another call is under way in it, or came after `lastTurn`: that call drops it then. */
-export async function forget(context: Context, session: TurnSession, lastTurn?: string): Promise<void> {
+/** Drops the session, unless another request has a turn in it that is under way or came after `lastTurn`: that request drops it. */
+export async function dropUnlessUsed(context: Context, session: TurnSession, lastTurn?: string): Promise<void> {
   if (await dropSession(context.database.db, session.orgId, session.id, lastTurn)) context.feed.drop(session.id);
 }
 
