@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts';
 import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
 import { actorOf } from './caller/actor.ts';
-import { makeUnderKey, requestKey } from './once/idempotency.ts';
+import { makeUnderKey, requestKeyOf } from './once/idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -40,7 +40,7 @@ export async function recordOnce<Body>(context: Context, request: FastifyRequest
 }
 
 function once<Body>(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<Body>): Work<Body> {
-  const own = requestKey(request);
-  if (own === undefined) return work;
-  return (transaction, actor) => makeUnderKey(context, transaction, reply, own, () => work(transaction, actor));
+  const requestKey = requestKeyOf(request);
+  if (requestKey === undefined) return work;
+  return (transaction, actor) => makeUnderKey(context, transaction, reply, requestKey, () => work(transaction, actor));
 }

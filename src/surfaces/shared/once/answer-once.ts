@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { giveBackKey, holdKey, type RequestKey, takeKey, takeOverKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
-import { answerAgain, keepAnswer, requestKey } from './idempotency.ts';
+import { answerAgain, keepAnswer, requestKeyOf } from './idempotency.ts';
 
 /**
- * Work that must never be done twice: its key is taken before it begins, and its answer is kept for a repetition. While it
- * goes on its process holds the key; when that has died, or the client left, a repetition does it again if it may be, as in
- * a turn, and is otherwise told that nobody knows what came of it.
+ * For work outside of the database that must not be done twice. The key is taken before the work begins, and the answer is kept
+ * for a repetition. During the work its process renews a hold on the key. If the process dies or the client leaves, the hold
+ * expires: a repetition then does the work again if `mayRepeat` allows it, and is otherwise told that the outcome is unknown.
  */
 export async function answerOnce<Answer>(
   context: Context,
@@ -16,22 +16,22 @@ export async function answerOnce<Answer>(
   mayRepeat: () => Promise<boolean>,
   work: () => Promise<Answer>,
 ): Promise<Answer> {
-  const own = requestKey(request);
-  if (own === undefined) return work();
+  const requestKey = requestKeyOf(request);
+  if (requestKey === undefined) return work();
   const { db } = context.database;
-  const earlier = await takeKey(db, own, context.clock.now(), { held_until: holdUntil(context) });
+  const earlier = await takeKey(db, requestKey, context.clock.now(), { held_until: holdUntil(context) });
   if (earlier !== undefined) {
-    if (earlier.response !== null) return answerAgain(context, reply, own, earlier);
-    if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw unanswered();
+    if (earlier.response !== null) return answerAgain(context, reply, requestKey, earlier);
+    if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw stillInProgress();
     if (!(await mayRepeat())) throw unknownOutcome();
-    if (!(await takeOverKey(db, own, earlier.held_until, holdUntil(context)))) throw unanswered();
+    if (!(await takeOverKey(db, requestKey, earlier.held_until, holdUntil(context)))) throw stillInProgress();
   }
-  const answer = await holding(context, own, work).catch(async (error: unknown) => {
-    // The work is cut off when its client leaves, and may have been done by then: the key stays, without an answer, until its hold runs out.
-    if (!reply.raw.destroyed) await giveBackKey(db, own);
+  const answer = await holding(context, requestKey, work).catch(async (error: unknown) => {
+    // If the work failed because the client left, it may have been done all the same: the key then stays, without an answer.
+    if (!reply.raw.destroyed) await giveBackKey(db, requestKey);
     throw error;
   });
-  await keepAnswer(context, db, own, answer);
+  await keepAnswer(context, db, requestKey, answer);
   return answer;
 }
 
@@ -39,17 +39,17 @@ function holdUntil({ clock, config }: Context): Date {
   return new Date(clock.now().getTime() + config.PARLEY_LEASE_MS);
 }
 
-/** Renews the hold for as long as the work takes. */
-async function holding<Result>(context: Context, own: RequestKey, work: () => Promise<Result>): Promise<Result> {
+/** Renews the hold on the key for as long as the work takes. */
+async function holding<Result>(context: Context, requestKey: RequestKey, work: () => Promise<Result>): Promise<Result> {
   const renew = () =>
-    holdKey(context.database.db, own, holdUntil(context)).catch((error: unknown) =>
+    holdKey(context.database.db, requestKey, holdUntil(context)).catch((error: unknown) =>
       context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'),
     );
   const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();
   return work().finally(() => clearInterval(timer));
 }
 
-function unanswered(): ServiceError {
+function stillInProgress(): ServiceError {
   return new ServiceError('conflict', 'The first request with this Idempotency-Key has not finished yet.', {
     code: 'idempotency_key_in_use',
     willPass: true,

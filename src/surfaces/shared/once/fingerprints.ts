@@ -5,25 +5,26 @@ import { fieldOf } from '../../../json.ts';
 import { principalOf } from '../caller/authenticate.ts';
 
 /**
- * What makes a request under an Idempotency-Key the same one: its path and body. Keys are the org's, so whichever of its
- * keys or members sends it; but an end user's browser is not the org, and never gets what another's was answered.
+ * Tells whether two requests with the same Idempotency-Key are the same: by path and body. Idempotency keys belong to the org, so
+ * any of its API keys and members may repeat a request. A session token counts too, since an end user must never get the answer to
+ * another one's request.
  */
 export function keyFingerprintOf(request: FastifyRequest): string {
   const principal = principalOf(request);
   return fingerprintOf(request, principal.type === 'token' ? credentialOf(request, principal) : 'org');
 }
 
-/** What makes a client library's own retry, which has no key, the same request: its credential, path and body. */
+/** Recognizes the automatic retry of a client library, which sends no Idempotency-Key: by credential, path and body. */
 export function retryFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, credentialOf(request, principalOf(request)));
 }
 
-/** The same for the operator, who acts for no org of its own. */
+/** Like `keyFingerprintOf`, for the operator, who acts for no org. */
 export function operatorFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, 'operator');
 }
 
-/** Some routes name the session in a header: the same words in another session are another request. */
+/** Some routes name the session in a header: the same body for another session is another request. */
 function fingerprintOf(request: FastifyRequest, caller: string): string {
   const named = request.headers['x-svc-session'];
   const session = typeof named === 'string' ? `\nsession ${named}` : '';
@@ -36,7 +37,7 @@ function credentialOf(request: FastifyRequest, principal: Principal): string {
       return `key ${principal.keyId}`;
     case 'token':
       if (principal.endUserId !== undefined) return `token ${principal.endUserId}`;
-      // A visitor's next token has nothing in common with this one; but within a session, whoever knows its id counts as the same.
+      // An anonymous visitor's next token has nothing in common with this one. Within a session, knowing its id is what identifies them.
       return isInSession(request) ? 'visitor' : `visitor ${principal.tokenId}`;
     case 'member':
       return `member ${principal.userId}`;

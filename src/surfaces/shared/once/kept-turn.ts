@@ -6,46 +6,46 @@ import { retryWindowMs } from '../../../turn/turns.ts';
 import { type WatchableTurn, watchAgain } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, openAnswer, requestKey, sealAnswer } from './idempotency.ts';
+import { idempotencyKey, isLibraryRetry, openAnswer, requestKeyOf, sealAnswer } from './idempotency.ts';
 
-/** What is kept of a turn whose session is to be dropped: the same request, sent again, gets its answer from it. */
+/** What is kept of a turn whose session is deleted after it, so that a repeated request gets the same answer. */
 interface KeptTurn {
   sessionId: string;
   events: StoredEvent[];
 }
 
-/** Keeps what the answer is made of, if it may be asked for again. What was asked, and what tools gave, is no part of it. */
+/** Keeps the events that the answer is made from, if the request can be repeated. The user's message and tool results are not needed. */
 export async function keepTurn(
   context: Context,
   request: FastifyRequest,
   { sessionId, turnId }: WatchableTurn,
   events: StoredEvent[],
 ): Promise<void> {
-  const own = keyOf(request);
-  if (own === undefined) return;
-  const said = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
-  const kept: KeptTurn = { sessionId, events: said };
-  const answer = { turn_id: turnId, response: sealAnswer(context, own, kept), created_at: context.clock.now() };
-  await keepTurnUnder(context.database.db, own, answer);
+  const requestKey = keptUnder(request);
+  if (requestKey === undefined) return;
+  const needed = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
+  const kept: KeptTurn = { sessionId, events: needed };
+  const answer = { turn_id: turnId, response: sealAnswer(context, requestKey, kept), created_at: context.clock.now() };
+  await keepTurnUnder(context.database.db, requestKey, answer);
 }
 
-/** The turn of a request that was answered before, when its session is gone. */
+/** The turn of an earlier copy of this request whose session was deleted after it. */
 export async function findKeptTurn(context: Context, request: FastifyRequest): Promise<WatchableTurn | undefined> {
   const kept = await findKept(context, request);
   if (kept === undefined || kept.turn_id === null) return undefined;
-  return openKeptTurn(context, kept.own, kept.turn_id, kept.response);
+  return openKeptTurn(context, kept.requestKey, kept.turn_id, kept.response);
 }
 
-/** The turn as it was, to be watched like any other. */
-export function openKeptTurn(context: Context, own: RequestKey, turnId: string, sealed: string): WatchableTurn {
-  const { sessionId, events } = openAnswer<KeptTurn>(context, own, sealed);
+/** Decrypts a kept turn. It can be watched like one whose events are in the log. */
+export function openKeptTurn(context: Context, requestKey: RequestKey, turnId: string, sealed: string): WatchableTurn {
+  const { sessionId, events } = openAnswer<KeptTurn>(context, requestKey, sealed);
   const kept = events.map((event) => ({ ...event, createdAt: new Date(event.createdAt) }));
   return { ...watchAgain(context.feed, sessionId, turnId, 0, false), kept };
 }
 
 /**
- * Finds what a request names. Undefined when it is gone and this very request was answered before: a session that is not
- * stored is deleted after its turn, and a repetition still names it.
+ * Finds the session that a request names. Undefined if it is not found because it was deleted after a turn of this very request:
+ * then the request is a repetition and its answer was kept.
  */
 export async function findUnlessAnswered<Found>(
   context: Context,
@@ -59,25 +59,25 @@ export async function findUnlessAnswered<Found>(
 }
 
 async function findKept(context: Context, request: FastifyRequest) {
-  const own = mayBeRepetition(request) ? keyOf(request) : undefined;
-  if (own === undefined) return undefined;
+  const requestKey = mayBeRepetition(request) ? keptUnder(request) : undefined;
+  if (requestKey === undefined) return undefined;
   const since = idempotencyKey(request) === undefined ? new Date(context.clock.now().getTime() - retryWindowMs) : undefined;
-  const row = await readKey(context.database.db, own, since);
-  if (row?.fingerprint !== own.fingerprint || row.response === null) return undefined;
-  return { own, turn_id: row.turn_id, response: row.response };
+  const row = await readKey(context.database.db, requestKey, since);
+  if (row?.fingerprint !== requestKey.fingerprint || row.response === null) return undefined;
+  return { requestKey, turn_id: row.turn_id, response: row.response };
 }
 
-/** Whether the client may have sent this before. Then it may name a session that was deleted after its turn. */
-export function mayBeRepetition({ headers }: FastifyRequest): boolean {
-  return headers['idempotency-key'] !== undefined || Number(headers['x-stainless-retry-count']) >= 1;
+/** Whether the client may have sent this request before. Then it may name a session that was deleted after its turn. */
+export function mayBeRepetition(request: FastifyRequest): boolean {
+  return request.headers['idempotency-key'] !== undefined || isLibraryRetry(request);
 }
 
-/** Under what the answer is kept: the request's key, or, for a client library that tries again without one, its words. */
-function keyOf(request: FastifyRequest): RequestKey | undefined {
-  const own = requestKey(request);
-  if (own !== undefined) return own;
+/** Where the answer is kept: under the Idempotency-Key, or, for a client library that retries without one, the fingerprint. */
+function keptUnder(request: FastifyRequest): RequestKey | undefined {
+  const requestKey = requestKeyOf(request);
+  if (requestKey !== undefined) return requestKey;
   if (request.headers['x-stainless-retry-count'] === undefined) return undefined;
   const fingerprint = retryFingerprintOf(request);
-  // A header cannot hold a line break, so no client's own key is equal to this one.
+  // A header cannot contain a line break, so this equals no key that a client sends.
   return { orgId: principalOf(request).organization.id, key: `retry\n${fingerprint}`, fingerprint };
 }

@@ -6,10 +6,10 @@ import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, requestKey, sayReplayed } from './idempotency.ts';
+import { idempotencyKey, isLibraryRetry, requestKeyOf, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
-/** Stores the message of this request and starts its turn; the request's keys make a repetition of it the same turn. */
+/** Stores the message of this request and starts its turn. A repetition with the same Idempotency-Key gets the same turn. */
 export async function startTurn(
   context: Context,
   request: FastifyRequest,
@@ -17,17 +17,17 @@ export async function startTurn(
   sessionId: string,
   admission: Pick<Admission, 'message' | 'shows' | 'waitsForApproval' | 'endUserId'>,
 ): Promise<WatchableTurn> {
-  const own = requestKey(request);
+  const requestKey = requestKeyOf(request);
   const turn = await context.turns
     .admit(principalOf(request).organization.id, sessionId, {
       ...admission,
       fingerprint: retryFingerprintOf(request),
-      idempotency: own,
+      idempotency: requestKey,
     })
     .catch(async (error: unknown) => {
-      // The same request may have run before, or meanwhile: then it is answered as it was, whatever stands in its way by now.
-      const mayHaveRun = error instanceof ServiceError && own !== undefined;
-      const earlier = mayHaveRun ? await findTurnOfKey(context, own, admission.shows === 'live') : undefined;
+      // An earlier copy of this request may have run: then its turn is the answer, even if a new message would be refused by now.
+      const mayHaveRun = error instanceof ServiceError && requestKey !== undefined;
+      const earlier = mayHaveRun ? await findTurnOfKey(context, requestKey, admission.shows === 'live') : undefined;
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
@@ -37,8 +37,8 @@ export async function startTurn(
 }
 
 /**
- * The turn that an earlier copy of this request started: by its Idempotency-Key, or, for a client library's own retry
- * without one, by its words. Undefined when this is the first.
+ * The turn that an earlier copy of this request started, found by the Idempotency-Key or, for the automatic retry of a client
+ * library without one, by the fingerprint. Undefined if this request is the first.
  */
 export async function findEarlierTurn(
   context: Context,
@@ -46,9 +46,9 @@ export async function findEarlierTurn(
   reply: FastifyReply,
   live: boolean,
 ): Promise<WatchableTurn | undefined> {
-  const own = requestKey(request);
-  if (own !== undefined) {
-    const earlier = await findTurnOfKey(context, own, live);
+  const requestKey = requestKeyOf(request);
+  if (requestKey !== undefined) {
+    const earlier = await findTurnOfKey(context, requestKey, live);
     if (earlier !== undefined) sayReplayed(reply);
     return earlier;
   }
@@ -56,20 +56,20 @@ export async function findEarlierTurn(
 }
 
 /**
- * The turn of a library's own retry, where the session is known and admission looks at a key itself: looking ahead of it would
- * let later messages overtake this one.
+ * The same, for a request that names its session, but without a look at the Idempotency-Key: admission looks at it anyway, and
+ * while this request waited for a query of its own, a later message could overtake it.
  */
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
-  if (idempotencyKey(request) !== undefined || !(Number(request.headers['x-stainless-retry-count']) >= 1)) return undefined;
+  if (idempotencyKey(request) !== undefined || !isLibraryRetry(request)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
   return turnId === undefined ? findKeptTurn(context, request) : context.turns.watchTurn(turnId, live);
 }
 
-async function findTurnOfKey(context: Context, own: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
-  const earlier = await findKey(context.database.db, own);
+async function findTurnOfKey(context: Context, requestKey: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
+  const earlier = await findKey(context.database.db, requestKey);
   if (earlier === undefined) return undefined;
   const { turn_id: turnId, response } = earlier;
   if (turnId === null) throw keyReused();
   if (response === null) return context.turns.watchTurn(turnId, live);
-  return openKeptTurn(context, own, turnId, response);
+  return openKeptTurn(context, requestKey, turnId, response);
 }
