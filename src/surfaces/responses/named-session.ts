@@ -7,7 +7,7 @@ import type { RequestEcho } from '../../session/events.ts';
 import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../session/sessions.ts';
 import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
-import { isVisible, visible, visibleSetting } from '../shared/caller/visible-session.ts';
+import { isVisible, requireVisible, visibleSetting } from '../shared/caller/visible-session.ts';
 import { isAgentItem, isUserMessage } from './read-input.ts';
 import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
 
@@ -71,7 +71,7 @@ export async function findResponse(context: Context, request: FastifyRequest, re
   const place = orNotFound(placeOfResponse(responseId));
   const orgId = principalOf(request).organization.id;
   const turn = orNotFound(await findTurnOfResponse(context.database.db, orgId, place.turnId, responseId));
-  const session = visible(request, turn.session);
+  const session = requireVisible(request, turn.session);
   if (place.after === 0) return { place, session, echo: turn.echo };
   const [start] = await context.log.read(session.id, place.after - 1, 1);
   if (start?.type !== 'approval-resolved' || start.turnId !== place.turnId) throw notFound();

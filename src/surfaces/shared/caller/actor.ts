@@ -3,7 +3,7 @@ import type { Actor } from '../../../audit/record.ts';
 import type { Context } from '../../../context.ts';
 import { principalOf } from './authenticate.ts';
 
-/** Who the audit log says acted: a key by its prefix, a member by their e-mail. */
+/** The caller as the audit log names it: a key by its prefix, a member by their email. */
 export function actorOf(context: Context, request: FastifyRequest): Actor {
   const principal = principalOf(request);
   const actor = { ...requestActor(context, request), orgId: principal.organization.id };
@@ -12,7 +12,7 @@ export function actorOf(context: Context, request: FastifyRequest): Actor {
   return actor;
 }
 
-/** What is known of any request, whoever sends it. */
+/** What is known of every request, also without authentication. */
 export function requestActor(context: Context, request: FastifyRequest): Omit<Actor, 'orgId'> {
   return { at: context.clock.now(), ipAddress: request.ip, userAgent: request.headers['user-agent'] };
 }

@@ -6,22 +6,22 @@ import { notFound, ServiceError } from '../../../errors.ts';
 import { pathParameter } from '../path.ts';
 import { dashboardMember } from './dashboard-member.ts';
 
-/** Lets an API key through, or a signed-in member; a session token is nobody here. */
+/** Admits API keys and signed-in members; a session token gets 401. */
 export function requireKey(context: Context, ...scopes: Scope[]): ScopedHook {
   return withScopes(scopes, async (request) => {
     const principal = await authenticate(context, request);
     if (principal === undefined || principal.type === 'token') throw unauthorized();
-    await enter(context, request, principal);
+    await admit(context, request, principal);
     requireScopes(principal, scopes);
   });
 }
 
-/** For routes below /{org}/{agent}: also finds the agent, before the body is looked at. */
+/** For routes below /{org}/{agent}: also finds the agent, before the body is parsed. */
 export function requireAgent(context: Context, accepts: 'key' | 'key-or-token'): onRequestAsyncHookHandler {
   return async (request) => {
     const principal = await authenticate(context, request);
     if (principal === undefined || (principal.type === 'token' && accepts === 'key')) throw unauthorized();
-    await enter(context, request, principal);
+    await admit(context, request, principal);
     const { id: orgId, slug } = principal.organization;
     const isOwn = pathParameter(request, 'org') === slug;
     const agent = isOwn ? await context.directory.agentBySlug(orgId, pathParameter(request, 'agent')) : undefined;
@@ -40,7 +40,7 @@ export function hideFromOtherAgents(context: Context): onRequestAsyncHookHandler
   };
 }
 
-/** For routes whose scope is checked after something else was found. */
+/** For routes where another hook comes before the check of the scope, so that what does not exist is 404 and not 403. */
 export function requireScope(scope: Scope): ScopedHook {
   return withScopes([scope], async (request) => {
     const principal = principalOf(request);
@@ -49,7 +49,7 @@ export function requireScope(scope: Scope): ScopedHook {
   });
 }
 
-/** A hook that says which scopes it asks for, so that the OpenAPI document can. */
+/** A hook with the scopes that it requires, for the OpenAPI document. */
 export type ScopedHook = onRequestAsyncHookHandler & { scopes: readonly Scope[] };
 
 function withScopes(scopes: readonly Scope[], hook: onRequestAsyncHookHandler): ScopedHook {
@@ -61,7 +61,7 @@ export function principalOf(request: FastifyRequest): Principal {
   return request.principal;
 }
 
-/** What the caller may do, and so may let others do. */
+/** What the caller may do, and may therefore allow others to do. */
 export function scopesOf(principal: Principal): ReadonlySet<string> {
   return principal.type === 'token' ? new Set() : principal.scopes;
 }
@@ -84,12 +84,13 @@ async function authenticate(context: Context, request: FastifyRequest): Promise<
   return principalOfSecret(context, secret);
 }
 
-/** Who a key or a session token stands for now. */
+/** Undefined if the key or session token is not valid, or no longer. */
 export async function principalOfSecret(context: Context, secret: string): Promise<Principal | undefined> {
   return secret.startsWith('svc_') ? context.directory.keyBySecret(secret) : context.tokens.verify(secret);
 }
 
-async function enter(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {
+/** What every authenticated request passes: its org must be active and below its rate limit, and it waits for a place under load. */
+async function admit(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {
   request.principal = principal;
   if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
   context.rateLimit.take(principal.organization.id);
@@ -101,7 +102,7 @@ async function enter(context: Context, request: FastifyRequest, principal: Princ
   }
   const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
   request.place = 'leave' in place ? place : await place;
-  // The place is otherwise left when the answer ends, and a client that went away while it waited gets none.
+  // A place is left when the response ends, but a client that disconnected while it waited gets no response.
   if (request.raw.socket.destroyed) request.place.leave();
 }
 

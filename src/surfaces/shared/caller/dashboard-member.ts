@@ -6,8 +6,8 @@ import { hostOf } from '../server/host-header.ts';
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * The member whose cookie this is. A page of another site can make a browser send a request, but not this header: so
- * whatever changes something must carry it (and the cookie is SameSite=Strict besides).
+ * The member whose cookie the request has. A page of another site can make a browser send a request, but not with the header
+ * `x-parley-dashboard`: so every request that changes something must have it. (The cookie is also SameSite=Strict.)
  */
 export async function dashboardMember(context: Context, request: FastifyRequest): Promise<SignedIn | undefined> {
   const { cookie, 'x-parley-dashboard': dashboard, 'x-parley-organization': slug } = request.headers;
@@ -16,7 +16,7 @@ export async function dashboardMember(context: Context, request: FastifyRequest)
   return context.signIn.memberOf(new Headers({ cookie }), typeof slug === 'string' ? slug : undefined);
 }
 
-/** Where a browser names the page that sends it, that page must be ours. A proxy may write out the port that a browser leaves out. */
+/** Whether our own page sent the request, if the browser says which did. Hosts are parsed: a proxy may spell out the default port. */
 export function isOwnOrigin(request: FastifyRequest): boolean {
   const { origin } = request.headers;
   if (origin === undefined) return true;

@@ -6,7 +6,7 @@ import { endUserOf, instanceOf } from '../../../session/metadata.ts';
 import type { SessionRequest } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
 
-/** A verified end user cannot act for another: checked before the rest of the body is (403 comes before 400). */
+/** A verified end user cannot act for another one. Runs before the body is validated, so that this 403 comes before a 400. */
 export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request) => {
   const principal = principalOf(request);
   if (principal.type !== 'token' || principal.endUserId === undefined) return;
@@ -15,7 +15,7 @@ export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request
     throw new ServiceError('forbidden', 'The metadata names a different end user than the session token.', { code: 'identity_mismatch' });
 };
 
-/** Whom a new session belongs to. What a browser says of itself is only a claim; what its token says, the customer's backend said. */
+/** Whom a new session belongs to. Metadata from a browser is only a claim; what its session token contains was set by the customer. */
 export function identityOf(
   principal: Principal,
   metadata: Record<string, unknown>,
@@ -30,7 +30,7 @@ export function identityOf(
   };
 }
 
-/** Whom a turn is attributed to: the verified end user, or the one that a customer's backend names. */
+/** Whom a turn is attributed to: the end user of a session token, or the one that a customer's backend names. */
 export function actingUserOf(principal: Principal, metadata: Record<string, unknown>): string | undefined {
   return principal.type === 'token' ? principal.endUserId : endUserOf(metadata);
 }

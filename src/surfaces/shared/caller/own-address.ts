@@ -6,8 +6,8 @@ import { hostOf } from '../server/host-header.ts';
 import { isOwnOrigin } from './dashboard-member.ts';
 
 /**
- * Refuses what a page of another site could make a browser send here. A name that we were not told of may be one that
- * somebody pointed at this machine (DNS rebinding); an address, or localhost, cannot be.
+ * Refuses requests that a page of another site made a browser send. A host name that is not configured may be an attacker's that
+ * was pointed at this machine (DNS rebinding); an IP address or localhost cannot.
  */
 export function requireOwnAddress(config: Config): onRequestAsyncHookHandler {
   const names = new Set([config.PARLEY_BASE_HOST, config.PARLEY_AGENT_HOST, config.PARLEY_MANAGEMENT_HOST].map(nameOf));

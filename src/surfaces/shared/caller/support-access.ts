@@ -5,21 +5,21 @@ import type { Session } from '../../../session/sessions.ts';
 import { principalOf } from './authenticate.ts';
 import { visibleSession } from './visible-session.ts';
 
-/** Refuses to show what was said in any session while the org has turned that off. */
+/** Throws if the org has turned off access to what is said in its sessions. */
 export function assertTranscriptsOpen(request: FastifyRequest): void {
   if (!principalOf(request).organization.transcriptsAccess)
     throw new ServiceError('forbidden', 'Transcript access is disabled for this organization');
 }
 
 /**
- * The same for a person at the dashboard, on routes that keys and tokens use to show end users their own conversations.
- * What a member says to an agent in the playground is their own.
+ * The same, but for members only: with keys and tokens, these routes show end users their own sessions. Sessions that members
+ * begin in the playground stay open to them.
  */
 export function assertOpenToMember(request: FastifyRequest, session: Session): void {
   if (principalOf(request).type === 'member' && session.metadata.source !== 'playground') assertTranscriptsOpen(request);
 }
 
-/** The same where a session goes on: whoever joins in hears what the agent says next, and could have it repeat the rest. */
+/** The same for a member who sends to a session: they would read the agent's answer, and could have it repeat the rest. */
 export async function assertMayJoin(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
   const { type, organization } = principalOf(request);
   if (type !== 'member' || organization.transcriptsAccess) return;

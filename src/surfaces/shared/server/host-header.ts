@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 
-/** What the Host header says and nothing else: Fastify's `host` is X-Forwarded-Host behind a trusted proxy, which passes on what clients send. */
+/** From the Host header only: behind a trusted proxy, Fastify's `request.host` is X-Forwarded-Host, which a client may have set. */
 export function hostOf(request: FastifyRequest): string {
   return request.headers.host ?? '';
 }

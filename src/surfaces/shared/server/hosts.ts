@@ -4,7 +4,7 @@ import { notFound, ServiceError } from '../../../errors.ts';
 import type { RouteFamily } from '../fastify.ts';
 import { hostOf } from './host-header.ts';
 
-/** With split hosts, a route family answers only on its own, and one without a host on any that is not another's. */
+/** If families of routes have hosts of their own, each answers only there; a family without one on all hosts that are not another's. */
 export function splitHosts(config: Config): onRequestAsyncHookHandler {
   const hosts: Record<Exclude<RouteFamily, 'any'>, string | undefined> = {
     base: config.PARLEY_BASE_HOST,
@@ -16,7 +16,7 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
     if (families === 'any') return;
     const host = hostOf(request).toLowerCase();
     const isOn = (name: string | undefined) => host === name || host.replace(/:\d+$/, '') === name;
-    // The dashboard is on the management host and talks to agents from there, with a member's cookie.
+    // The dashboard, on the management host, calls the other families from there with a member's cookie.
     const { authorization, 'x-parley-dashboard': dashboard } = request.headers;
     if (dashboard === '1' && authorization === undefined && isOn(hosts.management)) return;
     const wanted = [families].flat().map((family) => (family === 'any' ? undefined : hosts[family]));
@@ -26,7 +26,7 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
   };
 }
 
-/** RFC 9112: without exactly one Host it is not clear whom the request is for. */
+/** RFC 9112: a request must have exactly one Host. */
 export const requireOneHost: onRequestAsyncHookHandler = async ({ raw }) => {
   let hosts = 0;
   for (let index = 0; index < raw.rawHeaders.length; index += 2) if (/^host$/i.test(raw.rawHeaders[index] ?? '')) hosts += 1;
