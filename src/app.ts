@@ -25,7 +25,7 @@ import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
-import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberAnswers } from './surfaces/shared/server/unreadable.ts';
+import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
 import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
@@ -60,7 +60,7 @@ export async function createApp(context: Context): Promise<Server> {
   });
   server.server.on('checkExpectation', refuseExpectation);
   server.server.on('connect', refuseTunnel);
-  rememberAnswers(server.server);
+  rememberResponses(server.server);
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);

@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-/** A file that `npm run build` made, with the compressed copy that lies beside it. */
+/** A file that `npm run build` made, with the compressed copy beside it. */
 export interface BuiltFile {
   builtAt: number;
   type: string;
@@ -21,11 +21,11 @@ const types: Record<string, string> = {
   '.png': 'image/png',
 };
 
-/** Kept in memory until it is built again. Undefined: it is not there. */
+/** Reads built files, and keeps each in memory until it is built again. The function returns undefined for a file that does not exist. */
 export function builtFiles(): (path: string) => Promise<BuiltFile | undefined> {
   const known = new Map<string, BuiltFile>();
   return async (path) => {
-    // The compressed copy is written last.
+    // A build writes the compressed copy last: its time says that both are complete.
     const builtAt = (await lastChange(`${path}.gz`)) ?? (await lastChange(path));
     if (builtAt === undefined) return undefined;
     const kept = known.get(path);

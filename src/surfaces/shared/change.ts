@@ -8,19 +8,22 @@ import { makeUnderKey, requestKeyOf } from './once/idempotency.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
-/** Changes something of the caller's org: with its audit event and its notice to other processes, or not at all. */
+/**
+ * Changes something of the caller's org in a transaction, in which `work` also records the audit event, and tells the other
+ * processes to forget what they hold of the org.
+ */
 export function change<Result>(context: Context, request: FastifyRequest, work: Work<Result>): Promise<Result> {
   const actor = actorOf(context, request);
   return context.directory.change(actor.orgId, (transaction) => work(transaction, actor));
 }
 
-/** Takes something of the caller's org away: 204, or the one 404 when it is not there. */
+/** Deletes something of the caller's org: 204, or 404 if `work` says that it is not there. */
 export async function remove(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<boolean>): Promise<FastifyReply> {
   if (!(await change(context, request, work))) throw notFound();
   return reply.code(204).send();
 }
 
-/** A change that answers with what it made; with an Idempotency-Key it is made once. */
+/** A change whose response is what it made. With an Idempotency-Key it is made once. */
 export async function changeOnce<Body>(
   context: Context,
   request: FastifyRequest,
@@ -32,7 +35,7 @@ export async function changeOnce<Body>(
   return change(context, request, once(context, request, reply, work));
 }
 
-/** The same for what is only recorded: no process holds anything of it in memory, so none is told to forget what it holds of the org. */
+/** The same for what no process holds in memory: the others need not forget anything. */
 export async function recordOnce<Body>(context: Context, request: FastifyRequest, reply: FastifyReply, work: Work<Body>): Promise<Body> {
   const actor = actorOf(context, request);
   const record = once(context, request, reply, work);

@@ -23,10 +23,11 @@ export interface WireError {
   /** The contents of `detail`: a sentence, or an object with `error` and `message`. */
   detail: string | ({ error: string; message: string } & Record<string, unknown>);
   retryAfterSeconds: number | undefined;
-  /** What `x-should-retry` says to client libraries, which otherwise go by the status: 408, 409, 429 and 5xx. */
+  /** The header `x-should-retry`. Without it, client libraries repeat a request after a 408, 409, 429 and 5xx. */
   shouldRetry: boolean | undefined;
 }
 
+/** Whether a kind of error passes by itself, unless the error itself says so. */
 const willPass: Partial<Record<ErrorKind, boolean>> = { budget: false, conflict: false, 'rate-limited': true, unavailable: true };
 
 export function toWireError(error: ServiceError): WireError {
@@ -39,13 +40,13 @@ export function toWireError(error: ServiceError): WireError {
   };
 }
 
-/** What a client may know of anything that went wrong. */
+/** The error that a client is told, whatever was thrown. */
 export function serviceErrorOf(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   return isDatabaseFailure(error) ? outage(error) : new ServiceError('internal', 'Internal error');
 }
 
-/** Neither a refusal nor an outage, but a bug of ours: worth a line wherever a client can only be told that something failed. */
+/** Neither a refusal nor an outage of the database, but a bug: to be logged, since the client is only told that something failed. */
 export function isUnexpected(error: unknown): boolean {
   return !(error instanceof ServiceError) && !isDatabaseFailure(error);
 }
@@ -60,18 +61,17 @@ const outages: Record<string, string> = {
   '25006': 'The database accepts no writes at the moment.',
 };
 
-/** What stands in the body when the status has already been sent. */
+/** The body of a failure after the status has been sent. */
 export function errorBody(error: unknown): { detail: WireError['detail'] } {
   return { detail: toWireError(serviceErrorOf(error)).detail };
 }
 
-/** The body in the shape of the surface: those with one of their own set `config.errorBody`. */
+/** The body in the shape of the surface, which may set its own with `config.errorBody`. */
 export function wireBody(request: FastifyRequest, error: WireError): string {
   const { errorBody } = request.routeOptions.config;
   return JSON.stringify(errorBody === undefined ? { detail: error.detail } : errorBody(error));
 }
 
-/** Writes an error in the shape of the surface. */
 export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
   const wire = toWireError(error);
   // RFC 9110: a 401 says how to sign in.

@@ -10,38 +10,38 @@ import type { WireError } from './errors.ts';
 import type { Refusals } from './server/refusals.ts';
 import type { OpenStreams } from './streams/open-streams.ts';
 
-/** The server as routes see it: schemas give handlers their types. */
+/** The server that routes are added to: their schemas give the handlers their types. */
 export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
-/** Which of the three hosts a route belongs to; with none configured, all are one. */
+/** Which of the three hosts a route belongs to. Without configured hosts, all routes are on one. */
 export type RouteFamily = 'base' | 'agent' | 'management' | 'any';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
     family?: RouteFamily | RouteFamily[];
-    /** The kind of error that a bad body is here: 422 unless the surface says 400. */
+    /** The kind of error for a bad body: 422 unless the surface sets 400. */
     badBody?: 'invalid' | 'bad-request';
     /** The error body of a surface with a shape of its own. */
     errorBody?: (error: WireError) => unknown;
   }
   interface FastifyInstance {
-    /** The streams that clients of this server follow. */
+    /** The open event streams of this server. */
     streams: OpenStreams;
-    /** What callers were told lately for whom there was no room. */
+    /** Recent refusals because of overload. */
     refusals: Refusals;
   }
   interface FastifyRequest {
-    /** The body as it was sent; fingerprints are made of it. */
+    /** The body as it was sent; fingerprints are made from it. */
     rawBody: string;
-    /** Who calls; set by the authentication hook of every route but the public ones. */
+    /** Who calls; set by the authentication hook of every route that is not public. */
     principal: Principal | undefined;
-    /** Held while the request is worked on; left when it begins to wait for a turn or another server, or else with its answer. */
+    /** Held while the request is processed; left when it begins to wait for a turn or another server, at the latest with its response. */
     place: Place | undefined;
-    /** The turn that it started, or that an earlier copy of it did. */
+    /** The turn that this request, or an earlier copy of it, started. */
     turn: { sessionId: string; turnId: string } | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */
     agent: Agent | undefined;
-    /** The session that the request is about, once the caller was found to see it. */
+    /** The session that the request is about, once it is known that the caller can see it. */
     session: Session | undefined;
   }
 }

@@ -10,19 +10,19 @@ export function pathParameter(request: FastifyRequest, name: string): string {
   return value;
 }
 
-/** A whole number of the path; what cannot be one names nothing. */
+/** A numeric id in the path; any other text is 404. */
 export function pathNumber(request: FastifyRequest, name: string): number {
   const text = pathParameter(request, name);
   if (!/^[1-9]\d{0,8}$/.test(text)) throw notFound();
   return Number(text);
 }
 
-/** Before the body is looked at: what the path names and the caller does not have is 404, whatever was sent. */
+/** A hook that runs before the body is checked: what the path names and the caller does not have is 404, whatever else is wrong. */
 export function requireFound(find: (request: FastifyRequest) => Promise<unknown>): onRequestAsyncHookHandler {
   return async (request) => void (await find(request));
 }
 
-/** The agent that the path names, found by the hooks of its route. */
+/** The agent that the path names, which `requireAgent` found. */
 export function agentOf(request: FastifyRequest): Agent {
   return orNotFound(request.agent);
 }

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 
-/** Whether a person's browser asks, and not a program: only the former says that it takes HTML. */
+/** Whether a browser asks for a page: programs do not say that they accept HTML. */
 export function wantsPage({ headers }: FastifyRequest): boolean {
   return headers.accept?.includes('text/html') ?? false;
 }

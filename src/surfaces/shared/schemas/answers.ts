@@ -23,12 +23,12 @@ const errors: Record<string, string> = {
   503: 'Temporarily unavailable',
 };
 
-/** The documented answers of a route: the good one and every error. Only the good one is serialised by its schema. */
+/** The documented responses of a route: the successful one and every error. Only the successful one is serialized by its schema. */
 export function answered(status: number, schema: TSchema): Record<number, TSchema> {
   return { [status]: schema, ...everyError('Error', { detail }) };
 }
 
-/** The same on the two adapters, whose errors carry what their client libraries read beside `detail`. */
+/** The same for the two adapters, whose errors have, beside `detail`, the object that their client libraries read. */
 export function answeredByAdapter(status: number, schema: TSchema): Record<number, TSchema> {
   return { [status]: schema, ...everyError('AdapterError', { detail, error: adapterError }) };
 }

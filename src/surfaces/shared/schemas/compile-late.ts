@@ -1,4 +1,4 @@
-// A schema is compiled when its route is first used, and what compiles it is loaded then. All of them at the start took 1.3 s, twice as
+// A schema is compiled when its route is first used, and the compiler is loaded then. Compiling all at the start took 1.3 s, twice as
 // long as opening the database.
 import { createRequire } from 'node:module';
 import type { SerializerSelector } from '@fastify/fast-json-stringify-compiler';
@@ -20,8 +20,8 @@ export const validateLate: FastifySchemaCompiler<FastifySchema> = ({ schema, htt
 };
 
 /**
- * To say whether a value is wrong takes a few milliseconds, but what is wrong with it a few microseconds for each entry of each list,
- * also behind the first wrong one: a body of half a million took a second, in which nobody else was served.
+ * Whether a value is valid is known within milliseconds. But listing its errors takes a few microseconds for every entry of every list,
+ * even after the first error: half a million entries blocked the process for a second. So the first entries are tried alone.
  */
 function errorsOf(compiled: Validator, given: unknown): FastifySchemaValidationError[] {
   for (const entries of [100, 10_000]) {
@@ -31,7 +31,7 @@ function errorsOf(compiled: Validator, given: unknown): FastifySchemaValidationE
   return [{ keyword: 'items', schemaPath: '', instancePath: '', params: {}, message: 'an entry of a very long list is not valid' }];
 }
 
-/** The value with so many entries of lists in all, and one at least in each: an empty one might be wrong for that. */
+/** A copy with this many list entries in total, and at least one in each list, since being empty might make a list invalid. */
 function beginningOf(value: unknown, entries: number): unknown {
   let left = entries;
   const copy = (part: unknown): unknown => {
@@ -70,7 +70,7 @@ function selectSerializer(): ReturnType<typeof SerializerSelector> {
   return compilers.SerializerSelector();
 }
 
-/** For `schemaController`. The builder of validators gives way to `setValidatorCompiler(validateLate)`; without one, Fastify loads Ajv. */
+/** For `schemaController`. Validators come from `setValidatorCompiler(validateLate)`, but without a builder here Fastify would load Ajv. */
 export const lateCompilers = { compilersFactory: { buildValidator: buildNone, buildSerializer: serializeLate } };
 
 function buildNone(): never {

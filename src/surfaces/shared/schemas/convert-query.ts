@@ -1,8 +1,8 @@
 import { fieldOf } from '../../../json.ts';
 
 /**
- * A query is text; where its schema wants a number or a truth value, the text that stands for one becomes it, and an empty
- * one, as an empty field of a form is sent, counts as not given. The rest is left for the check to refuse.
+ * Query parameters are text. Where the schema has an integer or a boolean, text that stands for one is converted, and empty text,
+ * which a form sends for an empty field, counts as absent. Anything else is left for the validation to refuse.
  */
 export function convertQuery(schema: object, query: unknown): unknown {
   const properties = fieldOf(schema, 'properties');

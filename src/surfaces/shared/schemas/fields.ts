@@ -3,7 +3,7 @@ import { Type } from './type.ts';
 /** Fields that the bodies of the management API and of the operator's routes have in common. */
 export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
-/** What the sign-in library takes for an address: whoever joined with another could never sign in. */
+/** What the sign-in library accepts as an address: a member with any other could never sign in. */
 const emailPattern = "^(?:[A-Za-z0-9_'+-]+\\.)*[A-Za-z0-9_'+-]*[A-Za-z0-9_+-]@(?:[A-Za-z0-9][A-Za-z0-9-]*\\.)+[A-Za-z]{2,}$";
 export const maxEmailLength = 254;
 export const emailField = Type.String({ maxLength: maxEmailLength, pattern: emailPattern });
@@ -16,14 +16,14 @@ export const secretField = Type.String({
   description: 'Printable ASCII, because it is sent in a header.',
 });
 
-/** What a refusal says of a text that does not fit: the pattern itself says nothing to a person. */
+/** What a refusal says instead of the pattern. */
 export const patternWords = new Map<unknown, string>([
   [emailPattern, 'must be an email address such as ada@example.com'],
   [secretPattern, 'must be printable ASCII without spaces or line breaks'],
 ]);
 
-/** A cap or a balance; null: none is set. */
+/** A cap or a balance; null if none is set. */
 export const amountField = Type.Union([Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()]);
 
-/** Of routes that take no credential: anybody may send it, and to read a megabyte of small fields takes a tenth of a second. */
+/** For routes without authentication: anybody may send a body, and parsing a megabyte of small fields takes a tenth of a second. */
 export const strangersBodyLimit = 16 * 1024;

@@ -3,7 +3,7 @@ import { ServiceError } from '../../../errors.ts';
 import { parseJson } from '../../../json.ts';
 import { Type } from './type.ts';
 
-/** Lists are `{data, next_cursor}`; the cursor says where the page of which list ended and means nothing to the client. */
+/** Lists are `{data, next_cursor}`. The cursor, opaque to the client, says which list it is of and where the page ended. */
 export const pageQuery = {
   limit: Type.Optional(Type.Integer({ default: 50, description: 'Page size, clamped to 1..200.' })),
   cursor: Type.Optional(Type.String({ description: 'The `next_cursor` of the previous page.' })),
@@ -44,7 +44,7 @@ export function encodeCursor(list: string, position: (string | number)[]): strin
   return Buffer.from(JSON.stringify([list, ...position])).toString('base64url');
 }
 
-/** The position a cursor stands for; `shape` says what it must hold. Throws `invalid` for anything we did not make, or made for another list. */
+/** The position in a cursor; `shape` has the types of its parts. Throws `invalid` for anything that is not a cursor of this list. */
 export function decodeCursor(
   list: string,
   cursor: string | undefined,
@@ -57,7 +57,7 @@ export function decodeCursor(
     name === list &&
     position.length === shape.length &&
     position.every((part, index) => (shape[index] === 'string' ? isText(part) : Number.isSafeInteger(part) && Math.abs(part) < 2 ** 31));
-  // Decoding passes over characters that are no Base64: what was added to a cursor, or cut from it, shows when it is made again.
+  // Base64 decoding skips invalid characters: an altered cursor shows when the position is encoded again.
   if (!fits || encodeCursor(list, position) !== cursor) throw badCursor();
   return position;
 }

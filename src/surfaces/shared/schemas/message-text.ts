@@ -1,7 +1,7 @@
-/** The text of one message, on every wire. */
+/** The limit for the text of one message, on every surface. */
 export const maxTextCharacters = 200_000;
 
-/** Counts as the schemas do: an emoji is one character, however many units a string stores it in. */
+/** Counts code points, as `maxLength` in a schema does: `text.length` counts an emoji as two. */
 export function isTooLong(text: string): boolean {
   if (text.length <= maxTextCharacters) return false;
   let characters = 0;

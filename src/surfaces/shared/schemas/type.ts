@@ -2,7 +2,7 @@ import type TypeBox from 'typebox';
 
 type Schema = { [keyword: string]: unknown };
 
-/** What `Type.Optional` made: the keyword `required` of an object leaves these out. */
+/** Schemas made by `Type.Optional`, which `Type.Object` leaves out of `required`. */
 const optional = new WeakSet<object>();
 
 const builders = {
@@ -11,7 +11,7 @@ const builders = {
     return { type: 'object', ...(required.length === 0 ? {} : { required }), properties, ...options };
   },
   Array: (items: Schema, options?: Schema): Schema => ({ type: 'array', items, ...options }),
-  // TypeBox describes the keys with a pattern, in which `.` matches no line break: such a key would be left out of an answer.
+  // TypeBox describes the keys with a pattern that matches no line break: a response would leave out a key that has one.
   Record: (_key: Schema, value: Schema, options?: Schema): Schema => ({ type: 'object', additionalProperties: value, ...options }),
   Union: (anyOf: Schema[], options?: Schema): Schema => ({ anyOf: [...anyOf], ...options }),
   Enum: (values: unknown[], options?: Schema): Schema => ({ enum: [...values], ...options }),
@@ -30,7 +30,7 @@ const builders = {
 };
 
 /**
- * TypeBox's builders, of which schemas need these few, with its types and, but for `Record`, the same JSON Schema as a result. Its own come
- * with an engine for types at run time that is not used here: 480 modules, which took 14 MiB and a tenth of the start.
+ * The few builders of TypeBox that our schemas need, with its types. Except for `Record`, they make the same JSON Schema. TypeBox's own
+ * builders load an engine for types at run time that is not used here: 480 modules, which took 14 MiB and a tenth of the start.
  */
 export const Type = builders as unknown as Pick<typeof TypeBox, keyof typeof builders>;

@@ -3,8 +3,8 @@ import type { Config } from '../../../config.ts';
 import type { Server } from '../fastify.ts';
 
 /**
- * Registers a surface that browsers of other origins may call with a session token. The headers of CORS are on these
- * routes and on no other: a key has no business in a browser. No cookies: the token is all that identifies the caller.
+ * Registers a surface that pages of other origins may call with a session token. Other routes have no CORS headers, because they
+ * take API keys, which do not belong in a browser. Cookies are not accepted: only the token identifies the caller.
  */
 export function registerForBrowsers(server: Server, config: Config, prefix: string, routes: (scope: Server) => void): void {
   const origins = config.PARLEY_CORS_ORIGINS;

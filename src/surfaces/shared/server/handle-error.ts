@@ -4,28 +4,28 @@ import { ServiceError } from '../../../errors.ts';
 import type { Logger } from '../../../telemetry/logger.ts';
 import { outage, sendError } from '../errors.ts';
 import { patternWords } from '../schemas/fields.ts';
-import { dropRest } from './rest-of-body.ts';
+import { discardRest } from './rest-of-body.ts';
 
-/** Never a 500 for something that a client sent: Fastify's own refusals become ours, and the surface's kind of bad body. */
+/** Responds to every error. Nothing that a client sends is a 500: Fastify's own refusals become those of the surface. */
 export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'database error');
-    // Work that was cut off because its client left has not failed.
-    const isCutOff = error.name === 'AbortError' && reply.raw.destroyed;
-    if (known === undefined && !isCutOff) logger.error({ err: error, request_id: request.id }, 'request failed');
-    if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void refuseRest(request, reply, known);
+    // Work that was aborted because its client disconnected has not failed.
+    const isAborted = error.name === 'AbortError' && reply.raw.destroyed;
+    if (known === undefined && !isAborted) logger.error({ err: error, request_id: request.id }, 'request failed');
+    if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void sendAfterBody(request, reply, known);
     if (request.raw.readableEnded) keepConnection(reply);
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
 }
 
-async function refuseRest(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {
-  if (await dropRest(request.raw)) keepConnection(reply);
+async function sendAfterBody(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {
+  if (await discardRest(request.raw)) keepConnection(reply);
   sendError(reply, error);
 }
 
-/** Fastify asks for the connection to be closed after a bad body; once that was read there is no need to. One that is closed anyway has to be told. */
+/** Fastify closes the connection after a bad body, which is not needed once the body was read. One that Node closes anyway says so. */
 function keepConnection(reply: FastifyReply): void {
   if (reply.raw.shouldKeepAlive) reply.removeHeader('connection');
 }
@@ -41,12 +41,12 @@ function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): Se
   return undefined;
 }
 
-/** A client that leaves in the middle of its body resets a connection too; Fastify gives that a status. */
+/** A client that disconnects while it sends its body causes a connection error as well, but to that Fastify gives a status. */
 function isOutage(error: FastifyError): boolean {
   return error.statusCode === undefined && isDatabaseFailure(error);
 }
 
-/** Names the field first, in the client's own words for it. */
+/** Names the field first, by its path in the body or query. */
 function describeValidation({ validation = [], validationContext = 'body' }: FastifyError): string {
   const nearest = nearestOf(validation);
   const path = (nearest?.instancePath ?? '').split('/').filter((name) => name !== '');
@@ -57,7 +57,7 @@ function describeValidation({ validation = [], validationContext = 'body' }: Fas
 
 type Refusal = NonNullable<FastifyError['validation']>[number];
 
-/** Where one of several shapes is taken, each says why it does not fit: the one that fits furthest is the one that was meant. */
+/** Where several shapes are allowed, each reports why the value does not fit. The one that fits furthest was probably meant. */
 function nearestOf(validation: Refusal[]): Refusal | undefined {
   return validation.reduce<Refusal | undefined>((best, next) => {
     if (best === undefined) return next;

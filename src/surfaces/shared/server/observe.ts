@@ -3,10 +3,10 @@ import type { Context } from '../../../context.ts';
 import { fieldOf } from '../../../json.ts';
 import type { Server } from '../fastify.ts';
 
-/** Asked every few seconds by machines: counted, and not worth a line. */
+/** Called every few seconds by monitoring: counted, but not worth a line in the log. */
 const probes = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Gives each request its id. When it is over it is counted and logged and leaves its place, also when its client left before the answer. */
+/** Gives each request its id. When it ends, also because its client disconnected, it is counted and logged and leaves its place. */
 export function observeRequests(server: Server, context: Context): void {
   const end = (request: FastifyRequest, reply: FastifyReply) => {
     request.place?.leave();
@@ -17,7 +17,7 @@ export function observeRequests(server: Server, context: Context): void {
   };
   server.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
-    // Fastify tells of an answer that was sent, not of a connection that ended before.
+    // Fastify calls `onResponse` for a response that was sent, not for a connection that closed before.
     reply.raw.once('close', () => {
       if (!reply.raw.writableFinished) end(request, reply);
     });
@@ -29,7 +29,7 @@ export function observeRequests(server: Server, context: Context): void {
   });
 }
 
-/** Ids and numbers only: what is said, asked for or signed in with is in no line. */
+/** Ids and numbers only: no message, query or credential is logged. */
 function describe(request: FastifyRequest, reply: FastifyReply, route: string): Record<string, unknown> {
   const named = fieldOf(request.params, 'session_id');
   return {

@@ -14,12 +14,12 @@ interface Refusal {
 
 type Needed = Pick<Context, 'rateLimit' | 'waitingRoom' | 'metrics' | 'logger'>;
 
-/** No longer, since a key that is revoked must be refused everywhere within a second. */
+/** No longer, because a revoked key must be refused as such within a second. */
 const rememberedMs = 1_000;
 
 /**
- * In a flood, turning requests away is most of the work. What one was told is what the next of the same caller to the same
- * place is told, without looking up who and where that is, for as long as there is no room for their organization.
+ * In an overload, refusing requests is most of the work. While the waiting room is closed to an organization, the refusal of one
+ * request is repeated to further requests with the same credential and URL, without authentication and routing.
  */
 export class Refusals {
   private readonly context: Needed;
@@ -30,15 +30,15 @@ export class Refusals {
   }
 
   remember(request: FastifyRequest, orgId: number, error: ServiceError): void {
-    const name = nameOf(request.raw);
-    if (name === undefined) return;
-    this.recent.set(name, { orgId, route: request.routeOptions.url ?? 'unknown', body: wireBody(request, toWireError(error)) });
+    const key = mapKeyOf(request.raw);
+    if (key === undefined) return;
+    this.recent.set(key, { orgId, route: request.routeOptions.url ?? 'unknown', body: wireBody(request, toWireError(error)) });
   }
 
-  /** Answers in place of the server, and tells whether it did. What the server does before its first hook would cost half as much again. */
+  /** Returns whether it responded. Called ahead of Fastify, whose work before the first hook would cost half as much again. */
   answer(request: IncomingMessage, response: ServerResponse): boolean {
-    const name = this.recent.size === 0 ? undefined : nameOf(request);
-    const known = name === undefined ? undefined : this.recent.get(name);
+    const key = this.recent.size === 0 ? undefined : mapKeyOf(request);
+    const known = key === undefined ? undefined : this.recent.get(key);
     if (known === undefined) return false;
     const { rateLimit, waitingRoom, metrics, logger } = this.context;
     const { orgId, route, body } = known;
@@ -46,7 +46,7 @@ export class Refusals {
     try {
       rateLimit.take(orgId);
     } catch {
-      // The server finds the same, and says so: what is told 429 was not shed.
+      // Over its rate limit: left to the server, which refuses it with 429.
       return false;
     }
     const requestId = newId('rid_');
@@ -67,8 +67,8 @@ export class Refusals {
   }
 }
 
-/** Who asks for what, as it stands in the request. A browser's answer has more to it than this knows of. */
-function nameOf({ method, url, headers }: IncomingMessage): string | undefined {
+/** Who asks for what. Undefined for a browser, whose response needs CORS headers as well. */
+function mapKeyOf({ method, url, headers }: IncomingMessage): string | undefined {
   const { authorization, origin, host } = headers;
   return authorization === undefined || origin !== undefined ? undefined : `${method} ${host} ${url} ${authorization}`;
 }

@@ -1,27 +1,27 @@
 import type { IncomingMessage } from 'node:http';
 
-const mostBytes = 64 * 1024 * 1024;
-const longestMs = 10_000;
+const maxBytes = 64 * 1024 * 1024;
+const maxMs = 10_000;
 
 /**
- * Reads and drops what is left of a body that is refused. A client that is still sending when the connection closes sees a
- * broken pipe in place of the answer. Whether the body came to its end: beyond some size or time nobody waits for it.
+ * Reads and discards what is left of a refused body: a client that is still sending when the connection closes would see a broken
+ * pipe instead of the response. Returns whether the body came to its end within a size and a time.
  */
-export function dropRest(body: IncomingMessage): Promise<boolean> {
+export function discardRest(body: IncomingMessage): Promise<boolean> {
   if (body.readableEnded) return Promise.resolve(true);
-  if (Number(body.headers['content-length']) > mostBytes) return Promise.resolve(false);
+  if (Number(body.headers['content-length']) > maxBytes) return Promise.resolve(false);
   return new Promise((resolve) => {
     let received = 0;
     const count = (chunk: Buffer) => {
       received += chunk.length;
-      if (received > mostBytes) finish();
+      if (received > maxBytes) finish();
     };
     const finish = () => {
       clearTimeout(timer);
       body.off('data', count).off('end', finish).off('close', finish);
       resolve(body.readableEnded);
     };
-    const timer = setTimeout(finish, longestMs);
+    const timer = setTimeout(finish, maxMs);
     body.on('data', count).on('end', finish).on('close', finish).resume();
   });
 }

@@ -2,45 +2,45 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { newId } from '../../../ids.ts';
 
-/** The newest answer of each connection. Answers go out in the order of their requests, so it is the last to end. */
-const newest = new WeakMap<Duplex, ServerResponse>();
+/** The newest response of each connection. Responses are sent in the order of their requests, so it is the last to end. */
+const newestResponses = new WeakMap<Duplex, ServerResponse>();
 const refused = new WeakSet<Duplex>();
 
-/** Needed to tell, when a connection has an error, whether an earlier request on it is still being answered. */
-export function rememberAnswers(server: Server): void {
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => newest.set(request.socket, response));
+/** Needed to tell, when a connection has an error, whether an earlier request on it still waits for its response. */
+export function rememberResponses(server: Server): void {
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => newestResponses.set(request.socket, response));
 }
 
 /**
- * What cannot be read as HTTP never becomes a request: it is refused on the bare connection, in the shape of every error,
- * and not before what was asked earlier there has been answered.
+ * What is not valid HTTP never becomes a request. It is refused directly on the socket, with a body like that of other errors,
+ * after earlier requests of the connection have got their responses.
  */
 export function refuseUnreadable(error: Error & { code?: string }, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   if (refused.has(socket)) return;
   refused.add(socket);
-  const answer = newest.get(socket);
-  if (answer === undefined || answer.writableFinished || isItsOwn(answer)) refuse(error, socket);
-  else answer.once('close', () => refuse(error, socket));
+  const response = newestResponses.get(socket);
+  if (response === undefined || response.writableFinished || isOfUnreadable(response)) refuse(error, socket);
+  else response.once('close', () => refuse(error, socket));
 }
 
-/** A request for a tunnel never becomes one of ours either; node:http hands its connection over, and closes it unless somebody takes it. */
+/** CONNECT never becomes a request either: node:http hands its socket over, or closes it without a response if nobody listens. */
 export function refuseTunnel(_request: IncomingMessage, socket: Duplex): void {
-  // node:http has removed its own listeners. What the client has sent is read: closing a connection with unread bytes resets
-  // it, and the client would not get the answer.
+  // node:http has removed its own listeners. What the client has sent must be read: closing a connection with unread bytes
+  // resets it, and the client would not get the response.
   socket.on('error', () => socket.destroy()).resume();
   refuseUnreadable(Object.assign(new Error('CONNECT'), { code: 'CONNECT' }), socket);
 }
 
-/** What a client expects beyond `100-continue`, nobody here can give. */
+/** node:http answers `Expect: 100-continue` itself; no other expectation is supported. */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const body = JSON.stringify({ detail: 'Expect: only 100-continue is supported' });
   const headers = { 'content-type': 'application/json; charset=utf-8', 'content-length': body.length, 'x-request-id': newId('rid_') };
   response.writeHead(417, headers).end(body);
 }
 
-/** Whether the request that is being answered is itself the unreadable one: its body did not arrive, or is malformed. */
-function isItsOwn({ req, headersSent, socket }: ServerResponse): boolean {
+/** Whether the response belongs to the unreadable request itself, whose body did not arrive or is malformed. */
+function isOfUnreadable({ req, headersSent, socket }: ServerResponse): boolean {
   return !req.complete && !headersSent && socket !== null;
 }
 
