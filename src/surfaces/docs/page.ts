@@ -1,6 +1,9 @@
-import type { Chapter } from './contents.ts';
+interface Chapter {
+  title: string;
+  pages: { name: string; title: string }[];
+}
 
-/** A page of documentation as HTML. The Markdown is our own, so HTML in it is trusted. */
+/** The HTML of a documentation page. The Markdown is our own, so it may contain HTML. */
 export async function pageHtml(page: string, markdown: string, contents: readonly Chapter[]): Promise<string> {
   const { Marked } = await import('marked');
   const marked = new Marked({
@@ -11,7 +14,7 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
         const link = depth === 1 ? '' : ` <a href="#${slug}" aria-label="Link to this section">#</a>`;
         return `<h${depth} id="${slug}">${html}${link}</h${depth}>\n`;
       },
-      // `tabindex` lets the keyboard scroll code that is wider than the page.
+      // Focusable, so that a block that is wider than the page can be scrolled with the keyboard.
       code: ({ text }) => `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`,
     },
   });
@@ -40,14 +43,25 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
 `;
 }
 
-/** In the repository, pages link to each other as files. Here they become links to pages; links to other files become plain text. */
+/** Reads the table of contents from llms.txt, so that people and programs see the same pages in the same order. */
+export function readContents(llms: string): Chapter[] {
+  return llms
+    .split(/^## /m)
+    .slice(1)
+    .map((text) => ({
+      title: text.split('\n', 1)[0] ?? '',
+      pages: [...text.matchAll(/^- \[([^\]]+)\]\(\/docs\/([a-z-]+)\)/gm)].map(([, title = '', name = '']) => ({ name, title })),
+    }));
+}
+
+/** The pages link to each other's files, as the repository needs it. Links to files that are not pages are replaced by their text. */
 function withOwnLinks(markdown: string): string {
   return markdown
     .replaceAll(/\]\((?:\.\/)?([a-z-]+)\.md(#[^)]*)?\)/g, '](/docs/$1$2)')
     .replaceAll(/(?<!!)\[([^\]]+)\]\((?:\.\.\/|decisions)[^)]*\)/g, '$1');
 }
 
-/** The same slugs as GitHub's, so that a link with a # works in both places. */
+/** The same ids as GitHub's, so that a link to a section works in both places. */
 function slugOf(html: string): string {
   return html
     .replaceAll(/<[^>]+>|&[a-z]+;|&#\d+;/g, '')

@@ -4,14 +4,13 @@ import { notFound } from '../../errors.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathParameter } from '../shared/path.ts';
 import { wantsPage } from '../shared/wants-page.ts';
-import { readContents } from './contents.ts';
-import { pageHtml } from './page.ts';
+import { pageHtml, readContents } from './page.ts';
 
-const noPage = '# There is no page of this name\n\nThe menu lists every page. Start with the [quickstart](/docs/quickstart).\n';
+const notFoundPage = '# There is no page of this name\n\nThe menu lists every page. Start with the [quickstart](/docs/quickstart).\n';
 
 const folder = new URL('../../../docs/', import.meta.url);
 
-/** The documentation of this version, rendered from the files in docs/. Public. */
+/** The documentation of the running version, rendered from the Markdown files in the repository. Public. */
 export async function docsRoutes(server: Server): Promise<void> {
   const pages = new Set((await readdir(folder)).filter((file) => file.endsWith('.md')).map((file) => file.slice(0, -3)));
   const pictures = new Set((await readdir(new URL('images/', folder))).filter((file) => file.endsWith('.png')));
@@ -28,7 +27,7 @@ export async function docsRoutes(server: Server): Promise<void> {
   server.get('/docs/:page', options, async (request, reply) => {
     const page = pathParameter(request, 'page');
     if (!pages.has(page) && !wantsPage(request)) throw notFound();
-    if (!pages.has(page)) return sendPage(reply.code(404), await pageHtml('', noPage, contents));
+    if (!pages.has(page)) return sendPage(reply.code(404), await pageHtml('', notFoundPage, contents));
     const html = rendered.get(page) ?? (await pageHtml(page, await readFile(new URL(`${page}.md`, folder), 'utf8'), contents));
     rendered.set(page, html);
     return sendPage(reply, html);

@@ -20,14 +20,14 @@ const tags = ['Gateway'];
 const config = { family: 'base' as const };
 const ok = { status: 'ok' as const };
 
-/** Only where the gateway is on; elsewhere these paths do not exist. */
+/** Without a configured gateway these paths do not exist. */
 export function gatewayRoutes(server: Server, context: Context): void {
   const { gateway } = context;
   if (gateway === undefined) return;
   const guard = requireKey(context);
-  // Before the body is validated: what is not visible is 404, whatever else is wrong. An event for another gateway names a session
-  // there, and one that came from another is dropped, whatever it names, if it was here before: neither is checked here.
-  const seesSession: preValidationAsyncHookHandler = async (request) => {
+  // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong. Not checked are events
+  // for another gateway, whose session is there, and events from another gateway: one that was here before is dropped silently.
+  const requireLocalSession: preValidationAsyncHookHandler = async (request) => {
     const { body } = request;
     const sessionId = fieldOf(body, 'session_id');
     const route = [fieldOf(body, 'recipient_gateway_url'), fieldOf(body, 'hops'), fieldOf(fieldOf(body, 'event'), 'hops')];
@@ -40,7 +40,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: [guard],
-      preValidation: [seesSession],
+      preValidation: [requireLocalSession],
       schema: {
         tags,
         summary: 'Submit an event',
@@ -72,7 +72,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest: [guard],
-      preValidation: [seesSession],
+      preValidation: [requireLocalSession],
       schema: {
         tags,
         summary: 'Deliver an event',
@@ -93,13 +93,12 @@ export function gatewayRoutes(server: Server, context: Context): void {
   );
 }
 
-/** An event without an id gets one: of the Idempotency-Key and when it was taken, so that a retry is the same event, or a new one. */
+/** An event without an id gets one from the Idempotency-Key and the time of its first use, so that a retry is the same event. */
 function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, takenAt: Date | undefined): GatewayEvent {
   if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid');
-  const key = takenAt && `${idempotencyKey(request)} ${takenAt.toISOString()}`;
-  const keyed = key && `idem_${hash('sha256', key)}`;
+  const idOfKey = takenAt && `idem_${hash('sha256', `${idempotencyKey(request)} ${takenAt.toISOString()}`)}`;
   return {
-    id: body.id ?? keyed ?? newId('evt_'),
+    id: body.id ?? idOfKey ?? newId('evt_'),
     sender_id: body.sender_id,
     sender_type: body.sender_type,
     event_type: body.event_type,
