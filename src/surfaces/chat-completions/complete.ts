@@ -56,7 +56,7 @@ export async function complete(
   const setting = sessionId === undefined ? undefined : await context.settings.of(agentOf(request).orgId, sessionId);
   const named = setting && turnSession(setting);
   const open = async (newSessionId?: string) => {
-    // The session was deleted since a hook of the route found it, or an earlier copy of this request was answered in it.
+    // Deleted after the route's hook found it, or after the turn of an earlier copy of this request.
     if (sessionId !== undefined && named === undefined) throw notFound();
     return openForTurn(context, request, reply, named, { surface: 'chat', metadata, stored: body.store ?? true, newSessionId });
   };

@@ -7,8 +7,9 @@ import type { chatMessage } from './schemas.ts';
 type ChatMessage = Static<typeof chatMessage>;
 
 /**
- * The last user message is run; in a new session, everything before it is context. A session that continues knows what came
- * before its newest answer: only the system messages of that part are returned, apart. Undefined if no user says anything.
+ * Finds the text to run, which is the last user message, and the context that the model sees before it. In a new session that is
+ * all earlier messages. An existing session has what came before its newest answer, so its context begins after that; earlier
+ * system messages are returned separately. Undefined if there is no text to run.
  */
 export function readMessages(messages: readonly ChatMessage[], isNew: boolean): MessageInput | undefined {
   const texts = messages.map(({ content }, index) => contentText(content, `messages.${index}.content`));

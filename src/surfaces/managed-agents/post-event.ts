@@ -53,7 +53,7 @@ async function postMessage(
   context.warm.begin(session.orgId, session.id);
 }
 
-/** Not done again after its process died: by then it could interrupt another turn than the one that it was meant for. */
+/** Never repeated, even if its outcome is unknown because its process died: by then it could interrupt another turn. */
 async function postInterrupt(context: Context, request: FastifyRequest, reply: FastifyReply, { orgId, id }: SessionIds): Promise<void> {
   const mayRepeat = async () => false;
   await answerOnce(context, request, reply, mayRepeat, async () => {

@@ -239,7 +239,7 @@ function mcpRoute(server: Server, context: Context): void {
   );
 }
 
-/** An organization may close what end users say to its own members. */
+/** Refuses members whose org has turned off access to what end users say. */
 async function requireOpenToMember(request: FastifyRequest): Promise<void> {
   assertOpenToMember(request, sessionOf(request));
 }

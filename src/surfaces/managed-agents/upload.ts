@@ -2,8 +2,9 @@ import { ServiceError } from '../../errors.ts';
 import { workspaceLimits } from '../../workspace-limits.ts';
 
 /**
- * Decodes the content of an upload, after checking its size. Node's decoder skips characters that are not Base64, so that bytes
- * are missing then, and also accepts `-` and `_`. A regular expression over 10 MiB would block the process for 80 ms.
+ * Decodes the content of an upload. A file that is too large is refused before it is decoded. Node's decoder skips characters that
+ * are not Base64 and also accepts `-` and `_`: the former show in the length of the result, the latter are looked for. A regular
+ * expression over 10 MiB would block the process for 80 ms.
  */
 export function decodeUpload(base64: string): Buffer {
   const padding = base64.endsWith('==') ? 2 : base64.endsWith('=') ? 1 : 0;

@@ -2,7 +2,8 @@ import { maxTextCharacters } from '../shared/schemas/message-text.ts';
 import { Type } from '../shared/schemas/type.ts';
 import * as examples from './examples.ts';
 
-/** The native surface's bodies, as validated and as documented. */
+// The bodies of the native surface.
+
 export const sessionBody = Type.Object(
   {
     metadata: Type.Optional(

@@ -28,7 +28,7 @@ export interface OutputText {
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed';
 
-/** This wire wants the MCP server of a tool: the tools of an agent are all shown as those of one server. */
+/** An approval request names the MCP server of its tool. The tools are the agent's own, so all have the same one. */
 const serverLabel = 'parley';
 
 /** Builds the response object from the stored events of its turn, for the stream, for a response in one piece and for a later fetch. */

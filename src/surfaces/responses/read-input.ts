@@ -10,10 +10,13 @@ type InputItem = Static<typeof inputItem>;
 export type ResponseInput = ({ type: 'message' } & MessageInput) | { type: 'approval'; requestId: string; approve: boolean };
 
 /**
- * The last user message is run; in a new session, everything before it is context. A session that continues knows what came
- * before the newest item of the agent, since clients repeat the whole conversation: only the system messages of that part are
- * returned, apart. `isWhole`: the input alone says what came before. If it then has both a message and the answer to an approval,
- * the later one is new and the earlier one a repetition. Throws if there is nothing to run.
+ * Finds what to run: the last user message, or the answer to an approval. Throws if there is neither.
+ *
+ * In a new session, everything before the message is context. Clients repeat the whole conversation, so in an existing session the
+ * context begins after the newest item of the agent; earlier system messages are returned separately.
+ *
+ * `isWhole` means that the request names no earlier response or conversation, so the items are all there is. If they have both a
+ * message and an answer to an approval, the earlier of the two is a repetition and only the later one is new.
  */
 export function readInput(input: string | readonly InputItem[], isNew: boolean, isWhole: boolean): ResponseInput {
   const items: readonly InputItem[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;

@@ -27,7 +27,7 @@ export interface WireError {
   shouldRetry: boolean | undefined;
 }
 
-/** Whether a kind of error passes by itself, unless the error itself says so. */
+/** Whether a request may succeed when it is sent again, unless the error itself says so. */
 const willPass: Partial<Record<ErrorKind, boolean>> = { budget: false, conflict: false, 'rate-limited': true, unavailable: true };
 
 export function toWireError(error: ServiceError): WireError {
