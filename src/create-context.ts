@@ -75,7 +75,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const peerParts = { db: database.db, feed, log, runner, turns, directory, settings, courier, rateLimit };
   const peers = await joinPeers(bus, processId, peerParts);
   opened.defer(() => peers.close());
-  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database });
+  watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database, bus });
   await dropLeftovers(database.db, feed);
   materializer.start();
   const sweeper = sweepExpiredRows(database.db, feed, logger, () => turns.stopAbandoned());

@@ -12,6 +12,8 @@ export interface Bus {
   /** Resolves when it is on its way. Never rejects: without the notice, the others find out when they next poll. */
   send(payload: string): Promise<void>;
   receive(listener: (payload: string) => void): Promise<void>;
+  /** Only with Redis: whether it carries the notices at the moment, or PostgreSQL in its place. */
+  isConnected?(): boolean;
   close(): Promise<void>;
 }
 
@@ -106,6 +108,7 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
       // After a lost connection the client subscribes again by itself, but notices were missed: everyone has to look.
       subscriber.on('ready', () => listener('* reconnected'));
     },
+    isConnected: () => publisher.isReady && subscriber.isReady && !isSilent(),
     async close() {
       for (const client of [publisher, subscriber]) client.destroy();
     },

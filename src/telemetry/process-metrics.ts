@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises';
+import type { Bus } from '../database/bus.ts';
 import type { Database } from '../database/database.ts';
 import type { WaitingRoom } from '../load/waiting-room.ts';
 import type { Courier } from '../outbox/courier.ts';
@@ -10,9 +11,9 @@ import type { Metrics } from './metrics.ts';
 /** Metrics of what runs and what waits in this process, read at each scrape. */
 export function watchProcess(
   metrics: Metrics,
-  parts: { runner: Runner; feed: Feed; waitingRoom: WaitingRoom; log: SessionLog; courier: Courier; database: Database },
+  parts: { runner: Runner; feed: Feed; waitingRoom: WaitingRoom; log: SessionLog; courier: Courier; database: Database; bus: Bus },
 ): void {
-  const { runner, feed, waitingRoom, log, courier, database } = parts;
+  const { runner, feed, waitingRoom, log, courier, database, bus } = parts;
   if (process.platform === 'linux')
     metrics.gauge('process_open_fds', 'Open file descriptors', async () => (await readdir('/proc/self/fd')).length);
   metrics.gauge('parley_turns_running', 'Turns running in this process', () => runner.running.size);
@@ -27,4 +28,9 @@ export function watchProcess(
   metrics.gauge('parley_database_connections', 'Open connections to the database', () => database.pool().open);
   metrics.gauge('parley_database_connections_idle', 'Idle connections to the database', () => database.pool().idle);
   metrics.gauge('parley_database_waiting', 'Statements waiting for a connection', () => database.pool().waiting);
+  const { isConnected } = bus;
+  if (isConnected !== undefined)
+    metrics.gauge('parley_redis_connected', '1 while Redis carries the notifications, 0 while PostgreSQL does', () =>
+      Number(isConnected()),
+    );
 }

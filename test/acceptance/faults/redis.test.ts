@@ -44,15 +44,18 @@ test('live text and wake-ups cross through Redis, and nothing is lost or late wh
     await arrival(seen, sent, `message ${sent}`);
   };
   await say();
+  await showsConnected(one, 1);
   for (let outage = 0; outage < outages; outage += 1) {
     const isHang = outage % 3 === 2;
     if (isHang) process.kill(redis.pid, 'SIGSTOP');
     else await redis.stop();
     if (!isHang) await say();
+    if (!isHang) await showsConnected(one, 0);
     await sleep(chance() * 200);
     if (!isHang) assert.equal((await one.post('/v1/sessions/live/messages', { text: '/say still here' })).status, 200);
     await restore(redis, isHang);
     await say();
+    await showsConnected(one, 1);
   }
   abort.abort();
   await watching;
@@ -81,6 +84,7 @@ test('a Redis that takes what is said and never answers is given up, also while 
   process.kill(redis.pid, 'SIGSTOP');
   assert.equal((await one.post('/v1/sessions/live/messages', { text: '/say into the void' })).status, 200);
   await until(async () => first.output().includes('"msg":"Redis is not reachable: notices go through PostgreSQL"'), 15_000);
+  await showsConnected(one, 0);
   assert.ok((await deltasOf(one, two, 'live')) > 1, 'live text crosses through PostgreSQL');
 });
 
@@ -161,4 +165,9 @@ async function collect(entries: AsyncGenerator<LogEntry>, into: LogEntry[]): Pro
   } catch {
     // Aborted by the test.
   }
+}
+
+/** Waits until the process says so in its metrics. */
+function showsConnected(process: Wire, value: 0 | 1): Promise<void> {
+  return until(async () => (await process.get('/metrics')).text.includes(`\nparley_redis_connected ${value}\n`), 15_000);
 }
