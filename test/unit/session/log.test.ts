@@ -9,6 +9,7 @@ import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { Feed } from '../../../src/session/feed.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
+import { engine } from '../../support/engine.ts';
 import { said, upTo, write } from '../../support/written-log.ts';
 
 const app = await startApp({ after });
@@ -64,6 +65,22 @@ test('a page has few events where they are long, also if they are short as they 
     pages.flat().map(({ seq, data }) => [seq, data]),
     written.map(({ seq, data }) => [seq, data]),
   );
+});
+
+test('events are read in their order, however the database finds them', {
+  skip: engine === 'postgres' && 'a pool has many connections',
+}, async (t) => {
+  const session = await newSession();
+  await sql`insert into events (org_id, session_id, seq, turn_id, type, data, created_at)
+    select 1, ${session}, seq, 'turn_1', 'message-received', '{}', now() from generate_series(501, 1, -1) seq`.execute(database.db);
+  const scans = (are: 'on' | 'off') =>
+    sql.raw(`set enable_indexscan = ${are}; set enable_bitmapscan = ${are}; set enable_indexonlyscan = ${are}`);
+  t.after(() => scans('on').execute(database.db));
+  await scans('off').execute(database.db);
+  const log = openLog();
+  const seqs = (events: StoredEvent[]) => events.map((event) => event.seq);
+  assert.deepEqual(seqs(await log.read(session, 0, 3)), [1, 2, 3]);
+  assert.deepEqual(seqs(await readAll(log, session)), upTo(501));
 });
 
 test('writers of two logs, as of two processes, share one sequence', async () => {
