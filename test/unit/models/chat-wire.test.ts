@@ -100,18 +100,23 @@ describe('a chat-completions server may', () => {
     assert.equal(textOf(await answer(chunk({ content: 'Hi' }), chunk({ content: ' there' }), done)), 'Hi there');
   });
 
-  test('keep the connection open after [DONE]', async () => {
-    let isCancelled = false;
-    const body = new ReadableStream<Uint8Array>({
-      start: (controller) => controller.enqueue(Buffer.from(delta({ content: 'Hi' }, 'stop') + done)),
-      cancel: () => {
-        isCancelled = true;
-      },
+  for (const rest of ['', ': and a word more\n\n']) {
+    test(`keep the connection open after [DONE]${rest === '' ? '' : ', and go on'}`, { timeout: 10_000 }, async () => {
+      let isCancelled = false;
+      const body = new ReadableStream<Uint8Array>({
+        start(controller) {
+          controller.enqueue(Buffer.from(delta({ content: 'Hi' }, 'stop') + done));
+          if (rest !== '') controller.enqueue(Buffer.from(rest));
+        },
+        cancel: () => {
+          isCancelled = true;
+        },
+      });
+      const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch: async () => new Response(body) });
+      assert.equal(textOf(await collect(model.stream(callOf(), neverAborted))), 'Hi');
+      while (!isCancelled) await new Promise((resolve) => setTimeout(resolve, 50));
     });
-    const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch: async () => new Response(body) });
-    assert.equal(textOf(await collect(model.stream(callOf(), neverAborted))), 'Hi');
-    while (!isCancelled) await new Promise((resolve) => setTimeout(resolve, 50));
-  });
+  }
 
   test('count no tokens: they are estimated', async () => {
     const parts = await answer(delta({ reasoning: '12345678' }), delta({ content: '1234' }, 'stop'), done);
@@ -236,7 +241,7 @@ describe('a chat-completions server may', () => {
       choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
       usage: { prompt_tokens: 3, completion_tokens: 1 },
     };
-    const model = modelAnswering([JSON.stringify(whole)], { 'content-type': 'application/json; charset=utf-8' });
+    const model = modelAnswering([JSON.stringify(whole)], { 'content-type': 'Application/JSON; charset=utf-8' });
     assert.deepEqual(await collect(model.stream(callOf(), neverAborted)), [
       { type: 'text-delta', text: 'Hi' },
       { type: 'finish', usage: { input: 3, output: 1, cachedInput: 0 } },

@@ -65,6 +65,22 @@ test('comments without end are cut off', async () => {
   assert.ok(sent < 200);
 });
 
+test('a body that is read whole, of a failure or of an answer in one piece, is not read without end', async () => {
+  for (const [status, most] of [
+    [500, 8],
+    [200, 16],
+  ] as const) {
+    let sent = 0;
+    async function* endless() {
+      for (; sent < 64; sent += 1) yield Buffer.alloc(2 ** 20, 'x');
+    }
+    const fetch = async () => new Response(ReadableStream.from(endless()), { status });
+    const model = createModel({ provider: 'openai-compatible', name: 'x', base_url: 'http://x', settings: {} }, { apiKey, fetch });
+    await assert.rejects(collect(model.stream({ ...callOf(), whole: true }, neverAborted)));
+    assert.ok(sent < most, `${sent} MiB`);
+  }
+});
+
 test('an answer with more calls than a turn could run is refused', async () => {
   const wire = providerCases.find(({ provider }) => provider === 'openai-compatible') ?? assert.fail();
   function* calls() {

@@ -91,6 +91,7 @@ test('the context limit is known by the beginning of a name, behind a gateway to
     ['o3-mini', 200_000],
     ['gemini-2.5-pro', 1_048_576],
     ['something-new', 128_000],
+    ['Qwen/Qwen3-32B', 32_000],
   ];
   for (const [name, tokens] of limits) assert.equal(contextLimitOf(name), tokens, name);
 });

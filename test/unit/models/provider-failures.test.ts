@@ -3,6 +3,7 @@ import test, { describe } from 'node:test';
 import { ServiceError } from '../../../src/errors.ts';
 import { ModelError, type ModelPart } from '../../../src/harness/model.ts';
 import { createModel } from '../../../src/harness/models/create-model.ts';
+import { brokenOf, failureOf, readFailure } from '../../../src/harness/models/model-failure.ts';
 import { providerFixture, type ScriptedAnswer, serveProvider } from '../../support/provider-server.ts';
 import { apiKey, callOf, collect, modelAt, neverAborted, type ProviderCase, providerCases } from './provider-cases.ts';
 
@@ -147,6 +148,38 @@ describe('Google says in its own way', () => {
     const { error } = await failWith(google, { status: 429, body });
     assert.equal(error.code, 'rate_limited');
     assert.equal(error.retryAfterSeconds, 12);
+  });
+});
+
+describe('whatever shape an error has,', () => {
+  const read = (body: unknown, status?: number) => failureOf({ provider: 'p', apiKey }, readFailure(body, status));
+  const shapes: [body: unknown, status: number | undefined, code: string, words: string][] = [
+    [{ error: 'model "x" not found' }, 404, 'invalid_model_request', 'model "x" not found'],
+    [{ detail: 'Not Found' }, 404, 'invalid_model_request', 'Not Found'],
+    ['', 500, 'model_error', 'no reason given'],
+    ['', 529, 'overloaded', 'no reason given'],
+    [{ error: { message: 'The context window was lost' } }, 500, 'model_error', 'The context window was lost'],
+    [{ error: { message: 'Too much', type: 'invalid_request_error' } }, undefined, 'invalid_model_request', 'Too much'],
+    [{ error: { message: 'Paid up?', code: 'insufficient_quota' } }, undefined, 'rate_limited', 'Paid up?'],
+    [{ error: { message: 'Not now', status_code: 503 } }, undefined, 'overloaded', 'Not now'],
+    [{ error: { message: 'Not now', statusCode: 503 } }, undefined, 'overloaded', 'Not now'],
+    [{ error: { message: 'Odd', code: 7_001 } }, undefined, 'model_error', 'Odd'],
+  ];
+  for (const [body, status, code, words] of shapes) {
+    test(`${JSON.stringify(body)} with ${status} is ${code}`, () => {
+      const { code: found, message } = read(body, status);
+      assert.deepEqual([found, message.slice(message.indexOf(': ') + 2)], [code, words]);
+    });
+  }
+
+  test('its words are cut between characters, so that they can be stored', () => {
+    const { message } = read({ error: { message: `${'x'.repeat(499)}👋 and more` } }, 500);
+    assert.ok(message.endsWith(`: ${'x'.repeat(499)}\ufffd`), message);
+  });
+
+  test('a failure without an answer does not tell the key either', () => {
+    const { message } = brokenOf({ provider: 'p', apiKey }, new Error(`Invalid header: Bearer ${apiKey}`));
+    assert.equal(message, 'The call to p failed: Invalid header: Bearer [hidden]');
   });
 });
 
