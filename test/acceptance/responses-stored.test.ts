@@ -209,12 +209,15 @@ test('store: false under an Idempotency-Key runs once, and a repetition gets the
     );
     assert.equal((await send('/say something else')).status, 422);
   }
-  const kept = await app.context.database.db.selectFrom('idempotency_keys').select('response').where('org_id', '=', tenant.orgId).execute();
+  const { database, secrets } = app.context;
+  const kept = await database.db.selectFrom('idempotency_keys').select(['key', 'response']).where('org_id', '=', tenant.orgId).execute();
   assert.equal(kept.length, bodies.length);
-  assert.ok(
-    kept.every(({ response }) => response?.startsWith('v1.')),
-    'sealed',
-  );
+  for (const { key, response } of kept) {
+    assert.ok(response?.startsWith('v1.'), 'sealed');
+    const { events } = JSON.parse(secrets.open(response ?? '', `org ${tenant.orgId} idempotency ${key}`));
+    const types = events.map((event: { type: string }) => event.type);
+    assert.ok(types.includes('turn-started') && !types.includes('message-received') && !types.includes('tool-finished'), `${types}`);
+  }
 
   const twice = () => tenant.post(pathOf(tenant), { input: '/delay 5\n/words 9', store: false }, { 'idempotency-key': 'at once' });
   const [one, other] = await Promise.all([twice(), twice()]);
