@@ -69,7 +69,7 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
   let receiver: (payload: string) => void = () => {};
   const open = async () => {
     await Promise.all([publisher.connect(), subscriber.connect()]);
-    // What its user may not do is found out now. Nobody acts on an empty notice.
+    // A user of Redis who may not publish or subscribe here fails the start. An empty notice is ignored.
     await Promise.all([publisher.ping(), publisher.publish(channel, ''), subscriber.subscribe(channel, (payload) => receiver(payload))]);
   };
   try {
