@@ -127,7 +127,7 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
   if (redirect !== undefined) return redirect;
   const text = await response.text();
   if (response.status === 401) return `the server does not accept this ${caller}`;
-  if (response.status === 404) return describeAbsence(url, path.split('?')[0] ?? path);
+  if (response.status === 404) return describeNotFound(url, path.split('?')[0] ?? path);
   try {
     return detailText(JSON.parse(text)) ?? `HTTP ${response.status}`;
   } catch {
@@ -135,7 +135,7 @@ async function describeRefusal(response: Response, caller: Caller, path: string)
   }
 }
 
-function describeAbsence(url: string, path: string): string {
+function describeNotFound(url: string, path: string): string {
   const { pathname } = new URL(url);
   // Someone may have set it to the base URL of a client library, which ends with a path such as /v1.
   if (pathname !== '/') return `not found: ${url}${path} (does ${pathname} belong in PARLEY_URL?)`;

@@ -26,7 +26,7 @@ export function url(given: string): URL {
   return new URL(given);
 }
 
-export function someOf<Changes extends object>(changes: Changes, options: string): Changes {
+export function requireSome<Changes extends object>(changes: Changes, options: string): Changes {
   if (Object.keys(changes).length === 0) throw new Error(`nothing to change: give ${options}`);
   return changes;
 }

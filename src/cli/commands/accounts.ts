@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { list } from '../../setting-parsers.ts';
 import { call, callList } from '../api.ts';
-import { secretFromInput, someOf, wholeNumber } from '../given.ts';
+import { requireSome, secretFromInput, wholeNumber } from '../given.ts';
 import { print, table } from '../print.ts';
 
 /** API keys, agents, session tokens and stored credentials. */
@@ -71,7 +71,7 @@ function agents(group: Command): void {
     .option('--description <text>', 'what it is for')
     .option('--default', 'make it the default agent, which the flat routes use')
     .action(async (slug: string, options: { name?: string; description?: string; default?: boolean }, command: Command) => {
-      const changes = someOf(options, '--name, --description or --default');
+      const changes = requireSome(options, '--name, --description or --default');
       const answer = await call('PATCH', `/api/agents/${encodeURIComponent(slug)}`, changes);
       print(command, answer, () => `Changed ${slug}.`);
     });

@@ -38,9 +38,9 @@ export function chatCommand(program: Command): void {
       // Messages and decisions are read by one iterator, so that lines typed ahead are not lost.
       const lines = terminal[Symbol.asyncIterator]();
       // An earlier chat may have left a request unanswered, and the session accepts no message before its answer.
-      if (opened.pending_input !== null) await settle(lines, session, show({ type: 'input_required', data: opened.pending_input }));
+      if (opened.pending_input !== null) await answerRequests(lines, session, show({ type: 'input_required', data: opened.pending_input }));
       for (let line = await ask(lines, '> '); line !== undefined; line = await ask(lines, '> ')) {
-        if (line.trim() !== '') await talk(lines, session, { text: line, ...body });
+        if (line.trim() !== '') await sendMessage(lines, session, { text: line, ...body });
       }
       note('\n');
       terminal.close();
@@ -91,12 +91,13 @@ async function ask(lines: AsyncIterator<string>, question: string): Promise<stri
   return done ? undefined : value;
 }
 
-async function talk(
+/** Sends a message and prints the answer, then asks the person about the requests of its turn. */
+async function sendMessage(
   lines: AsyncIterator<string>,
   session: Session,
   message: { text: string; agent?: string; thinking: boolean },
 ): Promise<void> {
-  let request: string | undefined;
+  let requestId: string | undefined;
   try {
     await stoppable(session, async () => {
       let step: number | undefined;
@@ -105,26 +106,26 @@ async function talk(
         // The same step begins again: its process died, and another writes the answer anew. What was printed no longer counts.
         if (frame.type === 'step_start' && frame.data.step === step) note('\n[the answer starts over]\n');
         step = frame.data.step ?? step;
-        request = show(frame) ?? request;
+        requestId = show(frame) ?? requestId;
       }
     });
   } catch (error) {
     return fail(errorMessage(error));
   }
-  await settle(lines, session, request);
+  await answerRequests(lines, session, requestId);
 }
 
 /** Asks the person about a request, and about every further request of its turn. */
-async function settle(lines: AsyncIterator<string>, session: Session, asked: string | undefined): Promise<void> {
+async function answerRequests(lines: AsyncIterator<string>, session: Session, firstId: string | undefined): Promise<void> {
   try {
-    for (let request = asked; request !== undefined; ) request = await resolve(lines, session, request);
+    for (let requestId = firstId; requestId !== undefined; ) requestId = await answerRequest(lines, session, requestId);
   } catch (error) {
     fail(errorMessage(error));
   }
 }
 
-/** Asks until there is a decision, or the input ends and the request stays pending. Returns the turn's next request, if there is one. */
-async function resolve(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
+/** Asks until there is a decision, or the input ends and the request stays pending. Returns the id of the turn's next one, if any. */
+async function answerRequest(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;
   while (decision === undefined) {
@@ -136,12 +137,12 @@ async function resolve(lines: AsyncIterator<string>, session: Session, requestId
     }
     decision = decisions[answer.trim().toLowerCase()];
   }
-  let next: string | undefined;
+  let nextId: string | undefined;
   await stoppable(session, async () => {
     const { events } = await call<{ events: Frame[] }>('PUT', `${session.path}/inputs/${requestId}`, { decision });
-    for (const event of events) next = show(event) ?? next;
+    for (const event of events) nextId = show(event) ?? nextId;
   });
-  return next;
+  return nextId;
 }
 
 /** Prints a frame. Returns the id of the request, if the frame asks for a decision. */

@@ -19,17 +19,18 @@ export function doctorCommand(program: Command): void {
     .description('check the installation and report what to fix')
     .action(async (_options, command: Command) => {
       const findings = [
-        await check('Node', nodeVersion),
-        await check('settings', settings),
-        await check('data directory', dataDirectory),
-        await check('database', database),
-        ...(await server()),
+        await check('Node', checkNode),
+        await check('settings', checkSettings),
+        await check('data directory', checkDataDirectory),
+        await check('database', checkDatabase),
+        ...(await checkServer()),
       ];
       print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'FAIL'}  ${name}: ${says}`).join('\n'));
       if (findings.some((finding) => !finding.ok)) process.exitCode = 1;
     });
 }
 
+/** `inspect` returns what is fine, or throws what to fix. */
 async function check(name: string, inspect: () => string | Promise<string>): Promise<Finding> {
   try {
     return { check: name, ok: true, says: await inspect() };
@@ -38,20 +39,20 @@ async function check(name: string, inspect: () => string | Promise<string>): Pro
   }
 }
 
-function nodeVersion(): string {
+function checkNode(): string {
   const major = Number(process.versions.node.split('.')[0]);
   if (major < 24) throw new Error(`the server needs Node 24, this is ${process.version}; npm install installs it`);
   return process.version;
 }
 
-function settings(): string {
+function checkSettings(): string {
   const config = loadConfig();
   const idle = describeIdleSettings(config);
   if (idle.length > 0) throw new Error(idle.join(' '));
   return config.PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
 }
 
-async function dataDirectory(): Promise<string> {
+async function checkDataDirectory(): Promise<string> {
   const { PARLEY_DATA_DIR: directory } = loadConfig();
   try {
     await access(directory, constants.R_OK | constants.W_OK);
@@ -66,7 +67,7 @@ async function dataDirectory(): Promise<string> {
   return `${directory}, ${freeMiB} MiB free`;
 }
 
-async function database(): Promise<string> {
+async function checkDatabase(): Promise<string> {
   const config = loadConfig();
   // The server may have it open, and only one process can. Its readiness, checked below, covers the database.
   if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
@@ -96,7 +97,7 @@ async function checkSecretKey(config: Config, postgres: Database): Promise<void>
 }
 
 /** Checks the server over HTTP, as a client would use it. */
-async function server(): Promise<Finding[]> {
+async function checkServer(): Promise<Finding[]> {
   const { url, apiKey } = loadClientSettings();
   const get = async (path: string, headers: Record<string, string> = {}) => {
     const response = await fetch(url + path, { headers, redirect: 'manual', signal: AbortSignal.timeout(5_000) }).catch(

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { loadClientSettings } from '../../config.ts';
 import { call, callList } from '../api.ts';
-import { someOf, wholeNumberOrNone } from '../given.ts';
+import { requireSome, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** What the operator of the installation does with organizations. */
@@ -50,7 +50,7 @@ export function organizationCommands(program: Command): void {
           ? {}
           : { total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap) }),
       };
-      const answer = await patch(slug, someOf(body, '--credits-micros or --total-tokens-cap'));
+      const answer = await patch(slug, requireSome(body, '--credits-micros or --total-tokens-cap'));
       const { credits_micros: credits, total_tokens_cap: cap } = answer.organization;
       print(command, answer, () => `${slug}: credits_micros ${credits ?? 'none'}, total_tokens_cap ${cap ?? 'none'}`);
     });

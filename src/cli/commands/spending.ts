@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { list } from '../../setting-parsers.ts';
 import { call, callList } from '../api.ts';
-import { day, someOf, wholeNumberOrNone } from '../given.ts';
+import { day, requireSome, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 /** Spending caps and usage. */
@@ -51,7 +51,11 @@ function budget(group: Command): void {
           ? {}
           : { instance_spend_cap_micros: wholeNumberOrNone('--instance-spend-cap-micros', options.instanceSpendCapMicros) }),
       };
-      const answer = await call<{ budget: Row }>('PUT', '/api/budget', someOf(body, '--total-tokens-cap or --instance-spend-cap-micros'));
+      const answer = await call<{ budget: Row }>(
+        'PUT',
+        '/api/budget',
+        requireSome(body, '--total-tokens-cap or --instance-spend-cap-micros'),
+      );
       print(command, answer, () => show(answer));
     });
 }

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { list } from '../../setting-parsers.ts';
 import { call } from '../api.ts';
-import { someOf, url as urlOf } from '../given.ts';
+import { requireSome, url as urlOf } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
 export function webhookCommands(program: Command): void {
@@ -50,7 +50,7 @@ export function webhookCommands(program: Command): void {
     .option('--events <types>', 'comma-separated event types; "" for all')
     .action(async (id: string, { events, ...options }: { name?: string; url?: string; events?: string }, command: Command) => {
       const changes = { ...options, ...(events === undefined ? {} : { event_types: list(events) }) };
-      const answer = await call('PATCH', pathOf(id), someOf(changes, '--name, --url or --events'));
+      const answer = await call('PATCH', pathOf(id), requireSome(changes, '--name, --url or --events'));
       print(command, answer, () => `Changed endpoint ${id}.`);
     });
   webhooks
