@@ -10,6 +10,10 @@ export function timestamp(date: Date): string {
   return date.toISOString().replace('Z', '+00:00');
 }
 
+export function timestampOrNull(date: Date | undefined): string | null {
+  return date === undefined ? null : timestamp(date);
+}
+
 /** The text, if it is an existing day as `YYYY-MM-DD`; otherwise undefined. */
 export function validDay(text: string | undefined): string | undefined {
   if (text === undefined || !/^\d{4}-\d{2}-\d{2}$/.test(text) || text < '0001-01-01') return undefined;

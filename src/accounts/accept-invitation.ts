@@ -22,7 +22,7 @@ export interface Acceptance {
 export async function prepareAcceptance(
   db: Db,
   now: Date,
-  input: { token: string; email: string | undefined; name: string; password: string },
+  input: { token: string; email?: string; name: string; password: string },
   countAttempt: (email: string) => void,
 ): Promise<Acceptance | undefined> {
   if (!/^inv_[A-Za-z0-9_-]{32}$/.test(input.token)) return undefined;

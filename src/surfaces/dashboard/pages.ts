@@ -39,23 +39,23 @@ export function dashboardPages(server: Server, context: Context): void {
     const asset = /^[A-Za-z0-9_.-]+$/.test(name) ? await findBuilt(`${folder}assets/${name}`) : undefined;
     if (asset === undefined) return reply.callNotFound();
     // The name contains a hash of the content, so the content of a name never changes.
-    return sendBuilt(request, protect(reply).header('cache-control', 'public, max-age=31536000, immutable'), asset);
+    return sendBuilt(request, withSecurityHeaders(reply).header('cache-control', 'public, max-age=31536000, immutable'), asset);
   });
 
   server.get('/dashboard/icon.svg', { config, schema, onRequest }, async (request, reply) => {
     const icon = await findBuilt(`${folder}icon.svg`);
     if (icon === undefined) return reply.callNotFound();
-    return sendBuilt(request, protect(reply).header('cache-control', 'public, max-age=86400'), icon);
+    return sendBuilt(request, withSecurityHeaders(reply).header('cache-control', 'public, max-age=86400'), icon);
   });
 
   server.get('/dashboard/*', { config, schema, onRequest }, async (request, reply) => {
-    protect(reply).header('cache-control', 'no-cache');
+    withSecurityHeaders(reply).header('cache-control', 'no-cache');
     const page = await findBuilt(`${folder}index.html`);
     return page === undefined ? sendUnbuilt(reply) : sendBuilt(request, reply, page);
   });
 }
 
-function protect(reply: FastifyReply): FastifyReply {
+function withSecurityHeaders(reply: FastifyReply): FastifyReply {
   return reply
     .header('content-security-policy', policy)
     .header('x-content-type-options', 'nosniff')

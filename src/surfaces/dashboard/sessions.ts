@@ -15,7 +15,7 @@ import { playgroundBody, type SearchQuery, searchQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
 /** Each is shown in full, with its arguments. Further ones appear when these have been answered. */
-const mostApprovals = 200;
+const maxApprovals = 200;
 
 /** Sessions and approvals of all agents of an org. The public API shows only those of one agent at a time. */
 export function dashboardSessionRoutes(server: Server, context: Context): void {
@@ -48,9 +48,9 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   });
 
   server.get('/dashboard/api/approvals', { config, onRequest, schema: { hide: true } }, async (request) => {
-    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, mostApprovals + 1);
+    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, maxApprovals + 1);
     return {
-      data: waiting.slice(0, mostApprovals).map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
+      data: waiting.slice(0, maxApprovals).map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
         request_id: asked.requestId,
         session_id: sessionId,
         agent,
@@ -61,7 +61,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
         options: asked.options,
         created_at: timestamp(createdAt),
       })),
-      is_partial: waiting.length > mostApprovals,
+      is_partial: waiting.length > maxApprovals,
     };
   });
 

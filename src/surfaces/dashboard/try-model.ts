@@ -22,6 +22,7 @@ export function tryModelRoute(server: Server, context: Context): void {
     async (request, reply) => {
       const { provider, name, base_url: baseUrl = null } = request.body;
       const { id: orgId } = principalOf(request).organization;
+      // The model may take long to answer: others need not wait for this request.
       request.place?.leave();
       const abort = new AbortController();
       reply.raw.once('close', () => abort.abort());

@@ -40,20 +40,19 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { token, name, password, email: address } = request.body;
-      const { signIn, database } = context;
-      signIn.countAttempt(`invitation ${request.ip}`);
+      const { signIn, database, directory } = context;
+      const guesses = `invitation ${request.ip}`;
+      signIn.countAttempt(guesses);
       const actor = requestActor(context, request);
-      const given = { token, name, password, email: address };
       // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
       const countAttempt = (account: string) => signIn.countAttempt(account);
-      const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, given, countAttempt));
+      const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, request.body, countAttempt));
       const { orgId, email } = acceptance;
       signIn.forgetAttempts(email);
-      const organization = await context.directory.organizationById(orgId);
+      const organization = await directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
-      const member = await context.directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      signIn.forgetAttempts(`invitation ${request.ip}`);
+      const member = await directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
+      signIn.forgetAttempts(guesses);
       return reply.code(201).send({ member: showMember(member) });
     },
   );

@@ -10,7 +10,7 @@ import { agentOf } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { requireAgentOfPath } from './path-agent.ts';
+import { requireAgentOfPath } from './path.ts';
 import { releaseState } from './release-schemas.ts';
 
 const tags = ['Agents'];

@@ -1,5 +1,5 @@
 import { type ApiKey, assertGrantable, createApiKey, keyManagesOwners, listApiKeys, revokeApiKey } from '../../accounts/api-keys.ts';
-import { timestamp } from '../../clock.ts';
+import { timestamp, timestampOrNull } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { principalOf, requireKey, scopesOf } from '../shared/caller/authenticate.ts';
@@ -13,7 +13,7 @@ import { managesOwners } from './roles.ts';
 
 const tags = ['API keys'];
 const config = { family: 'management' as const };
-const time = Type.Union([Type.String(), Type.Null()]);
+const timeOrNull = Type.Union([Type.String(), Type.Null()]);
 
 const apiKeyObject = Type.Object(
   {
@@ -22,8 +22,8 @@ const apiKeyObject = Type.Object(
     prefix: Type.String({ description: 'The beginning of the key, which identifies it in audit events.' }),
     scopes: Type.Array(Type.String()),
     created_at: Type.String(),
-    last_used_at: time,
-    revoked_at: time,
+    last_used_at: timeOrNull,
+    revoked_at: timeOrNull,
   },
   { title: 'ApiKey' },
 );
@@ -78,6 +78,7 @@ export function apiKeyRoutes(server: Server, context: Context): void {
         const { apiKey, secret } = await createApiKey(transaction, actor, { ...request.body, managesOwners: managesOwners(principal) });
         return { api_key: showApiKey(apiKey), secret };
       });
+      // Only in a repetition of an owner's request: the key that this created can do more than the caller.
       if (!managesOwners(principal) && (await keyManagesOwners(context.database.db, principal.organization.id, answer.api_key.id)))
         throw new ServiceError('forbidden', 'This key was created by an owner');
       return answer;
@@ -105,7 +106,7 @@ function showApiKey(key: ApiKey) {
     prefix: key.prefix,
     scopes: key.scopes,
     created_at: timestamp(key.createdAt),
-    last_used_at: key.lastUsedAt === undefined ? null : timestamp(key.lastUsedAt),
-    revoked_at: key.revokedAt === undefined ? null : timestamp(key.revokedAt),
+    last_used_at: timestampOrNull(key.lastUsedAt),
+    revoked_at: timestampOrNull(key.revokedAt),
   };
 }

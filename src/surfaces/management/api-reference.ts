@@ -30,6 +30,7 @@ export function apiReferenceRoutes(server: Server): void {
   });
 }
 
+/** The library is a Fastify plugin, which cannot be registered after the start: it gets a server of its own, which never listens. */
 async function loadReference(): Promise<FastifyInstance> {
   const { default: scalar } = await import('@scalar/fastify-api-reference');
   const reference = fastify();

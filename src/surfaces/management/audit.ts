@@ -34,15 +34,15 @@ const auditEvent = Type.Object(
   { title: 'AuditEvent' },
 );
 
-const filters = {
+const filterFields = {
   event_action: Type.Optional(Type.String({ description: 'Only events with this action.' })),
   user_id: Type.Optional(Type.String({ description: 'Only events caused by this user.' })),
   from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD, in UTC; an invalid date is ignored.' })),
   to: Type.Optional(Type.String({ description: 'Last day, likewise.' })),
 };
-const csvQuery = Type.Object(filters);
+const csvQuery = Type.Object(filterFields);
 const jsonQuery = Type.Object({
-  ...filters,
+  ...filterFields,
   limit: Type.Optional(Type.Integer({ default: 100, description: 'At most 500.' })),
   cursor: Type.Optional(Type.String({ description: 'The `meta.next_cursor` of the previous page.' })),
 });
@@ -74,16 +74,16 @@ export function auditRoutes(server: Server, context: Context): void {
       const { db } = context.database;
       const before = decodeIntegerCursor('audit_events', request.query.cursor);
       const limit = limitOf(request.query, 100, 500);
-      const wanted = filtersOf(request.query);
-      await recordExport(request, { format: 'json', ...namesOf(wanted), limit });
+      const filters = filtersOf(request.query);
+      await recordExport(request, { format: 'json', ...parametersOf(filters), limit });
       const { data, next_cursor } = await readPage(
         'audit_events',
         limit,
-        (count) => readAuditPage(db, orgId, wanted, { limit: count, before }),
+        (count) => readAuditPage(db, orgId, filters, { limit: count, before }),
         (row) => row.id,
         showEvent,
       );
-      return { data, meta: { row_estimate: await estimateAuditRows(db, orgId, wanted), limit, next_cursor } };
+      return { data, meta: { row_estimate: await estimateAuditRows(db, orgId, filters), limit, next_cursor } };
     },
   );
 
@@ -134,9 +134,9 @@ export function auditRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { id: orgId } = principalOf(request).organization;
       const { db } = context.database;
-      const wanted = filtersOf(request.query);
-      await recordExport(request, { format: 'csv', ...namesOf(wanted) });
-      const pages = readAllAudit(db, orgId, wanted, await newestAuditId(db, orgId));
+      const filters = filtersOf(request.query);
+      await recordExport(request, { format: 'csv', ...parametersOf(filters) });
+      const pages = readAllAudit(db, orgId, filters, await newestAuditId(db, orgId));
       return reply
         .type('text/csv; charset=utf-8')
         .header('content-disposition', 'attachment; filename="audit_events.csv"')
@@ -163,7 +163,7 @@ function filtersOf(query: Static<typeof csvQuery>): AuditFilters {
 }
 
 /** The filters under the names of the query parameters. */
-function namesOf({ action, userId, from, to }: AuditFilters): Record<string, unknown> {
+function parametersOf({ action, userId, from, to }: AuditFilters): Record<string, unknown> {
   return { event_action: action, user_id: userId, from, to };
 }
 

@@ -91,10 +91,10 @@ export function invitationRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { email: address, role = 'member' } = request.body;
+      const { email, role = 'member' } = request.body;
       assertMayGrant(principalOf(request), role);
       return changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { invitation, token } = await invite(transaction, actor, { email: address, role });
+        const { invitation, token } = await invite(transaction, actor, { email, role });
         return { invitation: showInvitation(invitation), token };
       });
     },
@@ -126,9 +126,11 @@ export function invitationRoutes(server: Server, context: Context): void {
     async (request) => {
       const { role } = request.body;
       const { id } = await invitationOfPath(request);
-      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
-      assertMay(role);
-      const invitation = await change(context, request, (transaction, actor) => changeInvitedRole(transaction, actor, id, role, assertMay));
+      const assertMayRevoke = (revoked: Role) => assertMayGrant(principalOf(request), revoked);
+      assertMayGrant(principalOf(request), role);
+      const invitation = await change(context, request, (transaction, actor) =>
+        changeInvitedRole(transaction, actor, id, role, assertMayRevoke),
+      );
       return { invitation: showInvitation(orNotFound(invitation)) };
     },
   );
@@ -142,8 +144,8 @@ export function invitationRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
-      const assertMay = (granted: Role) => assertMayGrant(principalOf(request), granted);
-      return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id, assertMay));
+      const assertMayRevoke = (revoked: Role) => assertMayGrant(principalOf(request), revoked);
+      return remove(context, request, reply, (transaction, actor) => withdrawInvitation(transaction, actor, id, assertMayRevoke));
     },
   );
 }

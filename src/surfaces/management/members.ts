@@ -79,8 +79,8 @@ export function memberRoutes(server: Server, context: Context): void {
       const { userId } = await memberOfPath(request);
       const principal = principalOf(request);
       assertMayGrant(principal, role);
-      const mayTake = assertMayTake(principal);
-      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role, mayTake));
+      const assertMayRevoke = revocationCheck(principal);
+      const member = await change(context, request, (transaction, actor) => changeRole(transaction, actor, userId, role, assertMayRevoke));
       return { member: showMember(orNotFound(member)) };
     },
   );
@@ -94,14 +94,14 @@ export function memberRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { userId } = await memberOfPath(request);
-      const mayTake = assertMayTake(principalOf(request));
-      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, mayTake));
+      const assertMayRevoke = revocationCheck(principalOf(request));
+      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, assertMayRevoke));
     },
   );
 }
 
-/** The caller's own role may have been changed since the request was authenticated. */
-function assertMayTake(principal: Principal): (role: Role, own: Role | undefined) => void {
+/** Who may grant a role may also revoke it. The caller's own role may have been changed since the request was authenticated. */
+function revocationCheck(principal: Principal): (role: Role, own: Role | undefined) => void {
   return (role, own) => {
     if (principal.type === 'member' && own !== principal.role) throw new ServiceError('conflict', 'Your own role was changed meanwhile');
     assertMayGrant(principal, role);

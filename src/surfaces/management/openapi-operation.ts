@@ -10,7 +10,7 @@ const budgetedRoutes = /\/(messages|events|completions|responses|session_tokens)
 /** Routes that wait for a model or an MCP server. */
 const upstreamRoutes = /\/(messages|completions|responses|mcp)$/;
 
-const goodAnswers: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
+const successDescriptions: Record<string, string> = { 200: 'OK', 201: 'Created', 202: 'Accepted', 204: 'Done; no content' };
 
 const idempotencyKey = {
   'idempotency-key': Type.Optional(
@@ -28,7 +28,7 @@ const ownHeaders: [url: RegExp, headers: Record<string, TSchema>][] = [
 ];
 
 /** What the document says about a route besides its own schema: its operation id, scopes, errors and credentials. */
-export function documented(
+export function documentRoute(
   method: string,
   url: string,
   schema: FastifySchema,
@@ -76,8 +76,8 @@ function answersOf(method: string, url: string, response: unknown, badBody: stri
       (status === '502' && (isRead || !upstreamRoutes.test(url))) ||
       (status === '409' && isRead);
     if (impossible) delete answers[status];
-    else if (goodAnswers[status] !== undefined)
-      answers[status] = { ...schema, description: Reflect.get(schema, 'description') ?? goodAnswers[status] };
+    else if (successDescriptions[status] !== undefined)
+      answers[status] = { ...schema, description: Reflect.get(schema, 'description') ?? successDescriptions[status] };
   }
   return answers;
 }

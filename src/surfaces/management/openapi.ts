@@ -3,9 +3,8 @@ import fastify, { type RouteOptions } from 'fastify';
 import { loadOnce } from '../../load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { lateCompilers, validateLate } from '../shared/schemas/compile-late.ts';
-import { nameSchemas } from './openapi-components.ts';
-import { completeContents, type Operation } from './openapi-contents.ts';
-import { documented, scopesOfHooks } from './openapi-operation.ts';
+import { completeDocument } from './openapi-document.ts';
+import { documentRoute, scopesOfHooks } from './openapi-operation.ts';
 
 const description = `Parley hosts conversational agents: sessions, messages, approvals, and the management of it all.
 
@@ -27,7 +26,10 @@ const options: SwaggerOptions = {
   hideUntagged: true,
   transform: ({ schema, url, route }) => {
     const method = String(route.method);
-    return { url, schema: { ...schema, ...documented(method, url, schema ?? {}, scopesOfHooks(route.onRequest), route.config?.badBody) } };
+    return {
+      url,
+      schema: { ...schema, ...documentRoute(method, url, schema ?? {}, scopesOfHooks(route.onRequest), route.config?.badBody) },
+    };
   },
 };
 
@@ -66,7 +68,5 @@ async function writeDocument(routes: RouteOptions[]): Promise<string> {
       ...(config === undefined ? {} : { config }),
     });
   await documents.ready();
-  const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(JSON.stringify(documents.swagger()));
-  for (const operations of Object.values(document.paths)) for (const operation of Object.values(operations)) completeContents(operation);
-  return JSON.stringify(nameSchemas(document));
+  return JSON.stringify(completeDocument(documents.swagger()));
 }

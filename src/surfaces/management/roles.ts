@@ -3,7 +3,7 @@ import { scopesOfRole } from '../../accounts/scopes.ts';
 import { ServiceError } from '../../errors.ts';
 import { scopesOf } from '../shared/caller/authenticate.ts';
 
-/** A role is a set of scopes, so nobody can grant one that includes a scope they lack. The role owner has a rule of its own. */
+/** A role is a set of scopes, so nobody can grant or revoke one with a scope that they lack. The role owner has a rule of its own. */
 export function assertMayGrant(principal: Principal, role: Role): void {
   const own = scopesOf(principal);
   const lacking = [...scopesOfRole(role)].find((scope) => !own.has(scope));

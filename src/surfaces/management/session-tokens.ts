@@ -11,7 +11,7 @@ import type { Server } from '../shared/fastify.ts';
 import { agentOf } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { requireAgentOfPath } from './path-agent.ts';
+import { requireAgentOfPath } from './path.ts';
 
 const mintBody = Type.Object(
   {
@@ -30,7 +30,7 @@ const mintBody = Type.Object(
 const minted = Type.Object({ token: Type.String(), expires_at: Type.String() }, { title: 'SessionToken' });
 const maxMetadataBytes = 2_048;
 
-const codes: Record<number, string> = {
+const errorCodes: Record<number, string> = {
   400: 'bad_request',
   401: 'unauthorized',
   403: 'forbidden',
@@ -44,8 +44,8 @@ const codes: Record<number, string> = {
 };
 
 /** The errors of this route, and of no other, are flat: `{error, message, ...}` without `detail`. */
-function flat({ status, detail }: WireError): unknown {
-  return typeof detail === 'string' ? { error: codes[status] ?? 'internal', message: detail } : detail;
+function flatError({ status, detail }: WireError): unknown {
+  return typeof detail === 'string' ? { error: errorCodes[status] ?? 'internal', message: detail } : detail;
 }
 
 const flatAnswers = Object.fromEntries(
@@ -64,7 +64,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
   server.post(
     '/api/agents/:slug/session_tokens',
     {
-      config: { family: 'management', errorBody: flat },
+      config: { family: 'management', errorBody: flatError },
       onRequest: requireAgentOfPath(context, 'session_tokens:mint'),
       schema: {
         tags: ['Session tokens'],
@@ -76,19 +76,14 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
-      if (metadata !== undefined && Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
-        throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
-      // Refused now, while the customer's backend can correct it: a browser could open no session with such a token.
-      if (metadata !== undefined) assertMetadata(metadata, 'invalid');
-      const named = metadata === undefined ? undefined : endUserOf(metadata);
-      if (endUserId !== undefined && named !== undefined && named !== endUserId)
-        throw new ServiceError('invalid', 'metadata: names a different end user than end_user_id');
+      if (metadata !== undefined) checkMetadata(metadata, endUserId);
       const agent = agentOf(request);
       const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
       const ownKey = await runsOnOwnKey(context.directory, agent);
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata });
       const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
+      // Usually nothing is written, so no transaction is needed.
       if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) {
         await checkBudget(context.database.db, payer, ownKey);
         return answer;
@@ -124,4 +119,14 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       return context.signingKeys.jwks();
     },
   );
+}
+
+/** Refused now, while the customer's backend can correct it: a browser could open no session with such a token. */
+function checkMetadata(metadata: Record<string, unknown>, endUserId: string | undefined): void {
+  if (Buffer.byteLength(JSON.stringify(metadata)) > maxMetadataBytes)
+    throw new ServiceError('invalid', `metadata: must be at most ${maxMetadataBytes} bytes of JSON`);
+  assertMetadata(metadata, 'invalid');
+  const named = endUserOf(metadata);
+  if (endUserId !== undefined && named !== undefined && named !== endUserId)
+    throw new ServiceError('invalid', 'metadata: names a different end user than end_user_id');
 }

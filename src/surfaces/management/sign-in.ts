@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Organization } from '../../accounts/principal.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
 import { fieldOf, parseJson } from '../../json.ts';
@@ -30,15 +31,15 @@ export function signInRoutes(server: Server, context: Context): void {
     const { principal, name, organizations } = signedIn;
     return {
       user: { id: principal.userId, email: principal.email, name },
-      organization: shown(principal.organization),
+      organization: showOrganization(principal.organization),
       role: principal.role,
       scopes: [...principal.scopes],
-      organizations: organizations.map(({ organization, role }) => ({ ...shown(organization), role })),
+      organizations: organizations.map(({ organization, role }) => ({ ...showOrganization(organization), role })),
     };
   });
 }
 
-function shown({ id, slug, name, status }: { id: number; slug: string; name: string; status: string }) {
+function showOrganization({ id, slug, name, status }: Organization) {
   return { id, slug, name, status };
 }
 

@@ -70,8 +70,8 @@ export function usageRoutes(server: Server, context: Context): void {
         (limit) =>
           readUsage(context.database.db, orgId, {
             groupBy,
-            from: day(request.query.from, 'from'),
-            to: day(request.query.to, 'to'),
+            from: readDay(request.query.from, 'from'),
+            to: readDay(request.query.to, 'to'),
             agent: request.query.agent || undefined,
             model: request.query.model || undefined,
             endUserId: request.query.end_user_id,
@@ -93,7 +93,7 @@ function dimensionsOf(text: string | undefined): UsageDimension[] {
   return usageDimensions.filter((dimension) => names.includes(dimension));
 }
 
-function day(text: string | undefined, field: string): string | undefined {
+function readDay(text: string | undefined, field: string): string | undefined {
   // An empty value, as a form sends it, counts as absent.
   if (text === undefined || text === '') return undefined;
   const valid = validDay(text);

@@ -12,7 +12,7 @@ import { pathNumber, pathParameter, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { endpointOf, requireEndpoint } from './path-endpoint.ts';
+import { endpointOfPath, requireEndpointOfPath } from './path.ts';
 import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
 
 const tags = ['Webhooks'];
@@ -24,7 +24,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
   const { db } = context.database;
-  const seesEndpoint = requireEndpoint(context);
+  const seesEndpoint = requireEndpointOfPath(context);
   const deliveryOf = async (request: FastifyRequest) =>
     orNotFound(await findDelivery(db, principalOf(request).organization.id, deliveryId(request)));
 
@@ -68,7 +68,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const endpoint = await endpointOf(context, request);
+      const endpoint = await endpointOfPath(context, request);
       const type = request.body?.event_type ?? endpoint.eventTypes[0] ?? 'session.started';
       if (!isEventType(type)) throw new ServiceError('invalid', `event_type: "${type}" is not a supported event type`);
       const { organization } = principalOf(request);
@@ -101,6 +101,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       if (range.from > range.to) throw new ServiceError('invalid', 'from: must not be after to');
       const { organization } = principalOf(request);
       reply.code(202);
+      // What was recovered before is pending or delivered, which `recoverRange` leaves alone.
       const mayRepeat = async () => true;
       return answerOnce(context, request, reply, mayRepeat, async () => ({
         recovered: orNotFound(await recoverRange(db, organization, pathNumber(request, 'id'), range, now)),

@@ -1,4 +1,4 @@
-import { timestamp } from '../../clock.ts';
+import { timestamp, timestampOrNull } from '../../clock.ts';
 import type { Delivery } from '../../outbox/deliveries.ts';
 import type { WebhookEndpoint } from '../../outbox/endpoints.ts';
 import { Type } from '../shared/schemas/type.ts';
@@ -110,7 +110,7 @@ export function showEndpoint(endpoint: WebhookEndpoint) {
     enabled: endpoint.enabled,
     disabled_reason: endpoint.disabledReason ?? null,
     consecutive_failures: endpoint.consecutiveFailures,
-    previous_secret_expires_at: shown(endpoint.previousSecretUntil),
+    previous_secret_expires_at: timestampOrNull(endpoint.previousSecretUntil),
     created_at: timestamp(endpoint.createdAt),
     updated_at: timestamp(endpoint.updatedAt),
   };
@@ -124,9 +124,9 @@ export function showDelivery(delivery: Delivery) {
     test: delivery.isTest,
     state: delivery.state,
     payload: JSON.parse(delivery.body),
-    next_attempt_at: shown(delivery.nextAttemptAt),
+    next_attempt_at: timestampOrNull(delivery.nextAttemptAt),
     created_at: timestamp(delivery.createdAt),
-    delivered_at: shown(delivery.deliveredAt),
+    delivered_at: timestampOrNull(delivery.deliveredAt),
     attempts: delivery.attempts.map((made) => ({
       number: made.number,
       manual: made.manual,
@@ -137,8 +137,4 @@ export function showDelivery(delivery: Delivery) {
       response_excerpt: made.excerpt,
     })),
   };
-}
-
-function shown(date: Date | undefined): string | null {
-  return date === undefined ? null : timestamp(date);
 }

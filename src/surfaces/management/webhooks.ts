@@ -20,7 +20,7 @@ import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { endpointOf, requireEndpoint } from './path-endpoint.ts';
+import { endpointOfPath, requireEndpointOfPath } from './path.ts';
 import { createBody, endpointObject, showEndpoint, updateBody } from './webhook-schemas.ts';
 
 const tags = ['Webhooks'];
@@ -33,7 +33,7 @@ const secretAnswer = Type.Object({ webhook_endpoint: endpointObject, secret: Typ
 export function webhookRoutes(server: Server, context: Context): void {
   const canRead = requireKey(context, 'webhooks:read');
   const canWrite = requireKey(context, 'webhooks:write');
-  const seesEndpoint = requireEndpoint(context);
+  const seesEndpoint = requireEndpointOfPath(context);
 
   server.get(
     '/api/webhook_endpoints',
@@ -80,7 +80,7 @@ export function webhookRoutes(server: Server, context: Context): void {
   server.get(
     '/api/webhook_endpoints/:id',
     { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a webhook endpoint', response: answered(200, answer) } },
-    async (request) => ({ webhook_endpoint: showEndpoint(await endpointOf(context, request)) }),
+    async (request) => ({ webhook_endpoint: showEndpoint(await endpointOfPath(context, request)) }),
   );
 
   server.patch(
@@ -102,6 +102,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     { config, onRequest: [canWrite], schema: { tags, summary: 'Delete a webhook endpoint', response: answered(204, Type.Null()) } },
     async (request, reply) => {
       const id = pathNumber(request, 'id');
+      // Its deliveries first, in small steps: deleting the endpoint would delete what may be a million of them in one statement.
       await dropDeliveriesTo(context.database.db, principalOf(request).organization.id, id);
       return remove(context, request, reply, (transaction, actor) => deleteEndpoint(transaction, actor, id));
     },

@@ -1,4 +1,4 @@
-import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { createApiKey } from '../../accounts/api-keys.ts';
 import { changeBudget } from '../../accounts/budgets.ts';
 import { invite } from '../../accounts/invitations.ts';
@@ -47,6 +47,8 @@ const invoiceBody = Type.Object(
 );
 const invitationBody = Type.Object({ role: Type.Optional(roleField), email: Type.Optional(emailField) }, { additionalProperties: false });
 
+type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
+
 /** Routes for the operator of the installation. They are internal, so the OpenAPI document leaves them out. */
 export function operatorRoutes(server: Server, context: Context): void {
   const { db } = context.database;
@@ -56,7 +58,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     if (secret === undefined || !(await isOperatorKey(db, secret))) throw unauthorized();
   };
   const onRequest = [requireOperator];
-  const ofPath = [requireOperator, requireFound(organizationOfPath)];
+  const onRequestOfPath = [requireOperator, requireFound(organizationOfPath)];
 
   server.post('/operator/organizations', { config, onRequest, schema: { hide: true, body: createBody } }, async (request, reply) => {
     const { slug, name = slug } = request.body;
@@ -90,52 +92,43 @@ export function operatorRoutes(server: Server, context: Context): void {
 
   server.patch(
     '/operator/organizations/:slug',
-    { config, onRequest: ofPath, schema: { hide: true, body: updateBody } },
+    { config, onRequest: onRequestOfPath, schema: { hide: true, body: updateBody } },
     async (request) => {
       const { status, credits_micros: creditsMicros, total_tokens_cap: totalTokensCap, subscription } = request.body;
-      const organization = await organizationOfPath(request);
-      return changeAs(request, organization, async (transaction, actor) => {
-        await lockOrganization(transaction, organization.id);
+      return changeOrganizationOfPath(request, async (transaction, actor) => {
+        await lockOrganization(transaction, actor.orgId);
         if (subscription !== undefined) await changeSubscription(transaction, actor, subscription);
         if (creditsMicros !== undefined || totalTokensCap !== undefined)
           await changeBudget(transaction, actor, { creditsMicros, totalTokensCap });
         if (status !== undefined) await changeStatus(transaction, actor, status);
-        return { organization: showOrganization(await readOrganizationSettings(transaction, organization.id)) };
+        return { organization: showOrganization(await readOrganizationSettings(transaction, actor.orgId)) };
       });
     },
   );
 
   server.post(
     '/operator/organizations/:slug/invoices',
-    { config, onRequest: ofPath, schema: { hide: true, body: invoiceBody } },
+    { config, onRequest: onRequestOfPath, schema: { hide: true, body: invoiceBody } },
     async (request, reply) => {
-      const organization = await organizationOfPath(request);
       const { amount_cents: amountCents, status } = request.body;
-      const answer = await changeAs(request, organization, (transaction, actor) =>
-        makeOnce(context, transaction, organization.id, request, reply, async () => {
-          const { id, createdAt } = await addInvoice(transaction, actor, { amountCents, status });
-          return { invoice: { id, amount_cents: amountCents, status, created_at: timestamp(createdAt) } };
-        }),
-      );
-      return reply.code(201).send(answer);
+      return createForOrganizationOfPath(request, reply, async (transaction, actor) => {
+        const { id, createdAt } = await addInvoice(transaction, actor, { amountCents, status });
+        return { invoice: { id, amount_cents: amountCents, status, created_at: timestamp(createdAt) } };
+      });
     },
   );
 
   // For an org's first owner, or a new one when no owner can sign in.
   server.post(
     '/operator/organizations/:slug/invitations',
-    { config, onRequest: ofPath, schema: { hide: true, body: invitationBody } },
+    { config, onRequest: onRequestOfPath, schema: { hide: true, body: invitationBody } },
     async (request, reply) => {
-      const organization = await organizationOfPath(request);
       const { role = 'owner', email } = request.body;
-      const answer = await changeAs(request, organization, (transaction, actor) =>
-        makeOnce(context, transaction, organization.id, request, reply, async () => {
-          const { invitation, token } = await invite(transaction, actor, { email, role });
-          const { id, expiresAt } = invitation;
-          return { invitation: { id, email: invitation.email ?? null, role: invitation.role, expires_at: timestamp(expiresAt) }, token };
-        }),
-      );
-      return reply.code(201).send(answer);
+      return createForOrganizationOfPath(request, reply, async (transaction, actor) => {
+        const { invitation, token } = await invite(transaction, actor, { email, role });
+        const { id, expiresAt } = invitation;
+        return { invitation: { id, email: invitation.email ?? null, role: invitation.role, expires_at: timestamp(expiresAt) }, token };
+      });
     },
   );
 
@@ -147,13 +140,17 @@ export function operatorRoutes(server: Server, context: Context): void {
     return orNotFound(await context.directory.organizationBySlug(pathParameter(request, 'slug')));
   }
 
-  function changeAs<Result>(
-    request: FastifyRequest,
-    { id: orgId }: Organization,
-    work: (transaction: Db, actor: Actor) => Promise<Result>,
-  ) {
+  async function changeOrganizationOfPath<Result>(request: FastifyRequest, work: Work<Result>): Promise<Result> {
+    const { id: orgId } = await organizationOfPath(request);
     const actor = { ...requestActor(context, request), orgId };
     return context.directory.change(orgId, (transaction) => work(transaction, actor));
+  }
+
+  async function createForOrganizationOfPath(request: FastifyRequest, reply: FastifyReply, work: Work<object>): Promise<object> {
+    const answer = await changeOrganizationOfPath(request, (transaction, actor) =>
+      makeOnce(context, transaction, actor.orgId, request, reply, () => work(transaction, actor)),
+    );
+    return reply.code(201).send(answer);
   }
 }
 

@@ -1,9 +1,46 @@
+import { fieldOf } from '../../json.ts';
+
+interface Media {
+  schema?: unknown;
+}
+
+interface Operation {
+  requestBody?: { required?: boolean; content: Record<string, Media> };
+  responses?: Record<string, { content?: Record<string, Media> }>;
+}
+
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type JsonObject = { [key: string]: Json };
 type Named = Map<string, { rest: JsonObject; examples: Json | undefined }>;
 
+const eventStream: Media = { schema: { type: 'string', description: 'Server-Sent Events, if the body has `stream: true`.' } };
+
+/** Makes the document that the plugin has written complete, and readable for generators of clients. */
+export function completeDocument(written: object): object {
+  const document: { paths: Record<string, Record<string, Operation>> } = JSON.parse(JSON.stringify(written));
+  for (const operations of Object.values(document.paths)) for (const operation of Object.values(operations)) completeContents(operation);
+  return nameSchemas(document);
+}
+
+/** Adds what the plugin cannot express: which bodies are optional, which answers can be streamed, and that errors are always JSON. */
+function completeContents({ requestBody, responses = {} }: Operation): void {
+  const body = requestBody?.content['application/json']?.schema;
+  const choices: unknown = fieldOf(body, 'anyOf');
+  if (requestBody && Array.isArray(choices) && choices.some((choice) => fieldOf(choice, 'type') === 'null')) requestBody.required = false;
+  for (const [status, { content = {} }] of Object.entries(responses)) {
+    const [type, media] = Object.entries(content)[0] ?? [];
+    if (media === undefined || type === undefined) continue;
+    if (status >= '400') {
+      delete content[type];
+      content['application/json'] = media;
+    } else if (fieldOf(fieldOf(body, 'properties'), 'stream') !== undefined) {
+      content['text/event-stream'] = eventStream;
+    }
+  }
+}
+
 /** Moves every schema that has a title into `components.schemas`, so that generated clients get a type of that name. */
-export function nameSchemas(document: object): object {
+function nameSchemas(document: object): object {
   const named: Named = new Map();
   const copy: JsonObject = JSON.parse(JSON.stringify(document));
   const paths = replaceTitled(copy.paths ?? {}, named);
