@@ -52,7 +52,7 @@ export async function changeRole(
   if (member === undefined) return undefined;
   assertMayRevoke(member.role, own);
   if (member.role === role) return member;
-  await assertOwnerRemains(transaction, actor.orgId, member, role);
+  await assertOwnerRemains(transaction, actor.orgId, member);
   await transaction.updateTable('members').set({ role }).where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
   await recordAudit(transaction, actor, {
     action: 'member.role_changed',
@@ -73,7 +73,7 @@ export async function removeMember(transaction: Db, actor: Actor, userId: string
   const { member, own } = await lockMembers(transaction, actor, userId);
   if (member === undefined) return false;
   assertMayRevoke(member.role, own);
-  await assertOwnerRemains(transaction, actor.orgId, member, undefined);
+  await assertOwnerRemains(transaction, actor.orgId, member);
   await transaction.deleteFrom('members').where('org_id', '=', actor.orgId).where('user_id', '=', userId).execute();
   // An account without any org is deleted too: so a person who forgot the password can be removed and invited again.
   const elsewhere = transaction.selectFrom('members').select('user_id').where('user_id', '=', userId);
@@ -106,8 +106,9 @@ async function lockMembers(
   return { member: await findMember(transaction, orgId, userId), own: locked.find((row) => row.user_id === actingId)?.role };
 }
 
-async function assertOwnerRemains(transaction: Db, orgId: number, member: Member, nextRole: Role | undefined): Promise<void> {
-  if (member.role !== 'owner' || nextRole === 'owner') return;
+/** Throws when the member, who is to lose the present role, is the org's last owner. */
+async function assertOwnerRemains(transaction: Db, orgId: number, member: Member): Promise<void> {
+  if (member.role !== 'owner') return;
   const other = await transaction
     .selectFrom('members')
     .select('user_id')
