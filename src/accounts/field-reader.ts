@@ -29,7 +29,7 @@ export class FieldReader {
     return refuse(this.path(key), reason);
   }
 
-  /** Like the readers below: `fallback` is the value of an absent field, which is required if there is no fallback. */
+  /** `fallback` is the value of an absent field; without a fallback the field is required. */
   string(
     key: string,
     fallback: string | undefined,
