@@ -15,19 +15,20 @@ export async function restorePostgres(databaseUrl: string, file: string): Promis
   await run('pg_restore', [...options, `--dbname=${url}`, file], environment);
 }
 
+/** What `pg` takes in a URL and libpq refuses. */
+const driverOptions = ['uselibpqcompat', 'query_timeout', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
+
 /** The password goes through the environment, because everyone on the machine can see the arguments of a process. */
 function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
   const url = new URL(databaseUrl);
   // Like `pg`: a password among the options takes precedence over the one beside the user.
   const password = url.searchParams.get('password') || decodeURIComponent(url.password);
   url.password = '';
-  // `uselibpqcompat` is an option of `pg`, which libpq refuses.
-  for (const name of ['password', 'uselibpqcompat']) {
-    if (!url.searchParams.has(name)) continue;
-    url.searchParams.delete(name);
-    // Deleting encodes spaces anew, as `+`, which libpq does not decode.
-    url.search = url.search.replaceAll('+', '%20');
-  }
+  const options = url.searchParams;
+  for (const name of ['password', ...driverOptions].filter((name) => options.has(name))) options.delete(name);
+  if (options.get('sslmode') === 'no-verify') options.set('sslmode', 'require');
+  // Changing them encodes spaces anew, as `+`, which libpq does not decode.
+  url.search = url.search.replaceAll('+', '%20');
   return { url: url.href, environment: password === '' ? {} : { PGPASSWORD: password } };
 }
 

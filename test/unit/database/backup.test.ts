@@ -53,6 +53,12 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
     'postgresql://ann@db.example/parley?sslmode=require&options=-c%20geqo%3Doff',
     'pass',
   ],
+  [
+    'beside a value that only the driver knows',
+    'postgresql://ann:pass@db.example/parley?sslmode=no-verify&statement_timeout=5000&application_name=a%20b',
+    'postgresql://ann@db.example/parley?sslmode=require&application_name=a%20b',
+    'pass',
+  ],
   ['none', 'postgresql:///parley?host=/run/postgresql', 'postgresql:///parley?host=/run/postgresql', ''],
 ];
 
