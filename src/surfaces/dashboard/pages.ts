@@ -70,6 +70,6 @@ function sendUnbuilt(reply: FastifyReply): FastifyReply {
     .type('text/html; charset=utf-8')
     .send(
       '<!doctype html><html lang="en"><title>Parley</title><h1>The dashboard is not built yet</h1>' +
-        '<p>Run <code>npm run build</code> in the folder of Parley, then reload this page. The API works without it.</p></html>',
+        '<p>Run <code>npm ci --include=dev &amp;&amp; npm run build</code> in the folder of Parley, then reload this page. The API works without it.</p></html>',
     );
 }
