@@ -23,6 +23,13 @@ export const maxNoticeBytes = 7_500;
 const redisTimeoutMs = 5_000;
 /** Redis answers within a millisecond. After this long without an answer, notices go through PostgreSQL, see `isSilent`. */
 const maxSilenceMs = 1_000;
+/**
+ * A process that cannot listen at Redis says this through the database every second. Everyone who heard it lately sends their
+ * notices through the database too, because that process would not get them from Redis.
+ */
+const deaf = '* deaf';
+const deafEveryMs = 1_000;
+const deafLastsMs = 3_500;
 
 /** On the embedded database there is only one process. */
 const silentBus: Bus = { announcesWrites: false, send: async () => {}, receive: async () => {}, close: async () => {} };
@@ -83,6 +90,8 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
   const fallback = postgresBus(database);
   let unanswered = 0;
   let answeredAt = 0;
+  let someoneDeafUntil = 0;
+  let beat: NodeJS.Timeout | undefined;
   const noteAnswer = () => {
     unanswered -= 1;
     answeredAt = performance.now();
@@ -94,7 +103,7 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
     announcesWrites: false,
     // It does not wait for Redis: one connection keeps the notices in order.
     async send(payload) {
-      if (!publisher.isReady || isSilent()) return fallback.send(payload);
+      if (!publisher.isReady || isSilent() || performance.now() < someoneDeafUntil) return fallback.send(payload);
       if (unanswered === 0) answeredAt = performance.now();
       unanswered += 1;
       publisher
@@ -103,13 +112,24 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
         .catch(() => fallback.send(payload));
     },
     async receive(listener) {
-      await database.listen(listener);
+      await database.listen((payload) => {
+        if (payload === deaf) someoneDeafUntil = performance.now() + deafLastsMs;
+        else listener(payload);
+      });
       receiver = listener;
       // After a lost connection the client subscribes again by itself, but notices were missed: everyone has to look.
       subscriber.on('ready', () => listener('* reconnected'));
+      let beats = 0;
+      beat = setInterval(() => {
+        beats = subscriber.isReady ? 0 : beats + 1;
+        if (beats > 0) fallback.send(deaf);
+        // By now the others have heard it. Notices that they sent through Redis before were missed: everything has to be looked at.
+        if (beats === 2) listener('* reconnected');
+      }, deafEveryMs).unref();
     },
     isConnected: () => publisher.isReady && subscriber.isReady && !isSilent(),
     async close() {
+      clearInterval(beat);
       for (const client of [publisher, subscriber]) client.destroy();
     },
   };

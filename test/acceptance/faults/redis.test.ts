@@ -105,9 +105,7 @@ test('a user of Redis who may not speak or listen there stops the start', { skip
   t.after(() => database.remove());
   const allowed = ['+ping', '+publish', '+subscribe'];
   const start = async (...rights: string[]) => {
-    const admin = await createClient({ url: redis.url }).connect();
-    await admin.sendCommand(['ACL', 'SETUSER', 'parley', 'reset', 'on', '>a b', ...rights]);
-    admin.destroy();
+    await command(redis, 'ACL', 'SETUSER', 'parley', 'reset', 'on', '>a b', ...rights);
     return runToEnd({ ...database.settings, REDIS_URL: redis.url.replace('//', '//parley:a%20b@') });
   };
   const says = async (rights: string[], line: RegExp) => {
@@ -117,6 +115,25 @@ test('a user of Redis who may not speak or listen there stops the start', { skip
   await says([...allowed, '&another'], /^parley: REDIS_URL: NOPERM .*channel/);
   await says([...allowed, '&parley', '-publish'], /^parley: REDIS_URL: NOPERM .*'publish'/);
   await says([...allowed, '&parley', '-ping'], /^parley: REDIS_URL: NOPERM .*'ping'/);
+});
+
+test('a process that alone cannot reach Redis misses nothing of the others', { skip, timeout: 60_000 }, async (t) => {
+  const redis = await startRedis(t);
+  const database = await createDatabase();
+  t.after(() => database.remove());
+  await command(redis, 'ACL', 'SETUSER', 'shut', 'on', '>x', '&*', '+@all');
+  const first = await startServer(t, { database, settings: { REDIS_URL: redis.url } });
+  const second = await startServer(t, { database, settings: { REDIS_URL: redis.url.replace('//', '//shut:x@') } });
+  const [one, two] = [connect(first.url, first.apiKey), connect(second.url, second.apiKey)];
+  await one.post('/v1/sessions', { session_id: 'live' });
+  assert.ok((await deltasOf(one, two, 'live')) > 1);
+  await command(redis, 'ACL', 'SETUSER', 'shut', 'off');
+  await command(redis, 'CLIENT', 'KILL', 'USER', 'shut');
+  await until(async () => second.output().includes('"msg":"Redis is not reachable: notices go through PostgreSQL"'), 5_000);
+  await until(async () => (await deltasOf(one, two, 'live')) > 1, 15_000, 'live text crosses through PostgreSQL');
+  await command(redis, 'ACL', 'SETUSER', 'shut', 'on');
+  await until(async () => second.output().includes('"msg":"Redis is reachable again"'), 5_000);
+  assert.ok((await deltasOf(one, two, 'live')) > 1);
 });
 
 test('installations that share a Redis are kept apart by the number of its database', { skip }, async (t) => {
@@ -138,6 +155,12 @@ test('installations that share a Redis are kept apart by the number of its datab
   await watching;
   assert.doesNotMatch(seen, /river/);
 });
+
+async function command(redis: RedisServer, ...words: string[]): Promise<void> {
+  const client = await createClient({ url: redis.url }).connect();
+  await client.sendCommand(words);
+  client.destroy();
+}
 
 async function restore(redis: RedisServer, isHang: boolean): Promise<void> {
   if (isHang) process.kill(redis.pid, 'SIGCONT');
