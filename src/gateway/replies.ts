@@ -50,21 +50,22 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, identity: Gatewa
   });
 }
 
-/** Events whose process died after it admitted the turn and before `markAdmitted`. */
-export async function findUnmarked(db: Db): Promise<OpenEvent[]> {
+/** Events whose process died after it admitted the turn and before `markAdmitted`. Leaves out the first `skipped`. */
+export async function findUnmarked(db: Db, skipped: number): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
     join idempotency_keys k on k.org_id = g.org_id and k.key = 'gateway ' || g.event_id and k.turn_id is not null
-    where g.state = 'received' and g.target = ${submitTarget} and g.created_at < now() - interval '10 seconds' limit 50`.execute(db);
+    where g.state = 'received' and g.target = ${submitTarget} and g.created_at < now() - interval '10 seconds'
+    order by g.created_at, g.org_id, g.event_id offset ${skipped} limit 50`.execute(db);
   return rows;
 }
 
-/** Events whose turn has ended and whose reply was not sent yet. */
-export async function findAnswered(db: Db): Promise<OpenEvent[]> {
+/** Events whose turn has ended and whose reply was not sent yet. Leaves out the first `skipped`. */
+export async function findAnswered(db: Db, skipped: number): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
     where g.state = 'admitted' and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
-    order by g.created_at limit 50`.execute(db);
+    order by g.created_at, g.org_id, g.event_id offset ${skipped} limit 50`.execute(db);
   return rows;
 }
 

@@ -55,26 +55,32 @@ export class ReplyWorker {
     try {
       while (this.lookAgain) {
         this.lookAgain = false;
-        await this.forEach(await findUnmarked(db), (event) => markAdmitted(db, event, identity, clock.now()));
-        const delivered = await this.forEach(await findAnswered(db), (event) => deliverReply(db, event, identity, clock.now()));
-        if (delivered > 0) this.lookAgain = true;
+        await this.workThrough(
+          (failed) => findUnmarked(db, failed),
+          (event) => markAdmitted(db, event, identity, clock.now()),
+        );
+        await this.workThrough(
+          (failed) => findAnswered(db, failed),
+          (event) => deliverReply(db, event, identity, clock.now()),
+        );
       }
     } catch (error) {
       logger.warn({ err: error }, 'could not look for replies; will retry');
     }
   }
 
-  /** One at a time, so that an event that fails does not hold up those of other organizations. Returns how many succeeded. */
-  private async forEach(events: readonly OpenEvent[], work: (event: OpenEvent) => Promise<void>): Promise<number> {
-    let done = 0;
-    for (const event of events) {
-      try {
-        await work(event);
-        done += 1;
-      } catch (error) {
-        this.parts.logger.warn({ err: error, org_id: event.org_id, event_id: event.event_id }, 'could not deliver a reply; will retry');
+  /** One at a time, and past those that failed, so that they hold up no others. They are tried again at the next look. */
+  private async workThrough(find: (failed: number) => Promise<OpenEvent[]>, work: (event: OpenEvent) => Promise<void>): Promise<void> {
+    let failed = 0;
+    for (let events = await find(failed); events.length > 0; events = await find(failed)) {
+      for (const event of events) {
+        try {
+          await work(event);
+        } catch (error) {
+          failed += 1;
+          this.parts.logger.warn({ err: error, org_id: event.org_id, event_id: event.event_id }, 'could not deliver a reply; will retry');
+        }
       }
     }
-    return done;
   }
 }

@@ -192,7 +192,7 @@ test('the URL of a gateway is refused where it is too long once encoded, and any
   assert.deepEqual([received?.path, received?.body.recipient_id], [`/${path}/v1/gateway/deliveries`, recipient]);
 });
 
-test('a reply that cannot be written holds up no other organization’s', async (t) => {
+test('replies that cannot be written hold up no other organization’s, however many they are', async (t) => {
   const [unlucky, org] = [await newOrganization(), await newOrganization()];
   const other = await startReceiver(t);
   const stuck = String((await submit(unlucky, message('/delay 100\n/words 3'))).headers['x-svc-session']);
@@ -204,6 +204,9 @@ test('a reply that cannot be written holds up no other organization’s', async 
     .where('id', '=', stuck)
     .execute();
   await logOf(unlucky, stuck, 1);
+  await sql`insert into gateway_events (org_id, event_id, target, state, session_id, turn_id, event, created_at)
+    select org_id, event_id || n, target, 'admitted', session_id, turn_id, event, created_at
+    from gateway_events, generate_series(1, 120) n where session_id = ${stuck}`.execute(db);
   await submit(org, message('/say welcome', { sender_gateway_url: new URL(other.url).origin }));
   const [reply] = await other.until((received) => received.length === 1);
   assert.equal(reply?.body.event.message, 'welcome');
