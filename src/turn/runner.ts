@@ -73,6 +73,7 @@ export class Runner {
   /** Turns that were interrupted after the log assigned them to this process and before they began to run. */
   private readonly interruptedEarly = new LRUCache<string, true>({ max: 1_000 });
   private readonly states = new RecentStates();
+  private hasReleased = false;
 
   constructor(parts: RunnerParts) {
     this.parts = parts;
@@ -81,6 +82,8 @@ export class Runner {
   /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
   begin(turn: TurnIds, events: StoredEvent[], { recovered = false, whole = false } = {}): void {
     this.parts.feed.publish(turn.session, events);
+    // It was admitted while this process let go of its turns: it is let go of too.
+    if (this.hasReleased) return;
     const controller = new AbortController();
     const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
       if (isReleased(error)) return;
@@ -147,6 +150,7 @@ export class Runner {
 
   /** Aborts every turn without ending it: another process, or the next start, continues it from the log. */
   async release(): Promise<void> {
+    this.hasReleased = true;
     const turns = [...this.running.values()];
     for (const turn of turns) turn.controller.abort(new InterruptReason('released'));
     await Promise.allSettled(turns.map((turn) => turn.done));
@@ -259,7 +263,7 @@ export class Runner {
   private async nextRun({ session }: TurnIds, { result: { next }, at, late }: Applied): Promise<Run | undefined> {
     if (!next) return undefined;
     if ('turn' in next) {
-      if (!(await this.mayAct(next.turn, late))) return undefined;
+      if (!(await this.mayAct(next.turn, late)) || this.hasReleased) return undefined;
       return { turn: next, events: startedEvents(next, at), recovered: false, controller: new AbortController(), whole: false };
     }
     this.parts.feed.lookAgain(session, next.endedThrough);

@@ -31,3 +31,32 @@ test('a process that lets go of a turn as it ends does not go on with the messag
   context.feed.close();
   assert.equal((await second).status, 503);
 });
+
+test('nor with what it is still asking about: the message behind the turn, or one that was just admitted', {
+  timeout: 20_000,
+}, async (t) => {
+  for (const inQueue of [true, false]) {
+    const app = await startApp(t);
+    const { feed, runner } = app.context;
+    await app.request('POST', '/v1/sessions', { session_id: 'asking' });
+    const say = (text: string) => app.request('POST', '/v1/sessions/asking/messages', { text });
+    const first = inQueue ? say('/delay 200\n/words 4') : undefined;
+    await untilAccepted(app, 'asking', inQueue ? 1 : 0);
+    const asking = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    // As after an answer of the database that came late.
+    t.mock.method(runner, 'mayAct', async () => {
+      asking.resolve();
+      await goOn.promise;
+      return true;
+    });
+    const second = say('/delay 60000\n/words 2');
+    await asking.promise;
+    const released = runner.release();
+    goOn.resolve();
+    await Promise.all([released, first]);
+    feed.close();
+    assert.equal((await second).status, 503);
+    assert.equal(runner.running.size, 0);
+  }
+});
