@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
 import { errorCode, ServiceError } from '../errors.ts';
+import { fieldOf } from '../json.ts';
 import { type LoadedOnce, loadOnce } from '../load-once.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';
@@ -68,9 +69,19 @@ export class SignIn {
       return await library.handler(request);
     } catch (error) {
       // The account was deleted, with its last membership, while its password was being checked.
-      if (errorCode(error) === foreignKeyViolation) throw new ServiceError('unauthorized', 'Invalid email or password');
+      if (errorCode(error) === foreignKeyViolation) throw wrongPassword();
       throw error;
     }
+  }
+
+  /** Signs in. A session that was opened with a password that was changed while it was checked is closed again. */
+  async signIn(email: string, request: Request): Promise<Response> {
+    const before = await this.passwordOf(email);
+    const response = await this.handle(request);
+    if (!response.ok || (await this.passwordOf(email)) === before) return response;
+    const token = fieldOf(await response.json(), 'token');
+    await this.database.db.deleteFrom('user_sessions').where('token', '=', String(token)).execute();
+    throw wrongPassword();
   }
 
   /** The person whose cookie this is, acting for the org of that slug, or for the first one that they joined. */
@@ -91,6 +102,18 @@ export class SignIn {
     return { principal: { type: 'member', userId, email, role, organization, scopes: scopesOfRole(role) }, name, organizations };
   }
 
+  /** The hash of the account's password. */
+  private async passwordOf(email: string): Promise<string | null | undefined> {
+    const row = await this.database.db
+      .selectFrom('users')
+      .innerJoin('user_accounts', 'user_accounts.user_id', 'users.id')
+      .select('user_accounts.password')
+      .where('users.email', '=', email.toLowerCase())
+      .where('user_accounts.provider_id', '=', 'credential')
+      .executeTakeFirst();
+    return row?.password;
+  }
+
   /** The library hides what went wrong. If it is the database, `ping` throws the actual error; otherwise the second try may succeed. */
   private async sessionOf(headers: Headers) {
     const library = await this.library.get();
@@ -103,6 +126,10 @@ export class SignIn {
       return read();
     }
   }
+}
+
+function wrongPassword(): ServiceError {
+  return new ServiceError('unauthorized', 'Invalid email or password');
 }
 
 type Library = Awaited<ReturnType<typeof loadLibrary>>;

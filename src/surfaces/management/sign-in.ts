@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Organization } from '../../accounts/principal.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
-import { fieldOf, parseJson } from '../../json.ts';
+import { fieldOf, isRecord, parseJson } from '../../json.ts';
 import { unauthorized } from '../shared/caller/authenticate.ts';
 import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
@@ -51,14 +51,20 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
     throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
   if (email !== undefined) context.signIn.countAttempt(email);
-  const response = await context.signIn.handle(toFetchRequest(request));
+  const fetchRequest = toFetchRequest(request, path === 'change-password' ? endOtherSessions(request.body) : request.rawBody);
+  const response = await (email === undefined ? context.signIn.handle(fetchRequest) : context.signIn.signIn(email, fetchRequest));
   if (email !== undefined && response.ok) context.signIn.forgetAttempts(email);
   // The library does not know the path with this method or in this spelling.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);
 }
 
-function toFetchRequest(request: FastifyRequest): Request {
+/** Whoever signed in with the old password, perhaps a thief of it, is signed out: the library does this only when it is asked to. */
+function endOtherSessions(body: unknown): string {
+  return JSON.stringify(isRecord(body) ? { ...body, revokeOtherSessions: true } : body);
+}
+
+function toFetchRequest(request: FastifyRequest, body: string): Request {
   const headers = new Headers();
   for (const name of ['cookie', 'origin', 'referer', 'user-agent', 'sec-fetch-site', 'sec-fetch-mode', 'sec-fetch-dest']) {
     const value = request.headers[name];
@@ -69,7 +75,7 @@ function toFetchRequest(request: FastifyRequest): Request {
   const init: RequestInit = { method: request.method, headers };
   if (request.method === 'POST') {
     headers.set('content-type', 'application/json');
-    init.body = request.rawBody === '' ? '{}' : request.rawBody;
+    init.body = body === '' ? '{}' : body;
   }
   return new Request(new URL(request.url, `http://${hostOf(request)}`), init);
 }
