@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
 import { answerMetrics } from './telemetry/worker-metrics.ts';
@@ -57,6 +58,8 @@ export function runWorkers(count: number, config: Config): void {
   for (const signal of stopSignals) {
     process.on(signal, () => {
       stopping = true;
+      // As a single process that is stopped while it starts: nobody was served.
+      if (!hasServed) process.exitCode = 128 + constants.signals[signal];
       for (const worker of workers) worker.process.kill(signal);
     });
   }

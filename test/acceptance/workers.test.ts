@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
+import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -107,6 +108,21 @@ test('one that cannot start again leaves the others serving, and is there when i
   await admin.query(`alter database ${admin.database} reset default_transaction_read_only`);
   await admin.end();
   await started(3);
+});
+
+test('told to stop while they start, they end with the exit code of that signal, as a single process does', options, async (t) => {
+  const port = await freePort();
+  const silent = createServer().listen(port, '127.0.0.1');
+  t.after(() => silent.close());
+  const database = await createDatabase();
+  t.after(database.remove);
+  const settings = { ...database.settings, PORT: '0', DATABASE_URL: `postgres://127.0.0.1:${port}/parley` };
+  const primary = spawnServer(settings, () => {}, ['--workers', '2']);
+  const exited = once(primary, 'exit');
+  const [socket] = await once(silent, 'connection');
+  primary.kill('SIGTERM');
+  assert.deepEqual(await exited, [143, null]);
+  socket.destroy();
 });
 
 test('the first process ends with the exit code of one that could not close', options, async (t) => {
