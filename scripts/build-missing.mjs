@@ -9,23 +9,39 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const pinnedNode = join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
 const parts = [
-  { name: 'packages', script: 'pack-packages.mjs', output: 'node_modules/kysely/dist/packed', sources: [] },
+  {
+    says: 'Joining the files of two packages, so that every start is faster',
+    script: 'pack-packages.mjs',
+    output: 'node_modules/kysely/dist/packed',
+    sources: [],
+  },
   // Once only: what has changed since is compiled by the start itself.
-  { name: 'server', script: 'compile-server.mjs', output: 'node_modules/.cache/parley/compiled/done', sources: [], isPlain: true },
-  { name: 'dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
-  { name: 'widget', script: 'build-widget.mjs', output: 'widget/dist/parley-chat.js.gz', sources: ['widget', 'client/src'] },
+  {
+    says: 'Compiling the server, so that every start is faster',
+    script: 'compile-server.mjs',
+    output: 'node_modules/.cache/parley/compiled/done',
+    sources: [],
+    isPlain: true,
+  },
+  { says: 'Building the dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
+  {
+    says: 'Building the chat widget',
+    script: 'build-widget.mjs',
+    output: 'widget/dist/parley-chat.js.gz',
+    sources: ['widget', 'client/src'],
+  },
 ];
 
 /** Never in the way of a start: without the development packages, or when it fails, the server says in its place what to do. */
 export function buildMissing() {
   const hasVite = existsSync(join(root, 'node_modules', 'vite'));
-  for (const { name, script, output, sources, isPlain } of parts) {
+  for (const { says, script, output, sources, isPlain } of parts) {
     if ((!isPlain && !hasVite) || isBuilt(output, sources)) continue;
-    console.error(`Building the ${name}, once ...`);
+    console.error(`${says} ...`);
     const started = Date.now();
     const { status } = spawnSync(pinnedNode, [join(root, 'scripts', script)], { stdio: ['ignore', 2, 2] });
-    if (status === 0) console.error(`Built in ${Math.round((Date.now() - started) / 1000)} s.`);
-    else console.error(`The ${name} could not be built; the API works without it.`);
+    if (status === 0) console.error(`Done in ${Math.round((Date.now() - started) / 1000)} s.`);
+    else console.error('That failed; the API works without it.');
   }
 }
 

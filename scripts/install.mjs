@@ -18,7 +18,7 @@ export function installMissing(packages) {
         'node_modules is a link and does not match package-lock.json: run npm ci where it points to. Going on with what is there.',
       );
     } else {
-      console.error('Installing packages (npm ci), once ...');
+      console.error('Installing packages (npm ci) ...');
       const started = Date.now();
       runNpm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
       console.error(`Installed in ${Math.round((Date.now() - started) / 1000)} s.`);

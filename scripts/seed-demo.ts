@@ -5,6 +5,7 @@ import { loadConfig } from '../src/config.ts';
 import type { Database } from '../src/database/database.ts';
 import { migrate } from '../src/database/migrate.ts';
 import { openDatabase } from '../src/database/open.ts';
+import { errorMessage } from '../src/errors.ts';
 
 export interface DemoSize {
   sessions: number;
@@ -95,12 +96,18 @@ async function insertUsage({ db }: Database, org: number, agent: number): Promis
 }
 
 if (process.argv[1] === import.meta.filename) {
-  const database = await openDatabase(loadConfig());
-  await migrate(database);
-  await seedDemo(database, 'demo', {
-    sessions: Number(process.argv[2] ?? 10_000),
-    turns: Number(process.argv[3] ?? 25),
-    longEvents: 5_000,
-  });
-  await database.close();
+  try {
+    await using opened = new AsyncDisposableStack();
+    const database = await openDatabase(loadConfig());
+    opened.defer(() => database.close());
+    await migrate(database);
+    await seedDemo(database, 'demo', {
+      sessions: Number(process.argv[2] ?? 10_000),
+      turns: Number(process.argv[3] ?? 25),
+      longEvents: 5_000,
+    });
+  } catch (error) {
+    process.stderr.write(`seed-demo: ${errorMessage(error)}\n`);
+    process.exitCode = 1;
+  }
 }

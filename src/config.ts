@@ -155,6 +155,8 @@ export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 /** The server that the command line talks to and its keys: from the environment, or else from the file that the first start wrote. */
 export function loadClientSettings(): {
   url: string;
+  /** The settings that the URL is made of. */
+  urlSettings: string;
   /** For links that a person opens in a browser: clients may reach the server under another URL. */
   publicUrl: string;
   apiKey: string | undefined;
@@ -165,6 +167,7 @@ export function loadClientSettings(): {
   const url = (environment.PARLEY_URL || localUrl(environment.HOST || '127.0.0.1', environment.PORT || '8080')).replace(/\/+$/, '');
   return {
     url,
+    urlSettings: environment.PARLEY_URL ? 'PARLEY_URL' : 'HOST, PORT',
     publicUrl: environment.PARLEY_URL ? url : environment.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') || url,
     apiKey: environment.PARLEY_API_KEY || kept.api_key,
     operatorKey: environment.PARLEY_OPERATOR_KEY || kept.operator_key,

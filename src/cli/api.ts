@@ -87,8 +87,9 @@ export async function agentRoutes(agent: string | undefined): Promise<string> {
 }
 
 async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {
-  const { url, apiKey, operatorKey } = loadClientSettings();
-  if (!/^https?:/.test(url) || !URL.canParse(url)) throw new Error(`PARLEY_URL: must be a URL such as http://127.0.0.1:8080, not ${url}`);
+  const { url, urlSettings, apiKey, operatorKey } = loadClientSettings();
+  if (!/^https?:/.test(url) || !URL.canParse(url))
+    throw new Error(`${urlSettings}: must give a URL such as http://127.0.0.1:8080, not ${url}`);
   const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
   if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
   checkKey(caller, secret);

@@ -145,7 +145,9 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const below = await run({ PARLEY_URL: `${await app.listen()}/v1/`, PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(below.stderr, /^parley: not found: http:\S+\/v1\/api\/agents \(does \/v1 belong in PARLEY_URL\?\)\n$/);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
-  assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must be a URL such as/);
+  assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must give a URL such as http:\S+, not shop\n$/);
+  const badPort = await run({ PORT: 'abc', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.match(badPort.stderr, /^parley: HOST, PORT: must give a URL such as http:\S+, not http:\/\/127\.0\.0\.1:abc\n$/);
   const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
   const nobody = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: fresh }, ['chat'], 'hello\n');
   assert.equal(nobody.stderr, 'parley: not found: /v1/sessions (is there no default agent? name one: parley chat <agent>)\n');

@@ -1,6 +1,6 @@
 // How the program starts: the first start, the data directory and what it cannot start with.
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -160,6 +160,9 @@ if (engine === 'pglite') {
       `parley: the data directory ${PARLEY_DATA_DIR} is in use by process ${server.pid}; stop it, or set PARLEY_DATA_DIR to another directory\n`,
     );
     assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+    const seeding = spawn(process.execPath, [join(main, '../../scripts/seed-demo.ts'), '1', '1'], { env: { PARLEY_DATA_DIR } });
+    const said = (await seeding.stderr.toArray()).join('');
+    assert.match(said, /^seed-demo: the data directory .* is in use by process \d+; stop it, or .*\n$/, 'also when it is to be filled');
   });
 } else {
   test('two processes share one PostgreSQL, and a key of one works on the other', async (t) => {
