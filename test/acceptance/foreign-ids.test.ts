@@ -160,6 +160,9 @@ test('in the body', async () => {
     for (const path of ['/v1/sessions', `${agent}/sessions`]) {
       const taken = await asStranger('POST', path, { body: { session_id: owner.sessionId, metadata: { a: 1 } } });
       assert.deepEqual([taken.status, taken.text], [404, '{"detail":"Not Found"}']);
+      // A body that is refused anyway says nothing about the id.
+      const bad = (id: string) => asStranger('POST', path, { body: { session_id: id, metadata: 'none' } });
+      assertSame(await bad(owner.sessionId), await bad(never.sessionId), 422, path);
     }
     // An echoed item of a stranger is an item of nobody.
     const echo = (id: string) => asStranger('POST', `${agent}/responses`, { body: { input: [{ type: 'item_reference', id }, said] } });
