@@ -12,7 +12,7 @@ export interface Bus {
   /** Resolves when it is on its way. Never rejects: without the notice, the others find out when they next poll. */
   send(payload: string): Promise<void>;
   receive(listener: (payload: string) => void): Promise<void>;
-  /** Only with Redis: whether it carries the notices at the moment, or PostgreSQL in its place. */
+  /** Only with Redis: whether this process can speak and listen there. */
   isConnected?(): boolean;
   close(): Promise<void>;
 }

@@ -30,7 +30,5 @@ export function watchProcess(
   metrics.gauge('parley_database_waiting', 'Statements waiting for a connection', () => database.pool().waiting);
   const { isConnected } = bus;
   if (isConnected !== undefined)
-    metrics.gauge('parley_redis_connected', '1 while Redis carries the notifications, 0 while PostgreSQL does', () =>
-      Number(isConnected()),
-    );
+    metrics.gauge('parley_redis_connected', '1 while this process is connected to Redis, otherwise 0', () => Number(isConnected()));
 }
