@@ -181,8 +181,12 @@ test('pinned tools become tools: named, and guarded unless read-only', async () 
   const connections = connect();
   const pinned = await listServerTools(target(server).server, token, fetch);
   const tools = createMcpTools(pinned, (_server, tool, input, abort) => connections.callTool('ses_1', target(server), tool, input, abort));
-  const [find, rename] = tools;
+  const [find, rename, , fail] = tools;
   assert.equal(find?.name, 'crm__find');
+  assert.deepEqual(
+    tools.map((tool) => tool.repeatable),
+    [true, true, false, false, false],
+  );
   assert.equal(find.guards({}), false);
   assert.equal(rename?.guards({}), true);
   assert.deepEqual(
@@ -194,6 +198,7 @@ test('pinned tools become tools: named, and guarded unless read-only', async () 
   const environment = { workspace: new MemoryWorkspace(), signal };
   assert.deepEqual(await find.run({ name: 'Ada' }, environment), { output: 'found Ada', isError: false });
   assert.equal((await find.run('text', environment)).isError, true);
+  assert.deepEqual(await fail?.run({}, environment), { output: 'it went wrong', isError: true });
 });
 
 test('a name that providers would refuse is made fit, and stays unique', () => {
