@@ -130,6 +130,7 @@ test('a connection that is closed while it opens is given up', async () => {
   const call = connections.callTool('ses_1', silentTarget, 'find', {}, controller.signal);
   controller.abort(new Error('stopped'));
   await assert.rejects(call, /stopped/);
+  await assert.rejects(connections.callTool('ses_1', silentTarget, 'find', {}, controller.signal), /stopped/);
   assert.equal(cut.length, 0, 'the next call may still use it');
   connections.close();
   await until(async () => cut.length === 1, 5_000);

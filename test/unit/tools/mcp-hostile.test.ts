@@ -104,3 +104,18 @@ test('the answers of one connection do not count together, nor does what is only
     assert.deepEqual([output.length, isError], [5 * 1024 * 1024, false], output.slice(0, 100));
   }
 });
+
+test('as many tools are pinned as a release may have, with descriptions and schemas that fit', async () => {
+  const listed = async (tools: object[]) => listServerTools({ name: 'crm', url: await start(() => ({ tools })) }, undefined, fetch);
+  const tools = (count: number) => Array.from({ length: count }, (_, index) => ({ name: `t${index}`, inputSchema: { type: 'object' } }));
+  assert.equal((await listed(tools(256))).length, 256);
+  await assert.rejects(listed(tools(257)), /listing its tools failed: the server has 257 tools; at most 256 can be used$/);
+  const schema = (length: number) => ({ type: 'object', title: 'x'.repeat(length - JSON.stringify({ type: 'object', title: '' }).length) });
+  assert.equal((await listed([{ name: 'wide', inputSchema: schema(65_536) }])).length, 1);
+  await assert.rejects(
+    listed([{ name: 'wide', inputSchema: schema(65_537) }]),
+    /the input schema of wide is longer than 65536 characters$/,
+  );
+  const [described] = await listed([{ name: 'long', description: `${'x'.repeat(7_999)}👋`, inputSchema: { type: 'object' } }]);
+  assert.equal(described?.description, `${'x'.repeat(7_999)}\ufffd`, 'cut so that it can be stored');
+});
