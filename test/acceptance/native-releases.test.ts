@@ -86,6 +86,8 @@ test('a session takes up the tools that its release gets later: nothing of a rel
   // As in a process that has not run the session.
   app.context.settings.forget(id);
   assert.equal((await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' })).status, 409);
+  const warm = await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/warm`);
+  assert.match(warm.text, /"status":"error","message":"Release 1 is not materialized\."/);
   await releases.set({ state: 'materialized', pinned_tools: JSON.stringify([pinned]) }).execute();
   app.context.directory.invalidate(String(tenant.orgId));
   assert.equal((await tenant.say(id, '/tool crm__look {}')).text, 'crm__look failed: There is no server named crm.');

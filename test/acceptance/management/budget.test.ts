@@ -201,6 +201,9 @@ test('the cap is reported also where no threshold names it, and nothing beyond i
   await operate(parley, acme.slug, { total_tokens_cap: null, credits_micros: 40 });
   assert.equal((await say(acme, '/words 60')).status, 200);
   assert.deepEqual(await reported(), [...all, ...all, ...all].sort(), 'and of credits');
+  await operate(parley, acme.slug, { credits_micros: 40 });
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  assert.deepEqual(await reported(), [...all, ...all, ...all, ...all].sort(), 'and again once there are as many as before');
 });
 
 test('a bad budget is refused, naming the field', async () => {
