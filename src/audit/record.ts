@@ -51,7 +51,7 @@ export async function recordAudit(transaction: Db, actor: Actor, entry: AuditEnt
     subject_type: entry.subjectType,
     subject_id: String(entry.subjectId),
     ip_address: actor.ipAddress ?? null,
-    user_agent: actor.userAgent?.slice(0, 512).toWellFormed() ?? null,
+    user_agent: actor.userAgent?.slice(0, 512) ?? null,
     // The hash must cover what a later read returns, so not what JSON leaves out, such as undefined fields.
     metadata: JSON.parse(JSON.stringify(entry.metadata ?? {})),
     previous_hash: previous?.hash ?? firstHash,

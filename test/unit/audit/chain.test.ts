@@ -23,7 +23,7 @@ async function record(orgId: number, name: string, when = at): Promise<void> {
     .execute((db) =>
       recordAudit(
         db,
-        { orgId, at: when, apiKeyPrefix: 'svc_live_abc' },
+        { orgId, at: when, apiKeyPrefix: 'svc_live_abc', userAgent: 'x'.repeat(600) },
         { action: 'agent.created', subjectType: 'agent', subjectId: name, metadata: { name, left_out: undefined } },
       ),
     );
@@ -98,6 +98,7 @@ test('cells that a spreadsheet would run are inert, and the text is RFC 4180', a
   await record(5, 'any');
   const [row] = await readAuditPage(database.db, 5, {}, { limit: 1, before: undefined });
   assert.ok(row);
+  assert.equal(row.user_agent?.length, 512);
   let text = '';
   for await (const chunk of auditCsv(pagesOf(cells.map((cell) => ({ ...row, metadata: '{}', subject_id: cell }))))) text += chunk;
   const [header] = text.split('\r\n');
