@@ -1,10 +1,10 @@
-/** Milliseconds before attempt `attempt` (the first retry is 0): doubling, with jitter so that clients do not return in step. */
-export function backoffMs(attempt: number, mostMs: number): number {
-  const ceiling = Math.min(mostMs, 250 * 2 ** Math.min(attempt, 16));
+/** Milliseconds before retry number `retry` (from 0): doubles each time, with jitter so that clients do not all come back at once. */
+export function backoffMs(retry: number, maxMs: number): number {
+  const ceiling = Math.min(maxMs, 250 * 2 ** Math.min(retry, 16));
   return ceiling / 2 + (Math.random() * ceiling) / 2;
 }
 
-/** Waits; rejects with the signal's reason when it is aborted first. */
+/** Rejects with the signal's reason when the signal is aborted first. */
 export function sleep(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);

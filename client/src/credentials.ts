@@ -1,10 +1,13 @@
 import { AuthenticationError } from './errors.ts';
 import type { ClientOptions, Credential } from './options.ts';
 
-/** A token is renewed this long before it ends, so that none expires on its way. */
+/** A token is renewed this long before it expires, so that it is still valid when the request arrives. */
 const renewBeforeMs = 20_000;
 
-/** Hands out the credential and asks for a new one when it was refused or is about to end; callers at the same time share one question. */
+/**
+ * Gets the credential. If the application gave a function, its result is kept, and the function is called again when the
+ * server refused the credential or it is about to expire; concurrent requests share one call.
+ */
 export class Credentials {
   readonly #source: Credential;
   #kept: string | undefined;
@@ -17,19 +20,19 @@ export class Credentials {
     this.#source = source;
   }
 
-  /** Whether asking again may give another one. */
+  /** Whether there is a function that may give another credential. */
   get renewable(): boolean {
     return typeof this.#source === 'function';
   }
 
   async get(): Promise<string> {
     if (typeof this.#source === 'string') return this.#source;
-    if (this.#kept !== undefined && !endsSoon(this.#kept)) return this.#kept;
+    if (this.#kept !== undefined && !expiresSoon(this.#kept)) return this.#kept;
     this.#asking ??= this.#ask(this.#source);
     return this.#asking;
   }
 
-  /** The server refused this one: the next `get` asks. */
+  /** The server refused this credential: the next `get` calls the function. */
   refused(credential: string): void {
     if (this.#kept === credential) this.#kept = undefined;
   }
@@ -37,7 +40,7 @@ export class Credentials {
   async #ask(source: () => string | Promise<string>): Promise<string> {
     try {
       const credential = await source();
-      // Sent as it is, the server would refuse the word "undefined" without saying why.
+      // Otherwise the request would carry the token "undefined", and the server's 401 would hide the cause.
       if (!credential) throw new AuthenticationError(401, 'The function that gives the credential gave none');
       this.#kept = credential;
       return credential;
@@ -47,8 +50,8 @@ export class Credentials {
   }
 }
 
-/** Reads `exp` without verifying anything: the server does that. What is no token never ends. */
-function endsSoon(credential: string): boolean {
+/** Reads `exp` of a JWT without verifying it, which is the server's task. A credential that is not a JWT does not expire. */
+function expiresSoon(credential: string): boolean {
   try {
     const payload = credential.split('.')[1] ?? '';
     const { exp } = JSON.parse(atob(payload.replaceAll('-', '+').replaceAll('_', '/')));

@@ -1,4 +1,4 @@
-/** What the server said when it refused: a sentence, or an object with a stable code in `error`. */
+/** The `detail` of an error response: a sentence, or an object with a stable code in `error`. */
 export type ErrorDetail = string | { error: string; message: string; [field: string]: unknown };
 
 /** Base of everything that this client throws on purpose. */
@@ -6,14 +6,14 @@ export class ParleyError extends Error {
   override name = 'ParleyError';
 }
 
-/** The server answered, and the answer is an error. `status` is 200 when a long unary turn failed after its first byte. */
+/** The server answered with an error. `status` is 200 when a turn failed after the server had sent the start of its response. */
 export class ApiError extends ParleyError {
   override name = 'ApiError';
   readonly status: number;
   /** The stable code (`budget_exhausted`, `session_stopped`, ...), where the server gives one. */
   readonly code: string | undefined;
   readonly detail: ErrorDetail | undefined;
-  /** Quote it when you ask the operator of the server what happened. */
+  /** Identifies the request in the server's log. */
   readonly requestId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
   /** Whether the same request can succeed when it is sent again, where the server says so. */
@@ -40,7 +40,7 @@ export class BudgetError extends ApiError {
   override name = 'BudgetError';
 }
 
-/** 403: the credential is good and may not do this. */
+/** 403: the credential is valid but not permitted to do this. */
 export class PermissionError extends ApiError {
   override name = 'PermissionError';
 }
@@ -70,12 +70,12 @@ export class UnavailableError extends ApiError {
   override name = 'UnavailableError';
 }
 
-/** No answer: the network failed, or the server was silent for too long. `cause` says what was seen. */
+/** No answer: the network failed, or the server was silent for too long. `cause` is the underlying error, if there is one. */
 export class ConnectionError extends ParleyError {
   override name = 'ConnectionError';
 }
 
-/** A webhook that was not signed with this secret, or not recently. */
+/** A webhook delivery that was not signed with this secret, or not recently. */
 export class SignatureError extends ParleyError {
   override name = 'SignatureError';
 }
@@ -94,11 +94,11 @@ const byStatus: Record<number, typeof ApiError> = {
 
 export function apiError(status: number, body: unknown, headers: Headers): ApiError {
   const Kind = byStatus[status] ?? ApiError;
-  const shouldRetry = said.get(headers.get('x-should-retry'));
+  const shouldRetry = shouldRetryValues.get(headers.get('x-should-retry'));
   return new Kind(status, detailOf(body), headers.get('x-request-id') ?? undefined, retryAfterSeconds(headers), shouldRetry);
 }
 
-const said = new Map<string | null, boolean>([
+const shouldRetryValues = new Map<string | null, boolean>([
   ['true', true],
   ['false', false],
 ]);
@@ -113,7 +113,7 @@ function retryAfterSeconds(headers: Headers): number | undefined {
   return Number.isNaN(date) ? undefined : Math.max(0, (date - Date.now()) / 1000);
 }
 
-/** The mint endpoint has `error` and `message` flat; everything else has them below `detail`. */
+/** The route that mints session tokens has `error` and `message` at the top of the body; all others have them below `detail`. */
 function detailOf(body: unknown): ErrorDetail | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const detail = 'detail' in body ? body.detail : body;

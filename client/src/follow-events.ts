@@ -2,17 +2,17 @@ import { sleep } from './backoff.ts';
 import { ApiError, type ConnectionError } from './errors.ts';
 import type { ManagedEvent, MessageDelta } from './managed-types.ts';
 import { readEvents } from './read-events.ts';
-import { disconnected, isRetryable, type Transport, waitMs } from './transport.ts';
+import { connectionError, isRetryable, type Transport, waitMs } from './transport.ts';
 
 export interface EventOptions {
-  /** The `seq` to go on after. */
+  /** Only events with a `seq` above this one. */
   after?: number;
-  /** Also gives text as it is written. */
+  /** Also yields the agent's text while it is being written, as `agent.message_delta`. */
   deltas?: boolean;
-  /** `idle` ends after the next `session.status_idle` or `session.error`. */
+  /** With `idle`, the stream ends after the next `session.status_idle` or `session.error`. */
   until?: 'idle';
   signal?: AbortSignal;
-  /** Told when the connection is lost, and when it is there again. */
+  /** Called when the connection is lost, and when it is open again. */
   onConnection?: (state: 'open' | 'lost') => void;
 }
 
@@ -20,7 +20,7 @@ interface StreamClosed {
   type: 'stream.closed';
 }
 
-/** Follows a session's log over as many connections as it takes. Throws what trying again cannot cure. */
+/** Follows a session's log and reconnects as often as necessary. Throws an error that reconnecting cannot fix. */
 export async function* followEvents(transport: Transport, path: string, options: EventOptions): AsyncGenerator<ManagedEvent, void> {
   const { deltas, until, signal, onConnection } = options;
   let after = options.after ?? 0;
@@ -38,11 +38,11 @@ export async function* followEvents(transport: Transport, path: string, options:
       for await (const data of readEvents(response)) {
         attempt = 0;
         const event: ManagedEvent | StreamClosed = JSON.parse(data);
-        // The server says why it hangs up; where that matters, the next attempt is told the same with its status.
+        // The server says why it is closing the stream. If the reason is permanent, the next attempt gets it as an error status.
         if (event.type === 'stream.closed') continue;
         if (event.type === 'agent.message_delta') {
-          const rest = drafts.rest(event);
-          if (rest !== undefined) yield rest;
+          const unseen = drafts.unseenPart(event);
+          if (unseen !== undefined) yield unseen;
           continue;
         }
         if (event.seq <= after) continue;
@@ -53,7 +53,7 @@ export async function* followEvents(transport: Transport, path: string, options:
     } catch (error) {
       failure = error;
     }
-    const problem = failure instanceof ApiError ? failure : disconnected(failure, signal);
+    const problem = failure instanceof ApiError ? failure : connectionError(failure, signal);
     if (!canRecover(problem)) throw problem;
     if (!lost) onConnection?.('lost');
     lost = true;
@@ -61,30 +61,34 @@ export async function* followEvents(transport: Transport, path: string, options:
   }
 }
 
-/** A new connection begins with the whole text so far: what the caller has of it is left out, so that the sum stays right. */
+/**
+ * A new connection repeats the whole text of the message that is being written. This leaves out what the caller already
+ * has, so that its deltas still add up to the message. The two counters are lengths of that message's text.
+ */
 class Drafts {
-  #id = '';
-  #given = 0;
-  #told = 0;
+  #messageId = '';
+  #delivered = 0;
+  /** Over the current connection. */
+  #received = 0;
 
   restart(): void {
-    this.#told = 0;
+    this.#received = 0;
   }
 
-  rest(delta: MessageDelta): MessageDelta | undefined {
-    if (delta.message_id !== this.#id) {
-      this.#id = delta.message_id;
-      this.#given = 0;
-      this.#told = 0;
+  unseenPart(delta: MessageDelta): MessageDelta | undefined {
+    if (delta.message_id !== this.#messageId) {
+      this.#messageId = delta.message_id;
+      this.#delivered = 0;
+      this.#received = 0;
     }
-    const text = delta.text.slice(Math.max(0, this.#given - this.#told));
-    this.#told += delta.text.length;
-    this.#given = Math.max(this.#given, this.#told);
+    const text = delta.text.slice(Math.max(0, this.#delivered - this.#received));
+    this.#received += delta.text.length;
+    this.#delivered = Math.max(this.#delivered, this.#received);
     return text === '' ? undefined : { ...delta, text };
   }
 }
 
-/** Besides what any request may repeat: a proxy's words while the server behind it starts again. */
+/** Besides what every request retries: the 5xx statuses of a proxy while the server behind it restarts. */
 function canRecover(problem: ApiError | ConnectionError): boolean {
   return isRetryable(problem) || (problem instanceof ApiError && problem.status >= 500);
 }

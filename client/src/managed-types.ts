@@ -66,7 +66,7 @@ export type LoggedEvent = Logged &
         type: 'session.status_idle';
         stop_reason: 'end_turn' | 'interrupted' | 'max_steps';
         usage: Usage;
-        /** Something was denied in this turn: what `request_id` asked for. */
+        /** A tool call was denied in this turn; `request_id` is the request that was denied. */
         denied?: boolean;
         request_id?: string;
       }
@@ -84,7 +84,7 @@ export interface MessageDelta {
 
 export type ManagedEvent = LoggedEvent | MessageDelta;
 
-/** What a client may put into the log. */
+/** An event that a client may post to the log. */
 export type UserEvent =
   | { type: 'user.message'; text: string }
   | { type: 'user.tool_confirmation'; request_id: string; result: Decision | 'allow'; tool_use_id?: string }

@@ -7,7 +7,7 @@ import type { Decision, Metadata, PermissionMode } from './types.ts';
 
 export interface CreateManagedSession {
   metadata?: Metadata;
-  /** Whether the agent is made ready in the background. Default true. */
+  /** Whether what the first turn needs is loaded in advance, in the background. Default true. */
   prewarm?: boolean;
   /** With an API key only. */
   permission_mode?: PermissionMode | null;
@@ -45,12 +45,12 @@ export class Managed {
     return this.#transport.json('GET', `${this.#path(sessionId)}/transcript`, { ...options, query: { ...query } });
   }
 
-  /** Makes the agent ready for its next turn; never needed. */
+  /** Loads in advance what the next turn needs; never required. */
   prewarm(sessionId: string, options: RequestOptions = {}): Promise<{ status: string }> {
     return this.#transport.json('POST', `${this.#path(sessionId)}/prewarm`, options);
   }
 
-  /** Accepted means stored: the turn runs in the background, and `events` tells how. */
+  /** Returns when the event is stored. The turn runs in the background; follow it with `events`. */
   post(sessionId: string, event: UserEvent, options: RequestOptions = {}): Promise<{ accepted: true }> {
     return this.#transport.json('POST', `${this.#path(sessionId)}/events`, { ...options, body: event });
   }
@@ -67,7 +67,7 @@ export class Managed {
     return this.post(sessionId, { type: 'user.interrupt' }, options);
   }
 
-  /** Stages a file for the next message; the agent finds it at the path that is returned. At most 10 MiB. */
+  /** Attaches a file of at most 10 MiB to the next message; the agent finds it at the returned path. */
   async upload(
     sessionId: string,
     name: string,
@@ -79,14 +79,14 @@ export class Managed {
   }
 
   /**
-   * The log from `after` on (from the start without it), each entry once and in order, and then whatever is added. It goes
-   * on across dropped connections and restarts of the server, until `until`, the signal, or leaving the loop ends it.
+   * The stored events after `after` (without it, from the first), then new ones as they are added, each once and in order.
+   * It reconnects after dropped connections and restarts of the server. `until`, the signal or leaving the loop ends it.
    */
   events(sessionId: string, options: EventOptions = {}): AsyncGenerator<ManagedEvent, void> {
     return followEvents(this.#transport, `${this.#path(sessionId)}/events/stream`, options);
   }
 
-  /** A method of the agent's MCP servers, such as `tools/call`, called through the session. Never repeated: it may not be safe to. */
+  /** Calls a method of the agent's MCP servers, such as `tools/call`, through the session. Never retried: it might act twice. */
   mcp(sessionId: string, method: string, params: Record<string, unknown> = {}, options: RequestOptions = {}): Promise<unknown> {
     const headers = { 'x-svc-session': sessionId };
     return this.#transport.json('POST', `${this.#prefix}/mcp`, { ...options, headers, body: { method, params }, maxRetries: 0 });

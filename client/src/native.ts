@@ -6,7 +6,7 @@ import type { Decision, Metadata, PermissionMode, Reply, Resolution, Session, Se
 
 export interface CreateSession {
   metadata?: Metadata;
-  /** Resumes the session of this id, or creates one with it. */
+  /** Resumes the session with this id, or creates it. */
   session_id?: string;
   permission_mode?: PermissionMode | null;
 }
@@ -17,7 +17,7 @@ export interface SendMessage {
   agent?: string;
   participant_name?: string;
   participant_type?: 'human' | 'ai';
-  /** Also gives `reasoning`. */
+  /** Also returns the model's reasoning. */
   thinking?: boolean;
 }
 
@@ -54,7 +54,7 @@ export class Sessions {
     return this.#transport.json('GET', `${this.#agentPath(sessionId)}/messages`, options);
   }
 
-  /** Interrupts what runs and takes no more messages; creating it again with its id goes on. */
+  /** Interrupts the running turn; the session then refuses messages, until `create` with its id resumes it. */
   stop(sessionId: string, options: RequestOptions = {}): Promise<void> {
     return this.#transport.json('DELETE', this.#agentPath(sessionId), options);
   }
@@ -79,12 +79,12 @@ export class Messages {
     this.#prefix = sessionsPath(agent);
   }
 
-  /** Runs a turn and gives its whole answer. */
+  /** Runs a turn and returns its complete answer. */
   send(sessionId: string, message: string | SendMessage, options: RequestOptions = {}): Promise<Reply> {
     return this.#transport.json('POST', this.#path(sessionId), { ...options, body: bodyOf(message, false) });
   }
 
-  /** Runs a turn and gives its events as they happen, to its end or its question. After a broken connection it goes on where it was. */
+  /** Runs a turn and yields its events as they happen, until it ends or asks for permission. Continues after a broken connection. */
   stream(sessionId: string, message: string | SendMessage, options: RequestOptions = {}): AsyncGenerator<TurnEvent, void> {
     return streamTurn(this.#transport, this.#path(sessionId), bodyOf(message, true), options);
   }
@@ -94,7 +94,7 @@ export class Messages {
   }
 }
 
-/** Answers to turns that wait for permission. */
+/** Answers turns that wait for permission. */
 export class Inputs {
   readonly #transport: Transport;
   readonly #prefix: string;
@@ -104,7 +104,7 @@ export class Inputs {
     this.#prefix = sessionsPath(agent);
   }
 
-  /** Gives the rest of the turn, to its end or its next question. */
+  /** Returns the rest of the turn, until it ends or asks again. */
   resolve(sessionId: string, requestId: string, decision: Decision, options: RequestOptions = {}): Promise<Resolution> {
     const path = `${this.#prefix}/${encodeURIComponent(sessionId)}/inputs/${encodeURIComponent(requestId)}`;
     return this.#transport.json('PUT', path, { ...options, body: { decision } });

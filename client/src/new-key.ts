@@ -1,4 +1,4 @@
-/** A key that no other request has. Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
+/** A unique idempotency key. Not `crypto.randomUUID`, which browsers lack on pages that were loaded over plain HTTP. */
 export function newKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -1,6 +1,9 @@
 import { ConnectionError } from './errors.ts';
 
-/** The server is never silent for longer than 15 s: streams get comments, long answers get spaces. Three missed, and nobody is there. */
+/**
+ * While a response lasts, the server sends something at least every 15 s: comments in streams, spaces in JSON. After three
+ * times that long the connection is taken to be dead.
+ */
 const silenceMs = 45_000;
 
 export async function readText({ body }: Response): Promise<string> {
@@ -9,26 +12,26 @@ export async function readText({ body }: Response): Promise<string> {
   return text;
 }
 
-/** The body's text as it comes. Throws `ConnectionError` on silence; leaving the loop closes the connection. */
+/** The body's text as it arrives. Throws `ConnectionError` on silence; leaving the loop closes the connection. */
 export async function* readPieces(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   try {
     for (;;) {
-      const { done, value } = await inTime(reader.read());
+      const { done, value } = await withTimeout(reader.read());
       if (done) return;
       yield decoder.decode(value, { stream: true });
     }
   } finally {
-    // Not awaited: on a dead connection it may take as long as the connection does.
+    // Not awaited: on a dead connection this can take until the operating system gives the connection up.
     reader.cancel().catch(() => {});
   }
 }
 
-async function inTime<Value>(waiting: Promise<Value>): Promise<Value> {
+async function withTimeout<Value>(reading: Promise<Value>): Promise<Value> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const silence = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => reject(new ConnectionError('The connection went silent')), silenceMs);
   });
-  return Promise.race([waiting, silence]).finally(() => clearTimeout(timer));
+  return Promise.race([reading, silence]).finally(() => clearTimeout(timer));
 }

@@ -2,7 +2,7 @@ import { ConnectionError } from './errors.ts';
 import { readPieces } from './read-body.ts';
 
 /**
- * The data of each Server-Sent Event, JSON still as text, until the body ends. Throws `ConnectionError` on silence; leaving
+ * The data of each Server-Sent Event, as unparsed JSON, until the body ends. Throws `ConnectionError` on silence; leaving
  * the loop closes the connection.
  */
 export async function* readEvents({ body }: Response): AsyncGenerator<string> {
@@ -11,7 +11,7 @@ export async function* readEvents({ body }: Response): AsyncGenerator<string> {
   let data: string[] = [];
   for await (const piece of readPieces(body)) {
     text += piece;
-    // A carriage return at the very end may be half of a line break.
+    // A carriage return at the very end may be the first half of a `\r\n` whose rest has not arrived.
     const lines = text.split(/\r\n|\n|\r(?!$)/);
     text = lines.pop() ?? '';
     for (const line of lines) {

@@ -2,12 +2,12 @@ import type { Routes } from './openapi.ts';
 import type { RequestOptions } from './options.ts';
 import type { Call } from './transport.ts';
 
-/** What a route wants: the names in its path, its query, its body; none of what it does not have. */
+/** The arguments of a route: its path parameters, query and body, each only where the route has it. */
 export type RouteCall<Name extends keyof Routes> = RequestOptions &
   (Record<string, never> extends Routes[Name]['path'] ? { path?: undefined } : { path: Routes[Name]['path'] }) &
   (undefined extends Routes[Name]['body'] ? { body?: undefined } : { body: Routes[Name]['body'] }) & { query?: Routes[Name]['query'] };
 
-/** A route that needs nothing is called by its name alone. */
+/** The second argument may be left out where the route requires nothing. */
 export type RouteArguments<Name extends keyof Routes> =
   Record<string, never> extends RouteCall<Name> ? [call?: RouteCall<Name>] : [call: RouteCall<Name>];
 
@@ -17,7 +17,7 @@ interface AnyCall extends RequestOptions {
   body?: unknown;
 }
 
-/** `GET /api/agents/{slug}` with its names filled in, as the transport takes it. */
+/** Fills in the path parameters of a route such as `GET /api/agents/{slug}`; returns the arguments of `Transport.json`. */
 export function routeRequest(route: string, { path = {}, ...call }: AnyCall = {}): [method: string, path: string, call: Call] {
   const [method = '', template = ''] = route.split(' ');
   const filled = template.replace(/\{(\w+)\}/g, (_all, name: string) => {

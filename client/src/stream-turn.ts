@@ -2,17 +2,17 @@ import { sleep } from './backoff.ts';
 import { newKey } from './new-key.ts';
 import type { RequestOptions } from './options.ts';
 import { readEvents } from './read-events.ts';
-import { ToldAgain } from './told-again.ts';
-import { disconnected, type Transport, waitMs } from './transport.ts';
+import { ReplayedTurn } from './replayed-turn.ts';
+import { connectionError, type Transport, waitMs } from './transport.ts';
 import type { TurnEvent } from './types.ts';
 
-/** Attempts without a single new event, after which a turn's stream is given up. */
-const mostBrokenAttempts = 8;
+/** Give up when more connections than this broke in a row without bringing a new event. */
+const maxBrokenConnections = 8;
 
 /**
- * The events of one native turn. Its key makes a second request the same turn, told again from its start: what was seen
- * before the connection broke is left out, so the caller gets every event once and the text without a gap. A step that the
- * model has to write again, and writes differently, begins anew with another `step_start` of its number.
+ * The events of one native turn. When the connection breaks, the request is sent again with the same idempotency key: the
+ * server answers with the same turn from its start, and `ReplayedTurn` leaves out what the caller already has. A step that
+ * the model had to write again, and wrote differently, is delivered again, with another `step_start` of its number.
  */
 export async function* streamTurn(
   transport: Transport,
@@ -21,26 +21,26 @@ export async function* streamTurn(
   options: RequestOptions,
 ): AsyncGenerator<TurnEvent, void> {
   const idempotencyKey = options.idempotencyKey ?? newKey();
-  const turn = new ToldAgain();
+  const turn = new ReplayedTurn();
   for (let broken = 0; ; broken += 1) {
     const response = await transport.open('POST', path, { ...options, idempotencyKey, body, headers: { accept: 'text/event-stream' } });
     turn.restart();
     let failure: unknown;
     try {
       for await (const data of readEvents(response)) {
-        const told: TurnEvent = JSON.parse(data);
-        if (endsStreamOnly(told)) break;
-        for (const event of turn.fresh(told)) {
+        const received: TurnEvent = JSON.parse(data);
+        if (endsStreamOnly(received)) break;
+        for (const event of turn.receive(received)) {
           broken = 0;
           yield event;
         }
-        if (isLast(told)) return;
+        if (isLast(received)) return;
       }
     } catch (error) {
       failure = error;
     }
-    const lost = disconnected(failure, options.signal);
-    if (broken >= mostBrokenAttempts) throw lost;
+    const lost = connectionError(failure, options.signal);
+    if (broken >= maxBrokenConnections) throw lost;
     await sleep(waitMs(lost, broken), options.signal);
   }
 }
@@ -49,7 +49,7 @@ function isLast(event: TurnEvent): boolean {
   return event.type === 'done' || event.type === 'error' || event.type === 'input_required';
 }
 
-/** The server ended the stream, not the turn: asking again brings the rest, or says why there is none for this caller. */
+/** The server ended the stream, not the turn: the next request gets the rest, or an error status that says why not. */
 function endsStreamOnly(event: TurnEvent): boolean {
   const reasons = ['server_shutdown', 'database_unavailable', 'credential_revoked', 'token_expired'];
   return event.type === 'error' && reasons.includes(event.data.code);

@@ -9,15 +9,15 @@ export interface Call extends RequestOptions {
   query?: Record<string, string | number | boolean | undefined>;
   body?: unknown;
   headers?: Record<string, string>;
-  /** Overrides the client's; a stream that reconnects by itself counts its own attempts. */
+  /** Overrides the client's `maxRetries`; 0 for a stream that counts its own attempts to reconnect. */
   maxRetries?: number;
-  /** Doing it twice does no harm: no key is sent, and the server need not remember the answer. */
+  /** The request may be carried out twice without harm: no idempotency key is sent, so the server need not store the answer. */
   harmless?: boolean;
 }
 
-const mostBackoffMs = 8_000;
+const maxBackoffMs = 8_000;
 
-/** Sends requests: signs them in, gives POSTs a key that makes them safe to repeat, and repeats them where that can help. */
+/** Sends requests: adds the credential, gives each POST an idempotency key that makes it safe to repeat, and retries. */
 export class Transport {
   readonly #options: ClientOptions;
   readonly #credentials: Credentials;
@@ -27,12 +27,12 @@ export class Transport {
   constructor(options: ClientOptions) {
     this.#options = options;
     this.#credentials = new Credentials(options);
-    // Browsers refuse a fetch that is called as a method of something else.
+    // Browsers throw if their fetch is called as a method of another object, such as this one.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     this.#root = rootOf(options.baseUrl);
   }
 
-  /** The parsed JSON of a good answer; undefined for an empty one. The caller names its type: it is the contract's word. */
+  /** The JSON of a successful response, or undefined if its body is empty. The caller names its type, which is not checked. */
   async json<Body>(method: string, path: string, call: Call = {}): Promise<Body> {
     const { text, headers } = await this.#send(method, path, call, async (response) => ({
       text: await readText(response),
@@ -46,12 +46,12 @@ export class Transport {
     return body as Body;
   }
 
-  /** A good answer whose body is still to be read. */
+  /** A successful response whose body has not been read yet. */
   open(method: string, path: string, call: Call = {}): Promise<Response> {
     return this.#send(method, path, call, async (response) => response);
   }
 
-  /** Sends the request until an answer has come and been read, or until trying again is no use. */
+  /** Sends the request, again if necessary, until a response has been read; throws when another attempt cannot help. */
   async #send<Answer>(method: string, path: string, call: Call, read: (response: Response) => Promise<Answer>): Promise<Answer> {
     const { maxRetries = this.#options.maxRetries ?? 5, signal } = call;
     const headers: Record<string, string> = { accept: 'application/json', ...call.headers };
@@ -93,37 +93,40 @@ export class Transport {
       if (response.status === 401) this.#credentials.refused(credential);
       return { failure: apiError(response.status, parseJson(await readText(response)), response.headers) };
     } catch (error) {
-      return { failure: disconnected(error, signal) };
+      return { failure: connectionError(error, signal) };
     } finally {
       clearTimeout(timer);
     }
   }
 }
 
-/** Checked here, as a URL without its scheme would pass for a server that is away. In a page it may be relative to the origin. */
+/**
+ * Checked here, because requests to a URL without a scheme would fail like those to an unreachable server. In a browser the
+ * URL may be a path below the page's origin.
+ */
 function rootOf(baseUrl: string): string {
   if (!/^(https?:\/\/|\/|$)/i.test(baseUrl))
     throw new TypeError(`The baseUrl must be a URL such as http://127.0.0.1:8080, not "${baseUrl}"`);
   return baseUrl.replace(/\/+$/, '');
 }
 
-/** Passes the caller's own abort on, and calls everything else what it is to them: no connection. */
-export function disconnected(error: unknown, signal: AbortSignal | undefined): ConnectionError {
+/** The error for a connection that failed or broke. If the caller aborted the request, throws the signal's reason instead. */
+export function connectionError(error: unknown, signal: AbortSignal | undefined): ConnectionError {
   signal?.throwIfAborted();
   if (error instanceof ConnectionError) return error;
   return new ConnectionError('The server could not be reached, or the connection broke', { cause: error });
 }
 
-/** Whether the same request may succeed when it is sent again later. Parley says so; what stands before it only has a status. */
+/** Whether the same request may succeed later. Parley says so in a header; for a proxy in front of it, only the status tells. */
 export function isRetryable(error: ApiError | ConnectionError): boolean {
   if (error instanceof ConnectionError) return true;
   return error.shouldRetry ?? (error.status === 429 || error.status === 503);
 }
 
-/** The server's word counts, up to a minute; without one, back off. */
+/** How long to wait before the next attempt: what `Retry-After` says, up to a minute; without it, exponential backoff. */
 export function waitMs(error: ApiError | ConnectionError, attempt: number): number {
-  const asked = error instanceof ConnectionError ? undefined : error.retryAfterSeconds;
-  return asked === undefined ? backoffMs(attempt, mostBackoffMs) : Math.min(asked, 60) * 1000 + Math.random() * 250;
+  const seconds = error instanceof ConnectionError ? undefined : error.retryAfterSeconds;
+  return seconds === undefined ? backoffMs(attempt, maxBackoffMs) : Math.min(seconds, 60) * 1000 + Math.random() * 250;
 }
 
 function queryText(query: Call['query'] = {}): string {
@@ -132,7 +135,10 @@ function queryText(query: Call['query'] = {}): string {
   return given.size === 0 ? '' : `?${given}`;
 }
 
-/** A long turn sends 200 before it is done; its failure is then in the body. The OpenAI surfaces say it a second time, as `error`. */
+/**
+ * For a long turn the server sends the status 200 before the turn is done, so that a failure is only in the body: `detail`,
+ * and on the OpenAI-compatible routes also `error`.
+ */
 function isLateFailure(body: unknown): boolean {
   return typeof body === 'object' && body !== null && ['detail', 'detail,error'].includes(Object.keys(body).join());
 }

@@ -1,6 +1,6 @@
 import type { TurnEvent } from './types.ts';
 
-/** What a turn has said so far. A step that is begun anew, with a second `step_start`, replaces what it had said before. */
+/** The text of a turn so far. A second `step_start` with the same number replaces the text of that step. */
 export class TurnText {
   readonly #steps = new Map<number, string>();
   #step = 0;

@@ -1,4 +1,5 @@
-/** The words of the wire, as the server writes them. */
+// Types of the JSON that the server sends and accepts, with its own field names.
+
 export type Decision = 'approve_once' | 'approve_session' | 'deny';
 export type PermissionMode = 'interactive' | 'autonomous' | 'locked';
 export type Metadata = Record<string, unknown>;
@@ -9,7 +10,7 @@ export interface Usage {
   total_tokens: number;
 }
 
-/** A turn that waits for a person's permission. */
+/** What a paused turn asks a person to permit. */
 export interface PendingInput {
   request_id: string;
   kind: string;
@@ -63,7 +64,7 @@ export type Part =
   | { type: 'tool_use'; id: string; tool: string; input: unknown; state: string; output?: string }
   | { type: 'file'; path: string };
 
-/** What one turn came to. */
+/** The complete answer of one turn. */
 export interface Reply {
   text: string;
   session_id: string;
@@ -72,11 +73,11 @@ export interface Reply {
   usage: Usage;
   /** Set when the turn waits for `inputs.resolve`. */
   pending_input?: PendingInput;
-  /** Of a turn that did not end by itself. */
+  /** Set when the turn was cut short. */
   stop_reason?: 'interrupted' | 'max_steps';
 }
 
-/** An event of a native turn, in the order in which it happened. */
+/** An event of a native turn. */
 export type TurnEvent =
   | { type: 'text'; session_id: string; data: { part: Extract<Part, { type: 'text' }> } }
   | { type: 'reasoning'; session_id: string; data: { part: Extract<Part, { type: 'reasoning' }> } }
@@ -87,16 +88,16 @@ export type TurnEvent =
   | { type: 'error'; session_id: string; data: { code: string; provider: string | null; message: string } }
   | { type: 'done'; data: { usage: Usage; denied?: boolean; request_id?: string; stop_reason?: string } };
 
-/** How a turn went on after an approval. */
+/** How a turn went on after its request was approved or denied. */
 export interface Resolution {
   events: TurnEvent[];
   session: Session;
 }
 
 export interface MintSessionToken {
-  /** The end user as your backend knows them; without it the token is anonymous. */
+  /** Your own identifier of the end user; without it the token is anonymous. */
   end_user_id?: string;
-  /** 60 to 7,200; 900 without it. */
+  /** From 60 to 7,200. Default 900. */
   ttl_seconds?: number;
   agent_instance_id?: string;
   metadata?: Metadata;

@@ -1,6 +1,6 @@
 import { SignatureError } from './errors.ts';
 
-/** A delivery to your endpoint. It may come more than once: `id` stays the same. */
+/** The body of a delivery to your endpoint. The same event may be delivered more than once, always with the same `id`. */
 export interface WebhookEvent {
   id: string;
   /** `turn.completed`, `turn.requires_action`, `session.started`, ... */
@@ -12,8 +12,8 @@ export interface WebhookEvent {
 }
 
 /**
- * Checks a delivery and gives what it says. `payload` is the body exactly as it came, `header` is `Svc-Signature`, and
- * `toleranceSeconds` is how old it may be. Throws `SignatureError`.
+ * Checks the signature of a delivery and returns its event. `payload` is the body exactly as it was received, `header` the
+ * value of `Svc-Signature`, and `toleranceSeconds` how old the signature may be. Throws `SignatureError`.
  */
 export async function verify(
   payload: string | Uint8Array,
@@ -31,7 +31,7 @@ export async function verify(
   signed.set(start);
   signed.set(body, start.length);
   const key = await crypto.subtle.importKey('raw', encoder.encode(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
-  // All of them, always: `subtle.verify` compares in constant time, and during a rotation there are two.
+  // While the secret is being rotated there are two signatures. `subtle.verify` compares in constant time.
   const matches = await Promise.all(signatures.map((signature) => crypto.subtle.verify('HMAC', key, signature, signed)));
   if (!matches.includes(true)) throw new SignatureError('No signature matches this payload and this secret');
   return JSON.parse(new TextDecoder().decode(body));

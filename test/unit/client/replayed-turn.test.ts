@@ -1,9 +1,9 @@
-// A turn that is told again after a broken connection: once by a server that went on, once by one that began its step anew.
+// A turn that the server sends again after a broken connection: either it went on meanwhile, or it started a step again.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { type TurnEvent, TurnText } from '../../../client/src/index.ts';
-import { ToldAgain } from '../../../client/src/told-again.ts';
+import { ReplayedTurn } from '../../../client/src/replayed-turn.ts';
 
 const usage = { input_tokens: 1, output_tokens: 1, total_tokens: 2 };
 const session_id = 'ses_1';
@@ -21,12 +21,12 @@ const failed: TurnEvent = { type: 'error', session_id, data: { code: 'overloaded
 
 /** What the caller is given, in short. */
 function given(...tellings: TurnEvent[][]): { short: string[]; text: string } {
-  const turn = new ToldAgain();
+  const turn = new ReplayedTurn();
   const answer = new TurnText();
   const short: string[] = [];
   for (const telling of tellings) {
     turn.restart();
-    for (const event of telling.flatMap((told) => turn.fresh(told))) {
+    for (const event of telling.flatMap((told) => turn.receive(told))) {
       answer.add(event);
       if (event.type === 'text' || event.type === 'reasoning') short.push(event.data.part.text);
       else if (event.type === 'step_start') short.push(`<${event.data.step}>`);
