@@ -8,7 +8,7 @@ import { build } from 'vite';
 const project = fileURLToPath(new URL('..', import.meta.url));
 const root = join(project, 'dashboard');
 
-/** Elsewhere first, then moved into place: a server that runs meanwhile never serves half of it. */
+/** Builds into another folder first and then moves it into place, so that a running server never serves half a build. */
 export async function buildDashboard() {
   const outDir = join(project, '.cache', `dashboard-${process.pid}`);
   await build({ root, configFile: join(root, 'vite.config.ts'), logLevel: 'warn', build: { outDir, emptyOutDir: true } });

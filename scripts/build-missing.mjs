@@ -1,12 +1,10 @@
-// Plain JavaScript without packages, as install.mjs is: builds what browsers are served before a start that would have none, or an old one,
-// and packs and compiles the server before its first start.
+// Before a start: builds the dashboard and the widget if they are missing or older than their sources and, the first time, packs packages
+// and compiles the server. Like install.mjs, it runs on the machine's own Node and imports no package.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-
-const root = fileURLToPath(new URL('..', import.meta.url));
-const pinnedNode = join(root, 'node_modules/node/bin', process.platform === 'win32' ? 'node.exe' : 'node');
+import { pinnedNode, root } from './install.mjs';
 
 const parts = [
   {
@@ -15,13 +13,13 @@ const parts = [
     output: 'node_modules/kysely/dist/packed',
     sources: [],
   },
-  // Once only: what has changed since is compiled by the start itself.
+  // No sources: Node itself compiles at each start what has changed since, and keeps it.
   {
     says: 'Compiling the server, so that every start is faster',
     script: 'compile-server.mjs',
     output: 'node_modules/.cache/parley/compiled/done',
     sources: [],
-    isPlain: true,
+    withoutVite: true,
   },
   { says: 'Building the dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
   {
@@ -32,11 +30,14 @@ const parts = [
   },
 ];
 
-/** Never in the way of a start: without the development packages, or when it fails, the server says in its place what to do. */
+/**
+ * Never prevents a start: what cannot be built, because it failed or the development packages are not installed, is left
+ * out, and the server says at its URL how to build it.
+ */
 export function buildMissing() {
   const hasVite = existsSync(join(root, 'node_modules', 'vite'));
-  for (const { says, script, output, sources, isPlain } of parts) {
-    if ((!isPlain && !hasVite) || isBuilt(output, sources)) continue;
+  for (const { says, script, output, sources, withoutVite } of parts) {
+    if ((!withoutVite && !hasVite) || isBuilt(output, sources)) continue;
     console.error(`${says} ...`);
     const started = Date.now();
     const { status } = spawnSync(pinnedNode, [join(root, 'scripts', script)], { stdio: ['ignore', 2, 2] });

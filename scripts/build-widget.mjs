@@ -15,7 +15,7 @@ export async function buildWidget() {
   replaceFile(`${path}.gz`, gzipSync(output[0].code, { level: constants.Z_BEST_COMPRESSION }));
 }
 
-/** A server that runs meanwhile serves the old one or the new one, never none. */
+/** Renames a complete file into place, so that a running server always finds either the old one or the new one. */
 function replaceFile(path, content) {
   writeFileSync(`${path}.${process.pid}`, content);
   renameSync(`${path}.${process.pid}`, path);

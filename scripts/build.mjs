@@ -1,4 +1,5 @@
-// `npm run build`: what browsers are served, two packages in one file each, and the client as a package. Needs the development packages; the server itself runs without this.
+// `npm run build`: the dashboard, the widget, the packages that are packed into one file each, and the client package. It needs the
+// development packages. The server runs without it.
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { buildDashboard } from './build-dashboard.mjs';

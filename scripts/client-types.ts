@@ -1,4 +1,4 @@
-// Writes the OpenAPI document as TypeScript: every schema by its name, and every route with what goes in and comes out.
+// Converts the OpenAPI document to TypeScript: `Schemas` has every named schema, `Routes` the parameters, body and answer of every route.
 interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -43,25 +43,22 @@ export function clientTypes(document: OpenApiDocument): string {
 }
 
 function routeOf(name: string, { summary, parameters = [], requestBody, responses }: Operation): string {
-  const good = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1];
-  const of = (place: string) => {
+  const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1];
+  const parametersIn = (place: string) => {
     const found = parameters.filter((parameter) => parameter.in === place);
     const properties = Object.fromEntries(
       found.map(({ name, schema, description }) => [name, description ? { ...schema, description } : schema]),
     );
-    return objectOf(
-      properties,
-      found.flatMap(({ name, required }) => (required ? [name] : [])),
-      '    ',
-    );
+    const required = found.filter((parameter) => parameter.required).map(({ name }) => name);
+    return propertiesType(properties, required, '    ');
   };
   return [
     summary === undefined ? '' : `  /** ${summary} */\n`,
     `  '${name}': {\n`,
-    `    path: ${of('path')};\n`,
-    `    query: ${of('query')};\n`,
+    `    path: ${parametersIn('path')};\n`,
+    `    query: ${parametersIn('query')};\n`,
     `    body: ${requestBody === undefined ? 'undefined' : contentOf(requestBody)};\n`,
-    `    answer: ${good === undefined ? 'undefined' : contentOf(good)};\n`,
+    `    answer: ${success === undefined ? 'undefined' : contentOf(success)};\n`,
     '  };\n',
   ].join('');
 }
@@ -102,11 +99,11 @@ function objectType({ properties, required = [], additionalProperties }: Schema,
   const more = typeof additionalProperties === 'object' ? typeOf(additionalProperties, indent) : 'unknown';
   const open = `{ [name: string]: ${more} }`;
   if (properties === undefined) return open;
-  const closed = objectOf(properties, required, indent);
+  const closed = propertiesType(properties, required, indent);
   return additionalProperties === undefined || additionalProperties === false ? closed : `${closed} & ${open}`;
 }
 
-function objectOf(properties: Record<string, Schema>, required: string[], indent: string): string {
+function propertiesType(properties: Record<string, Schema>, required: string[], indent: string): string {
   const inner = `${indent}  `;
   const lines = Object.entries(properties).map(([name, schema]) => {
     const comment = schema.description === undefined ? '' : `${inner}/** ${schema.description.replaceAll('*/', '* /')} */\n`;

@@ -1,5 +1,5 @@
-// Adds to package-lock.json the platform variants that npm leaves out when it cannot reach them (npm forgets optional packages it did not
-// resolve, and `npm ci` then refuses the file everywhere). Run it after a change of the dependencies; it changes nothing when none is missing.
+// Adds the packages for other platforms that are missing from package-lock.json: npm leaves out optional packages that it could not
+// resolve, and `npm ci` then refuses the file everywhere. Run it after every change of the dependencies.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const lockPath = new URL('../package-lock.json', import.meta.url);
@@ -23,7 +23,7 @@ function missingVariants(packages) {
   return found;
 }
 
-// The names say it: `@rolldown/binding-linux-arm64-musl`, `@biomejs/cli-win32-x64`.
+// Reads it from the name: `@rolldown/binding-linux-arm64-musl`, `@biomejs/cli-win32-x64`.
 function platformOf(name) {
   const words = name.slice(name.lastIndexOf('/') + 1).split('-');
   const at = words.findIndex((word) => ['android', 'darwin', 'freebsd', 'linux', 'openharmony', 'wasm32', 'win32'].includes(word));

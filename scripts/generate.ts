@@ -1,4 +1,4 @@
-// `npm run generate`: client/src/openapi.ts, from the document that the server itself serves, and docs/schema.sql, from its database.
+// `npm run generate`: writes client/src/openapi.ts from the server's OpenAPI document, and docs/schema.sql from its database.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

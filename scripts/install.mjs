@@ -1,18 +1,19 @@
-// Plain JavaScript without packages: this runs on the machine's own Node before anything is installed.
+// Installs the packages, among them Node 24, and runs a script on that Node. This file is plain JavaScript and imports no package, because
+// it runs on the machine's own Node before anything is installed.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const root = fileURLToPath(new URL('..', import.meta.url));
+export const root = fileURLToPath(new URL('..', import.meta.url));
 const modules = join(root, 'node_modules');
-const pinnedNode = join(modules, 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
+export const pinnedNode = join(modules, 'node', 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
 
-/** Installs the packages of the lock file unless they are there already. `packages`: `all`, or `runtime` to accept an install without the development ones. */
+/** Installs the packages of the lock file if some are missing. With `runtime`, missing development packages do not count; with `all` they do. */
 export function installMissing(packages) {
   if (!isInstalled(packages)) {
-    // npm ci empties the folder: never through a link into somebody else's.
+    // npm ci empties node_modules first: through a link it would empty that of another checkout.
     if (lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink()) {
       console.error(
         'node_modules is a link and does not match package-lock.json: run npm ci where it points to. Going on with what is there.',
@@ -24,18 +25,21 @@ export function installMissing(packages) {
       console.error(`Installed in ${Math.round((Date.now() - started) / 1000)} s.`);
     }
   }
-  // Where npm is set to ignore install scripts, the Node that we run on is still to be fetched.
+  // The package `node` fetches its binary in an install script, which npm may be configured to ignore.
   if (!existsSync(pinnedNode)) {
     const folder = join(modules, 'node');
     run(process.execPath, ['installArchSpecificPackage.js'], folder, 'installing Node 24');
   }
 }
 
-/** Runs a script of ours on the pinned Node in place of this process: same terminal, signals passed on, its exit code is ours. */
+/**
+ * Replaces this process with a script that runs on the pinned Node. Where Node cannot do that (Windows, older versions), it
+ * runs as a child process that gets our signals and whose exit code becomes ours.
+ */
 export function becomeNode(script, args) {
   const command = [join(root, script), ...args];
-  // Keeps what was compiled from the sources: a start takes half the time. V8 takes it only under the flags that it was compiled under, and the
-  // server sets one as it starts: in one folder, it and all others would compile everything anew after each other.
+  // With a compile cache a start takes half the time. V8 rejects a cache that was made under other flags, and the server sets a flag that
+  // other scripts do not: in a shared folder each would overwrite the other's cache.
   const compiled = script === 'src/main.ts' ? 'compiled' : 'compiled-tools';
   const environment = { NODE_COMPILE_CACHE: join(modules, '.cache', 'parley', compiled), ...process.env };
   if (process.execve) process.execve(pinnedNode, [pinnedNode, ...command], environment);
@@ -49,7 +53,7 @@ export function becomeNode(script, args) {
   child.on('exit', (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));
 }
 
-// A terminal's Ctrl-C arrives here twice, from the terminal and from npm.
+// Ctrl-C arrives here twice, from the terminal and from npm; the child should get it once.
 function onceASecond(action) {
   let last = 0;
   return () => {

@@ -1,15 +1,16 @@
-// Puts each of these packages into one file, in its place in node_modules: Kysely has 255 and the compiler of schemas 235, and loading them one
-// by one is a third of the processor's time of a start and half of a first request's. npm brings the originals back with every version that
-// it installs.
+// Replaces the entry file of two packages in node_modules by a bundle of all their files. Kysely has 255 and typebox's schema compiler 235:
+// loading them one by one takes a third of the CPU time of a start and half of that of a first request. Installing a package with npm
+// brings its original file back.
 import { renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 
-const packed = ['typebox/schema', 'kysely'];
+const packages = ['typebox/schema', 'kysely'];
 
 export async function packPackages() {
-  for (const name of packed) await pack(fileURLToPath(import.meta.resolve(name)));
-  // Gone when npm replaces Kysely. After an update of the other alone, that one is as it came: slower to load, and no more.
+  for (const name of packages) await pack(fileURLToPath(import.meta.resolve(name)));
+  // Tells build-missing.mjs that this is done; npm removes the file with Kysely. After an update of typebox alone it stays, and typebox is
+  // then only slower to load.
   writeFileSync(new URL('packed', import.meta.resolve('kysely')), '');
 }
 
@@ -19,7 +20,7 @@ async function pack(entry) {
     logLevel: 'warn',
     build: { write: false, minify: false, target: 'esnext', lib: { entry, formats: ['es'] } },
   });
-  // Somebody may be loading it.
+  // Renamed into place, because another process may be loading the package.
   writeFileSync(`${entry}.${process.pid}`, output[0].code);
   renameSync(`${entry}.${process.pid}`, entry);
 }

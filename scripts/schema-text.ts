@@ -1,4 +1,4 @@
-// Writes what the migrations leave behind: every type, every table with its indexes and triggers, every function.
+// The text of docs/schema.sql: every type, table (with its indexes and triggers) and function of a migrated database.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sql } from 'kysely';
@@ -47,11 +47,11 @@ async function functionsOf(db: Db): Promise<string[]> {
     select proname as name, pg_get_functiondef(oid) as text from pg_proc where pronamespace = 'public'::regnamespace
     order by proname collate "C", pg_get_function_identity_arguments(oid) collate "C"`.execute(db);
   return rows.map(({ name, text }) => {
-    // The database keeps no comment that stands above a function: its file has it.
+    // The database does not keep the comment above a function, so it is taken from the last migration that defines the function.
     const start = new RegExp(`((?:^--.*\\n)*)^create (?:or replace )?function ${name}\\(`, 'gm');
-    const found = texts.flatMap((migration) =>
+    const comments = texts.flatMap((migration) =>
       [...migration.text.matchAll(start)].map(([, above]) => `-- From ${migration.file}.\n${above}`),
     );
-    return `${found.at(-1) ?? ''}${text.trimEnd()};`;
+    return `${comments.at(-1) ?? ''}${text.trimEnd()};`;
   });
 }

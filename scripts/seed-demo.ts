@@ -1,5 +1,5 @@
-// Fills an organization with conversations, to see how lists behave when there are many: node scripts/seed-demo.ts [sessions] [turns].
-// With the embedded database the server must not run at the same time.
+// Fills the demo organization with conversations, to see how lists behave when there are many: node scripts/seed-demo.ts [sessions] [turns].
+// The embedded database has one process at a time: stop the server first.
 import { sql } from 'kysely';
 import { loadConfig } from '../src/config.ts';
 import type { Database } from '../src/database/database.ts';
@@ -9,13 +9,13 @@ import { errorMessage } from '../src/errors.ts';
 
 export interface DemoSize {
   sessions: number;
-  /** Of each session; a turn is four events. */
+  /** Turns in each session; a turn is four events. */
   turns: number;
-  /** Events of one session that is longer than all others, `ses_demo_long`; 0: none. */
+  /** Number of events in the additional session `ses_demo_long`; with 0 there is none. */
   longEvents: number;
 }
 
-/** Rows are made by the database itself: a million events take about half a minute. Safe to run twice. */
+/** The rows are generated in SQL: a million events take about half a minute. Safe to run twice. */
 export async function seedDemo(database: Database, organization: string, size: DemoSize): Promise<void> {
   const { db } = database;
   const { sessions, turns } = size;
@@ -53,7 +53,7 @@ async function insertSessions({ db }: Database, org: number, agent: number): Pro
 
 const usage = sql`json_build_object('input', 180 + n % 90, 'output', 40 + n % 50, 'cachedInput', 0)`;
 
-/** Each turn is a message, its start, the answer and the end; every fortieth fails. */
+/** The four events of each turn: the message, the start, the answer and the end; every fortieth turn fails. */
 async function insertEvents({ db }: Database, org: number): Promise<void> {
   await sql`insert into events (org_id, session_id, seq, turn_id, type, data, created_at)
     select ${org}, id, t * 4 + part, 'turn_demo_' || id || '_' || t,

@@ -1,3 +1,4 @@
+// `npm start`: installs and builds what is missing, then becomes the server.
 import { buildMissing } from './build-missing.mjs';
 import { becomeNode, installMissing } from './install.mjs';
 

@@ -1,3 +1,4 @@
+// `npm test`: installs and builds what is missing, then becomes the test runner.
 import { buildMissing } from './build-missing.mjs';
 import { becomeNode, installMissing } from './install.mjs';
 
