@@ -1,11 +1,11 @@
-// The two adapters beside the native surface, on the same server, in sessions that go on: what the other wire costs.
+// What a turn costs over chat completions and over responses, compared with the native API, on the same server and in existing sessions.
 import { measure, table } from './measure.ts';
 import { call, createSessions, type Engine, headers, type Parley } from './parley.ts';
 
 const text = '/words 64';
 const base = '/demo/assistant/v1';
 
-/** A table each for unary and streamed turns; the first row, the native surface, is what the others are compared to. */
+/** One table for unary and one for streamed turns. The ratios are to the first row, the native API. */
 export async function adapterTables({ name: engine, parley, pids }: Engine, clients: number, seconds: number): Promise<string[]> {
   const tables: string[] = [];
   for (const stream of [false, true]) {
@@ -21,7 +21,7 @@ export async function adapterTables({ name: engine, parley, pids }: Engine, clie
   return tables;
 }
 
-/** Each client of each surface stays in a session of its own. */
+/** Each client of each API sends all its turns to one session of its own. */
 async function prepare(parley: Parley, clients: number, stream: boolean): Promise<{ name: string; paths: string[]; bodies: string[] }[]> {
   const sessions = await createSessions(parley, clients * 2);
   const responses: string[] = [];

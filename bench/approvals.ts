@@ -1,4 +1,4 @@
-// A turn that acts: two tool calls in one step, one of which asks first.
+// What a turn costs that makes two tool calls in one step, one of which needs an approval.
 import { percentile } from '../test/support/flood.ts';
 import { call, createSessions, type Engine, type Parley } from './parley.ts';
 import { cpuMs } from './processes.ts';
@@ -10,12 +10,12 @@ export async function measureApprovals(engines: Engine[]): Promise<string> {
   const lines = ['## A turn with two tool calls and one approval, one client', '', '| what | p50 ms | CPU ms/turn |', '|---|---|---|'];
   for (const { name, parley, pids } of engines) {
     const [id = ''] = await createSessions(parley, 1);
-    for (let warm = 0; warm < 10; warm += 1) await actOnce(parley, id);
+    for (let warmUp = 0; warmUp < 10; warmUp += 1) await runTurn(parley, id);
     const before = cpuMs(pids);
     const times: number[] = [];
     for (let turn = 0; turn < turns; turn += 1) {
       const begun = performance.now();
-      await actOnce(parley, id);
+      await runTurn(parley, id);
       times.push(performance.now() - begun);
     }
     lines.push(`| ${name} | ${percentile(times, 0.5).toFixed(1)} | ${((cpuMs(pids) - before) / turns).toFixed(2)} |`);
@@ -23,7 +23,7 @@ export async function measureApprovals(engines: Engine[]): Promise<string> {
   return `${lines.join('\n')}\n`;
 }
 
-async function actOnce(parley: Parley, sessionId: string): Promise<void> {
+async function runTurn(parley: Parley, sessionId: string): Promise<void> {
   const path = `/v1/sessions/${sessionId}`;
   const { pending_input: pending } = await call<{ pending_input: { request_id: string } }>(parley, `${path}/messages`, { text });
   await call(parley, `${path}/inputs/${pending.request_id}`, { decision: 'approve_once' }, 'PUT');

@@ -1,5 +1,5 @@
-// The floor: node:http alone. `proxy <upstream>` passes a model server's stream on; `unary` and `stream` answer with
-// the bytes of an offline turn.
+// The lower bound that Parley is compared with: node:http alone. `proxy <upstream>` forwards to a model server; `unary` and
+// `stream` answer with constant bytes like those of a turn with the offline model.
 import { Agent, createServer, request as send } from 'node:http';
 import { listen } from './listen.ts';
 

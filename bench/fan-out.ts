@@ -1,4 +1,4 @@
-// `node bench/fan-out.ts`: one session followed by 500 readers, and a log replayed again and again.
+// `node bench/fan-out.ts`: what it costs to send a session's log to 500 readers at once, and a long log to one reader.
 import { percentile } from '../test/support/flood.ts';
 import { createManagedSession, managedPath, openStream } from './managed-session.ts';
 import { call, type Engine, type Parley, startParley } from './parley.ts';
@@ -10,7 +10,6 @@ if (import.meta.main) {
   await parley.stop();
 }
 
-/** Markdown for the results: what it costs to bring a session's log to many, and to bring a long one to one. */
 export async function measureFanOut(engines: Engine[]): Promise<string> {
   const fanOut = [
     '## One session followed by 500 readers',
@@ -26,7 +25,7 @@ export async function measureFanOut(engines: Engine[]): Promise<string> {
   return [...fanOut, '', ...replay, ''].join('\n');
 }
 
-/** Each turn adds four entries; its latency is from the post to the last reader's terminal frame. */
+/** Each turn adds four events. Its latency is the time from the post until the last reader has got the turn's end. */
 async function followTogether(parley: Parley, pids: number[], readers: number, turns: number): Promise<number[]> {
   const id = await createManagedSession(parley.url);
   let ended = 0;

@@ -1,5 +1,5 @@
-// What a team would write instead: Fastify, the AI SDK's streamText and PostgreSQL. It stores messages and streams text;
-// it has no queue, no recovery, no approvals, no budgets and no replay.
+// For comparison, what a team might write instead of using Parley: Fastify, the AI SDK's streamText and PostgreSQL. It stores
+// messages and streams text; it has no queue, no recovery, no approvals, no budgets and no replay.
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { streamText } from 'ai';
 import fastify from 'fastify';

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 
-/** Listens on a free port, says so to whoever started us, and ends when asked to. */
+/** Listens on a free port and prints it, which `startProgram` waits for. */
 export function listen(server: Server): void {
   server.listen(0, '127.0.0.1', () => {
     const address = server.address();

@@ -1,15 +1,16 @@
-// Keeps `clients` requests in flight for `seconds` and reports what they saw, as one line of JSON.
+// The load generator, started as a process by measure.ts: keeps `clients` requests in flight for `seconds`, then prints a
+// `LoadReport` as one line of JSON.
 import { Agent, request } from 'node:http';
 import { percentile } from '../test/support/flood.ts';
 
 export interface LoadPlan {
   clients: number;
-  /** A client's requests go to these in turn: the client's own, one in `clients`. */
+  /** Divided among the clients: client n sends to paths n, n + `clients`, n + 2 * `clients`, ... in turn. */
   paths: string[];
   url: string;
   headers: Record<string, string>;
   body: string;
-  /** One body per path, where the session is named there. */
+  /** One body for each path, in place of `body`: for APIs where the body names the session. */
   bodies?: string[];
   seconds: number;
 }
@@ -41,20 +42,22 @@ process.exit(0);
 
 async function runClient(client: number): Promise<void> {
   const until = performance.now() + plan.seconds * 1000;
-  for (let place = client; performance.now() < until; place = (place + plan.clients) % plan.paths.length)
-    await send(plan.paths[place] ?? '', plan.bodies?.[place] ?? plan.body);
+  for (let index = client; performance.now() < until; index = (index + plan.clients) % plan.paths.length)
+    await send(plan.paths[index] ?? '', plan.bodies?.[index] ?? plan.body);
 }
 
 function send(path: string, body: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const started = performance.now();
     const outgoing = request(plan.url + path, { method: 'POST', agent, headers: plan.headers }, (response) => {
-      let seen = false;
+      let hasText = false;
       let failure = '';
       response.on('data', (chunk: Buffer) => {
-        // Heading lines of a stream come before the model has said anything.
-        if (!seen && saysSomething(chunk)) firstBytes.push(performance.now() - started);
-        seen ||= saysSomething(chunk);
+        // A stream's first events, such as `step_start`, are sent before the model has answered: they do not count.
+        if (!hasText && containsText(chunk)) {
+          hasText = true;
+          firstBytes.push(performance.now() - started);
+        }
         if (response.statusCode !== 200) failure += chunk.toString('utf8');
       });
       response.on('end', () => {
@@ -68,7 +71,7 @@ function send(path: string, body: string): Promise<void> {
   });
 }
 
-/** Words at the beginning of what the model server and bare.ts say, and of what the offline model does. */
-function saysSomething(chunk: Buffer): boolean {
+/** `word` is in the first chunk of upstream.ts and bare.ts, `river` in that of the offline model. */
+function containsText(chunk: Buffer): boolean {
   return chunk.includes('word') || chunk.includes('river');
 }

@@ -1,4 +1,4 @@
-// `npm run bench`: what a turn costs, beside bare node:http, in one run. Prints tables and writes bench/results.md.
+// `npm run bench`: measures what a turn costs, next to a bare node:http server. Prints tables and writes bench/results.md.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -19,29 +19,29 @@ import { measureWebhooks } from './webhooks.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '3');
 const clients = 32;
-/** Enough that no conversation grows long: what goes to the model should be about the same for all. */
+/** So many that every conversation stays short and all contenders send about the same to the model. */
 const sessionsPerClient = 40;
 const sections: string[] = [];
 
 const postgres = await startPostgres();
-// Of its own, so that neither pays for the other's vacuum.
+// A server of its own, so that the vacuum of neither database slows the other down.
 const handRolledPostgres = await startPostgres();
 const peers = process.argv.includes('--peers') ? [await startPortkey()] : [];
 const secret = { PARLEY_SECRET_KEY: Buffer.alloc(32, 'bench').toString('base64') };
 const home = { PARLEY_DATA_DIR: mkdtempSync(join(tmpdir(), 'parley-bench-')) };
-// The first start compiles and makes the database; what is measured is every other.
+// The first start compiles the code and creates the database; the reported time is that of a later one.
 await (await startParley(postgres.url, secret)).stop();
 await (await startParley(undefined, home)).stop();
-// In this order: the engine of the embedded one goes on compiling itself for a while.
+// In this order, because after its start PGlite goes on compiling its WebAssembly for a while.
 const served = await startParley(postgres.url, secret);
 const embedded = await startParley(undefined, home);
-// Before it is idle: what that compiles takes a gigabyte for a moment.
+// Until that is done: it takes a gigabyte for a moment, and the memory when idle is reported below.
 await sleep(15_000);
 const engines: Engine[] = [
   { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
   { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
 ];
-say(
+report(
   [
     '# What a turn costs',
     '',
@@ -56,22 +56,22 @@ say(
 await offlineTurns('Unary turn, offline model, 32 clients', 'unary');
 await offlineTurns('Streamed turn of 64 chunks, offline model, 32 clients', 'stream');
 await longSession();
-for (const engine of engines) for (const rows of await adapterTables(engine, clients, seconds)) say(rows);
-say(await measureApprovals(engines));
-say(await measureFanOut(engines));
+for (const engine of engines) for (const rows of await adapterTables(engine, clients, seconds)) report(rows);
+report(await measureApprovals(engines));
+report(await measureFanOut(engines));
 await upstreamTurns('Unary turn from a model server, 32 clients', 0, clients, false);
 await upstreamTurns('Streamed turn of 64 chunks from a model server, 32 clients', 0, clients, true);
 await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, true);
 await upstreamTurns('The same, one client: the first word', 0, 1, true);
-say(await measureStreams(postgres.url, 10_000));
-// After the others: what it leaves behind, the embedded database clears up for a while.
-say(await measureOverload(engines));
+report(await measureStreams(postgres.url, 10_000));
+// After the others, because PGlite is busy for a while with cleaning up after it.
+report(await measureOverload(engines));
 
 for (const { parley } of engines) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
 for (const peer of [...peers, handRolledPostgres]) await peer.stop();
-say(await measureWebhooks('Parley on PGlite', undefined));
-say(await measureStored(postgres, 1_000_000));
+report(await measureWebhooks('Parley on PGlite', undefined));
+report(await measureStored(postgres, 1_000_000));
 await postgres.stop();
 writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
 
@@ -79,8 +79,8 @@ async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<vo
   const bare = await startProgram('bare.ts', [mode]);
   const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
   const contenders: Contender[] = [{ name: 'bare node:http', plan: plan(bare.url, clients, ['/'], body), pids: [bare.pid] }];
-  for (const engine of engines) contenders.push(await talkTo(engine, body, clients));
-  say(table(title, await measure(contenders)));
+  for (const engine of engines) contenders.push(await contenderFor(engine, body, clients));
+  report(table(title, await measure(contenders)));
   await bare.stop();
 }
 
@@ -104,7 +104,7 @@ async function longSession(): Promise<void> {
     const late = percentile(times.slice(190, 210), 0.5);
     lines.push(`| ${name} | ${early} | ${late} | ${Math.round((late / early) * 100) / 100} |`);
   }
-  say(`${lines.join('\n')}\n`);
+  report(`${lines.join('\n')}\n`);
 }
 
 async function upstreamTurns(title: string, pace: number, count: number, stream: boolean): Promise<void> {
@@ -114,7 +114,7 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
   const contenders: Contender[] = [{ name: 'bare node:http proxy', plan: plan(bare.url, count, ['/'], body), pids: [bare.pid] }];
   for (const engine of engines) {
     await activateUpstream(engine.parley, upstream.url);
-    contenders.push(await talkTo(engine, body, count));
+    contenders.push(await contenderFor(engine, body, count));
   }
   const handRolled = await startProgram('hand-rolled.ts', [handRolledPostgres.url, upstream.url]);
   const paths = Array.from({ length: count * sessionsPerClient }, (_, index) => `/sessions/${index}/messages`);
@@ -127,11 +127,11 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));
     contenders.push({ name: peer.name, plan: { ...asked, headers: peer.headers(upstream.url) }, pids: [peer.pid] });
   }
-  say(table(title, await measure(contenders)));
+  report(table(title, await measure(contenders)));
   for (const program of [handRolled, bare, upstream]) await program.stop();
 }
 
-async function talkTo({ name, parley, pids }: Engine, body: string, count: number): Promise<Contender> {
+async function contenderFor({ name, parley, pids }: Engine, body: string, count: number): Promise<Contender> {
   const sessions = await createSessions(parley, count * sessionsPerClient);
   const paths = sessions.map((id) => `/v1/sessions/${id}/messages`);
   return { name, plan: plan(parley.url, count, paths, body), pids };
@@ -141,7 +141,7 @@ function plan(url: string, count: number, paths: string[], body: string) {
   return { url, clients: count, paths, headers, body, seconds };
 }
 
-function say(text: string): void {
+function report(text: string): void {
   sections.push(text);
   process.stdout.write(`${text}\n`);
 }

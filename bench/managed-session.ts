@@ -8,7 +8,7 @@ export async function createManagedSession(url: string): Promise<string> {
   return (await call<{ id: string }>({ url }, managedPath, { prewarm: false })).id;
 }
 
-/** A follower of the session's log, as a bare socket, so that thousands cost little on this side. Resolves with its first bytes. */
+/** Follows the session's log on a bare socket, so that thousands cost little on this side. Resolves when the first bytes have come. */
 export async function openStream(url: string, sessionId: string, onText: (text: string) => void): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname).setEncoding('latin1').on('data', onText);

@@ -6,7 +6,7 @@ import { cpuMs } from './processes.ts';
 
 interface Row extends LoadReport {
   name: string;
-  /** Of the program and its database, not of the client. */
+  /** Milliseconds of the program and its database, without the load generator. */
   cpuPerTurn: number;
 }
 
@@ -17,11 +17,11 @@ export interface Contender {
   pids: number[];
 }
 
-/** Until the code is compiled and plans are kept. */
+/** Long enough for V8 to optimize the code and for PostgreSQL to cache its plans. */
 const warmUpSeconds = 5;
 export const rounds = 3;
 
-/** Warms them up, then loads them in turns, so that whatever else the machine does meets all alike. Of each the median round counts. */
+/** Measures the contenders alternately, so that other activity on the machine affects all alike. Returns the median round of each. */
 export async function measure(contenders: readonly Contender[]): Promise<Row[]> {
   for (const { plan } of contenders) await load({ ...plan, seconds: Math.max(warmUpSeconds, plan.seconds) });
   const measured = contenders.map((): Row[] => []);
@@ -36,17 +36,17 @@ async function measureOnce({ name, plan, pids }: Contender): Promise<Row> {
   return { name, ...report, cpuPerTurn: Math.round(((cpuMs(pids) - before) / report.turns) * 1000) / 1000 };
 }
 
-/** From a process of its own, so that the client's work is nobody's. */
+/** Runs load.ts in a process of its own, so that its CPU time is not counted for any contender. */
 async function load(plan: LoadPlan): Promise<LoadReport> {
   const { stdout } = await promisify(execFile)(process.execPath, [join(import.meta.dirname, 'load.ts'), JSON.stringify(plan)]);
   return JSON.parse(stdout) as LoadReport;
 }
 
-/** The ratio is to the first row, which is the floor of its group. */
+/** A Markdown table. The ratio is that of the CPU time to the first row's. */
 export function table(title: string, rows: Row[]): string {
-  const floor = rows[0]?.cpuPerTurn ?? 1;
+  const reference = rows[0]?.cpuPerTurn ?? 1;
   const lines = rows.map(({ name, perSecond, p50, p99, firstByteP50, cpuPerTurn }) => {
-    const ratio = Math.round((cpuPerTurn / floor) * 100) / 100;
+    const ratio = Math.round((cpuPerTurn / reference) * 100) / 100;
     return `| ${name} | ${perSecond} | ${p50} | ${p99} | ${firstByteP50} | ${cpuPerTurn} | ${ratio} |`;
   });
   return [

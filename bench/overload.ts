@@ -1,4 +1,5 @@
-// `node bench/overload.ts`: three times the load that the server can carry, and what one organization's flood does to another.
+// `node bench/overload.ts`: how the server copes with three times the load that it can serve, and what one organization's flood
+// does to the turns of another. It starts itself again as `flood` or `crowd` to send load from another process.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +9,7 @@ import { rounds } from './measure.ts';
 import { headers, operatorKey, type Parley, startParley } from './parley.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
-/** A flood opens its connections in its first second or two; what counts is how it is lived with. */
+/** A flood takes a second or two to open its connections; the time after that should outweigh it. */
 const floodSeconds = 2 * seconds;
 const message = '{"text":"/words 64"}';
 const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
@@ -46,7 +47,7 @@ export async function measureOverload(engines: { name: string; parley: Parley }[
   for (const { name, parley } of engines) {
     const crowd = await createTenant(parley, 'crowd', 256);
     const guest = await createTenant(parley, 'guest', 8);
-    // The guest has left: for the crowd, nobody else is here.
+    // Until the server no longer counts the guest as active and gives the crowd its whole capacity.
     await sleep(2_500);
     overload.push(`| ${name} | ${(await overloaded(parley, crowd)).join(' | ')} |`);
     for (const clients of [1, 8])
@@ -62,7 +63,10 @@ interface Flooded {
   wellAfter: number;
 }
 
-/** What it carries and what it serves in a flood, in turns: of the rounds that one counts which kept the median share. */
+/**
+ * Measures alternately what the server can serve and what it serves in a flood. `kept` is the second as a share of the first;
+ * the figures are those of the round with the median share.
+ */
 async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | string)[]> {
   const target = { url: `${parley.url}/crowd/helper/v1/chat/completions`, key: crowd[0]?.key ?? '', body: completion };
   const clients = Array<Target>(64).fill(target);
@@ -73,13 +77,13 @@ async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | st
   const median = byShare[rounds >> 1];
   if (median === undefined) throw new Error('no round was measured');
   const { capacity, report, wellAfter } = median;
-  const untold = report.shed.filter(({ retryAfter }) => retryAfter === undefined).length;
+  const withoutRetryAfter = report.shed.filter(({ retryAfter }) => retryAfter === undefined).length;
   return [
     Math.round(capacity),
     Math.round(report.sent / floodSeconds),
     Math.round(report.servedInTime / floodSeconds),
     byShare.map(({ kept }) => round(kept)).join(', '),
-    `${report.shed.length}${untold === 0 ? '' : `, ${untold} without Retry-After`}`,
+    `${report.shed.length}${withoutRetryAfter === 0 ? '' : `, ${withoutRetryAfter} without Retry-After`}`,
     report.sent - report.shed.length - (report.statuses[200] ?? 0),
     report.p50,
     wellAfter,
@@ -94,7 +98,7 @@ async function flood(target: Target, clients: Target[]): Promise<Flooded> {
   return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter: await untilWell(target, usual) };
 }
 
-/** Seconds until a turn takes about what it took before. */
+/** Seconds until a turn takes less than twice its usual time again. */
 async function untilWell(target: Target, usualMs: number): Promise<number> {
   const begun = performance.now();
   for (;;) {
@@ -106,10 +110,10 @@ async function untilWell(target: Target, usualMs: number): Promise<number> {
 
 async function besideFlood(crowd: Target[], guest: Target[]): Promise<number[]> {
   const alone = await carry(guest, AbortSignal.timeout(seconds * 1000));
-  // From a process of its own, so that what delays the guest is the server.
+  // From another process, so that only the server can delay the guest, not the load generator.
   const flood = fork(fileURLToPath(import.meta.url), ['crowd']);
   flood.send(crowd);
-  // Until it is found to be more than a burst.
+  // Until the server sees that the flood is more than a burst.
   await sleep(2_500);
   const begun = performance.now();
   const beside = await carry(guest, AbortSignal.timeout(seconds * 1000));
@@ -123,7 +127,7 @@ async function besideFlood(crowd: Target[], guest: Target[]): Promise<number[]> 
   return [...both(0.5), ...both(0.95), Math.round(served)];
 }
 
-/** An organization with so many sessions, each as what a client sends its messages to. */
+/** Creates an organization with so many sessions. Returns a target for each: where and how a client sends its messages. */
 async function createTenant(parley: Parley, slug: string, sessions: number): Promise<Target[]> {
   const post = async (path: string, key: string, body: unknown) => {
     const init = { method: 'POST', headers: { ...headers, authorization: `Bearer ${key}` }, body: JSON.stringify(body) };

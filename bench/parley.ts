@@ -22,7 +22,7 @@ export interface Engine {
   pids: number[];
 }
 
-/** The real server, as `npm start` runs it, on the embedded database or on the given one. */
+/** Starts the server as `npm start` does, on PGlite or on the given PostgreSQL database. */
 export async function startParley(databaseUrl: string | undefined, settings: Record<string, string> = {}): Promise<Parley> {
   const directory = mkdtempSync(join(tmpdir(), 'parley-bench-'));
   const port = await freePort();
@@ -65,7 +65,7 @@ export async function startParley(databaseUrl: string | undefined, settings: Rec
   };
 }
 
-/** Gives the demo agent a release on the model server, and makes it the active one. */
+/** Makes the demo agent use the model server. */
 export async function activateUpstream(parley: Parley, upstream: string): Promise<void> {
   await call(parley, '/api/agents/assistant/releases', {
     instructions: 'Answer.',
@@ -83,7 +83,7 @@ export async function createSessions(parley: Parley, count: number): Promise<str
   return ids;
 }
 
-/** Fails on every refusal. The caller names the answer's type. */
+/** Throws unless the status is 2xx. The caller names the answer's type, which is not checked. */
 export async function call<Answer>({ url }: Pick<Parley, 'url'>, path: string, body: unknown, method = 'POST'): Promise<Answer> {
   const response = await fetch(url + path, { method, headers, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);

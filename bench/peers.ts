@@ -1,5 +1,5 @@
-// `npm run bench -- --peers`: public servers from npm in the same run. They are installed into a folder of their own for it, and are no
-// dependency of anything here.
+// `npm run bench -- --peers`: also measures a public gateway from npm. It is installed into a temporary folder and is not a dependency of
+// this project.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,16 +11,16 @@ import { type Program, stop } from './processes.ts';
 export interface Peer extends Program {
   name: string;
   path: string;
-  /** What makes it call the given model server. */
+  /** Headers that make it call the given model server. */
   headers(upstream: string): Record<string, string>;
   body(stream: boolean): string;
 }
 
 const gateway = { name: '@portkey-ai/gateway', version: '1.15.2' };
-/** With later ones its streams fail: it writes to headers that those leave immutable. */
+/** With later versions its streams fail: it changes headers that are immutable there. */
 const overrides = { '@hono/node-server': '1.13.8' };
 
-/** A gateway without state: it checks a request, sends it on, and rewrites the answer. It keeps nothing. */
+/** A gateway without state: it checks a request, forwards it and rewrites the answer, and stores nothing. */
 export async function startPortkey(): Promise<Peer> {
   const folder = mkdtempSync(join(tmpdir(), 'parley-peers-'));
   writeFileSync(

@@ -53,11 +53,12 @@ function withDescendants(pid: number): number[] {
   const parents = new Map<number, number>();
   for (const name of readdirSync('/proc')) if (/^\d+$/.test(name)) parents.set(Number(name), readParent(Number(name)));
   const found = [pid];
-  for (const parent of found) for (const [child, of] of parents) if (of === parent) found.push(child);
+  // The loop also visits what it adds.
+  for (const ancestor of found) for (const [child, parent] of parents) if (parent === ancestor) found.push(child);
   return found;
 }
 
-/** The fields after the command's name, which may itself hold spaces. */
+/** The fields after the command's name, which may itself contain spaces. */
 function readStat(pid: number): string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -74,6 +75,6 @@ function readParent(pid: number): number {
 function readCpu(pid: number): number | undefined {
   const fields = readStat(pid);
   if (fields === undefined) return undefined;
-  // Of itself and of the children that it has seen end.
+  // utime, stime, cutime and cstime: its own time, and that of its children that have ended.
   return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * clockTickMs;
 }

@@ -1,12 +1,12 @@
-// `node bench/stored.ts [sessions]`: what a million stored sessions cost those who list, search, fetch and talk, against a thousand.
+// `node bench/stored.ts [sessions]`: how much slower lists, searches, reads and turns are with a million stored sessions than with a thousand.
 import { percentile } from '../test/support/flood.ts';
 import { type PostgresServer, startPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase, runStatements } from './databases.ts';
 import { headers, type Parley, startParley } from './parley.ts';
 
 const few = 1_000;
-/** Of the sessions that both have, the ones that are asked for; after them come those that are stopped, run or wait. */
-const asked = 900;
+/** The requests are about the first 900 sessions: both databases have them, and none is stopped, running or paused (see `seed`). */
+const requestedSessions = 900;
 const rounds = 120;
 const base = '/demo/assistant/v1';
 
@@ -17,7 +17,7 @@ interface Request {
   body?: string;
 }
 
-/** The number names a session that both have. */
+/** `path` takes the number of a session. */
 const requests: Request[] = [
   { name: 'list, first page', path: () => `${base}/sessions` },
   { name: 'list, page 5', path: () => `${base}/sessions?page=5&per_page=20` },
@@ -51,7 +51,7 @@ if (import.meta.main) {
   await postgres.stop();
 }
 
-/** Two databases of one PostgreSQL, with a server each, asked in turns: whatever else the machine does meets both alike. */
+/** Sends requests alternately to two servers, with a database each, so that other activity on the machine affects both alike. */
 export async function measureStored(postgres: PostgresServer, many: number): Promise<string> {
   const begun = performance.now();
   const [small, large] = [await startStored(postgres.url, few), await startStored(postgres.url, many)];
@@ -67,7 +67,7 @@ export async function measureStored(postgres: PostgresServer, many: number): Pro
   for (const request of requests) {
     const times: [number[], number[]] = [[], []];
     for (let round = -20; round < rounds; round += 1) {
-      // Which comes first changes, so that neither always meets what the other left.
+      // The order alternates too, so that it is not always the same one that finds the caches as the other left them.
       const order = round % 2 === 0 ? [small, large] : [large, small];
       for (const parley of order) {
         const time = await timeOf(parley, request, round + 20);
@@ -83,7 +83,7 @@ export async function measureStored(postgres: PostgresServer, many: number): Pro
 }
 
 async function timeOf(parley: Parley, { method = 'GET', path, body }: Request, round: number): Promise<number> {
-  const url = parley.url + path((round * 7) % asked);
+  const url = parley.url + path((round * 7) % requestedSessions);
   const begun = performance.now();
   const response = await fetch(url, { method, headers, ...(body === undefined ? {} : { body }) });
   const text = await response.text();
@@ -98,7 +98,7 @@ async function startStored(serverUrl: string, count: number): Promise<Parley> {
   return parley;
 }
 
-/** One each half minute up to now. A few are stopped, run or wait: the oldest, which are the hardest to find. */
+/** A session every half minute up to now. Some of the 40 oldest, which are the slowest to find, are stopped, running or paused. */
 function seed(count: number): string[] {
   const id = `'ses_stored' || lpad(n::text, 10, '0')`;
   const at = `now() - interval '30 seconds' * n`;
@@ -108,7 +108,7 @@ function seed(count: number): string[] {
       active_turn_id, last_seq, message_count, last_message_at, created_at, updated_at)
     select ${id}, a.org_id, a.id, 1, case when n % 2 = 0 then 'native' else 'managed' end,
       case when ${oldest} and n % 4 = 2 then 'stopped' else 'active' end, '{"plan":"pro","source":"web"}',
-      -- A hundred people have ten sessions each of the thousand that are asked for; the others have as many.
+      -- Every end user has ten sessions; those of the first thousand sessions are called user-0 to user-99.
       case when n < ${few} then 'user-' || n % 100 else 'other-' || n / 10 end, 'user:' || n % 100, 'main',
       case when ${oldest} and n % 8 = 3 then json_build_object('request_id', 'req_' || n, 'kind', 'tool_use', 'tool', 'bash', 'message', 'May I?', 'options', '[]'::json) end,
       case when ${oldest} and n % 4 = 3 then 'turn_' || n end, 4, 2, ${at}, ${at}, ${at}
@@ -116,7 +116,7 @@ function seed(count: number): string[] {
     `insert into turns (id, org_id, agent_id, session_id, state, input, process_id, lease_until, created_at)
     select 'turn_' || n, a.org_id, a.id, ${id}, case when n % 8 = 3 then 'paused' else 'running' end, '{}', 'elsewhere', now() + interval '1 day', now()
     from generate_series(${count - 40}, ${count - 1}) n, agents a where n % 4 = 3`,
-    // A conversation for those that are asked for, and for one in ten of the others.
+    // A conversation for each of the first thousand sessions, and for one in ten of the others.
     `insert into events (org_id, session_id, seq, turn_id, type, data, created_at)
     select a.org_id, ${id}, e.seq, 'turn_stored' || n, e.type, e.data, ${at}
     from generate_series(0, ${count - 1}) n, agents a, (values

@@ -1,4 +1,5 @@
-// What an open event stream costs: `node bench/streams.ts [count]` opens that many on one process and prints bytes per stream.
+// `node bench/streams.ts [count]`: opens that many event streams on one server process and prints the memory per stream. It starts itself
+// again as `serve` for that process.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -32,7 +33,7 @@ async function measureAlone(): Promise<void> {
   await postgres.stop();
 }
 
-/** On PostgreSQL, where all the memory is the server's own. Opens `count` streams and follows how the server's memory grows with them. */
+/** Uses PostgreSQL, because PGlite's memory would be part of the server's. */
 export async function measureStreams(serverUrl: string, count: number): Promise<string> {
   const databaseUrl = await createDatabase(serverUrl, 'streams');
   const directory = mkdtempSync(join(tmpdir(), 'parley-streams-'));
@@ -58,7 +59,7 @@ export async function measureStreams(serverUrl: string, count: number): Promise<
   const sockets: Socket[] = [];
   const sessions: string[] = [];
   try {
-    // The first ones pay for what is loaded once, and for the young generation, which opening them in bursts brings to its full size (48 MiB).
+    // The first streams are not counted: with them, code is loaded and V8's young generation grows to its full size (48 MiB).
     await open(url, sessions, sockets, 4_000);
     const base = await memoryOf(server);
     for (let step = 1; step <= 5; step += 1) {

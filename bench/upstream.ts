@@ -1,5 +1,5 @@
-// A model server that speaks the chat-completions wire: 64 chunks of one word, each a write of its own as tokens come, `pace`
-// milliseconds apart; or the same words at once.
+// A model server with the chat-completions API: answers a streaming request with 64 chunks of one word, `pace` milliseconds apart,
+// each in a write of its own, and any other request with the same words at once.
 import { createServer } from 'node:http';
 import { setImmediate as nextTick, setTimeout as sleep } from 'node:timers/promises';
 import { listen } from './listen.ts';
