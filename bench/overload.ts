@@ -4,7 +4,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { carry, type FloodReport, percentile, pour, type Target } from '../test/support/flood.ts';
+import { type FloodReport, percentile, runClients, sendFlood, type Target } from '../test/support/flood.ts';
 import { rounds } from './measure.ts';
 import { headers, operatorKey, type Parley, startParley } from './parley.ts';
 
@@ -16,12 +16,12 @@ const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
 
 if (process.argv[2] === 'flood') {
   const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
-  process.send?.(await pour(target, capacity, floodSeconds));
+  process.send?.(await sendFlood(target, capacity, floodSeconds));
 } else if (process.argv[2] === 'crowd') {
   const [crowd] = (await once(process, 'message')) as [Target[]];
   const isOver = new AbortController();
   process.once('message', () => isOver.abort());
-  process.send?.((await carry(crowd, isOver.signal)).length);
+  process.send?.((await runClients(crowd, isOver.signal)).length);
   process.disconnect();
 } else if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const parley = await startParley(undefined);
@@ -70,7 +70,7 @@ interface Flooded {
 async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | string)[]> {
   const target = { url: `${parley.url}/crowd/helper/v1/chat/completions`, key: crowd[0]?.key ?? '', body: completion };
   const clients = Array<Target>(64).fill(target);
-  await carry(clients, AbortSignal.timeout(2_000));
+  await runClients(clients, AbortSignal.timeout(2_000));
   const floods: Flooded[] = [];
   while (floods.length < rounds) floods.push(await flood(target, clients));
   const byShare = floods.toSorted((left, right) => left.kept - right.kept);
@@ -91,8 +91,8 @@ async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | st
 }
 
 async function flood(target: Target, clients: Target[]): Promise<Flooded> {
-  const capacity = (await carry(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
-  const usual = percentile(await carry([target], AbortSignal.timeout(1_000)), 0.9);
+  const capacity = (await runClients(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
+  const usual = percentile(await runClients([target], AbortSignal.timeout(1_000)), 0.9);
   const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity })]);
   const [report] = (await once(child, 'message')) as [FloodReport];
   return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter: await untilWell(target, usual) };
@@ -103,20 +103,20 @@ async function untilWell(target: Target, usualMs: number): Promise<number> {
   const begun = performance.now();
   for (;;) {
     const elapsed = (performance.now() - begun) / 1000;
-    const times = await carry([target], AbortSignal.timeout(100));
+    const times = await runClients([target], AbortSignal.timeout(100));
     if (percentile(times, 0.5) < 2 * usualMs || elapsed > 30) return round(elapsed);
   }
 }
 
 async function besideFlood(crowd: Target[], guest: Target[]): Promise<number[]> {
-  const alone = await carry(guest, AbortSignal.timeout(seconds * 1000));
+  const alone = await runClients(guest, AbortSignal.timeout(seconds * 1000));
   // From another process, so that only the server can delay the guest, not the load generator.
   const flood = fork(fileURLToPath(import.meta.url), ['crowd']);
   flood.send(crowd);
   // Until the server sees that the flood is more than a burst.
   await sleep(2_500);
   const begun = performance.now();
-  const beside = await carry(guest, AbortSignal.timeout(seconds * 1000));
+  const beside = await runClients(guest, AbortSignal.timeout(seconds * 1000));
   flood.send('stop');
   const [count] = (await once(flood, 'message')) as [number];
   const served = count / ((performance.now() - begun) / 1000 + 2.5);

@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import { startApp } from '../support/app.ts';
-import { commandLine, main, ours, run } from '../support/command-line.ts';
+import { baseEnvironment, commandLine, main, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
 import { startTransactionPooler } from '../support/transaction-pooler.ts';
@@ -41,7 +41,7 @@ test('Ctrl-C stops the answer and not the conversation; a reader that has seen e
   const app = await startApp(t);
   const start = async (...args: string[]) => {
     const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey };
-    const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...ours, ...settings } });
+    const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...baseEnvironment, ...settings } });
     t.after(async () => void child.kill('SIGKILL'));
     return { child, ended: new Promise<number | null>((resolve) => child.on('close', resolve)) };
   };

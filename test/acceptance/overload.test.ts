@@ -5,7 +5,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { defaultRoom } from '../../src/load/waiting-room.ts';
 import { startApp } from '../support/app.ts';
-import { carry, percentile, pour, type Target } from '../support/flood.ts';
+import { percentile, runClients, sendFlood, type Target } from '../support/flood.ts';
 import { startServer } from '../support/server-process.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { connect } from '../support/wire.ts';
@@ -21,16 +21,16 @@ test('at three times what it can carry it goes on serving, sheds the rest with 5
     body: '{"messages":[{"role":"user","content":"/words 20"}]}',
   };
   const clients = Array<Target>(32).fill(target);
-  await carry(clients, AbortSignal.timeout(700));
-  const capacity = (await carry(clients, AbortSignal.timeout(1_500))).length / 1.5;
+  await runClients(clients, AbortSignal.timeout(700));
+  const capacity = (await runClients(clients, AbortSignal.timeout(1_500))).length / 1.5;
 
-  const flood = pour(target, capacity, seconds);
+  const flood = sendFlood(target, capacity, seconds);
   await sleep(seconds * 900);
   assert.equal((await wire.get('/healthz')).status, 200, 'its health is told at any time');
   const report = await flood;
 
   const begun = performance.now();
-  const [time] = await carry([target], AbortSignal.timeout(1));
+  const [time] = await runClients([target], AbortSignal.timeout(1));
   assert.ok(performance.now() - begun < 5_000 && time !== undefined, 'the next turn is answered at once');
 
   t.diagnostic(JSON.stringify({ capacity, ...report, shed: report.shed.length, recoveredMs: time }));
@@ -52,11 +52,11 @@ test("one organization's flood does not become another's", async (t) => {
   const session = async () => ({ ...target, url: `${server.url}/v1/sessions/${(await wire.post('/v1/sessions', {})).body.id}/messages` });
   const crowd: Target[] = [];
   for (let index = 0; index < 128; index += 1) crowd.push({ ...(await session()), key: server.apiKey });
-  const median = async () => percentile(await carry([target], AbortSignal.timeout(1_500)), 0.5);
+  const median = async () => percentile(await runClients([target], AbortSignal.timeout(1_500)), 0.5);
 
   const before = await median();
   const flood = new AbortController();
-  const flooding = carry(crowd, flood.signal);
+  const flooding = runClients(crowd, flood.signal);
   await sleep(500);
   const beside = await median();
   flood.abort();

@@ -28,7 +28,7 @@ async function runEverything(paths: string[]): Promise<boolean> {
   const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
   const checked = paths.length > 0 ? Promise.resolve(true) : check();
   keepFilesInMemory();
-  // Once here, rather than by several files at the same time.
+  // Here, so that several files do not make it at the same time.
   await pgliteTemplate();
   if (paths.length === 0) installPrograms();
   if (paths.length === 0) await compileServer();
@@ -53,14 +53,17 @@ async function runEverything(paths: string[]): Promise<boolean> {
   return failures === 0 && passed > 0 && !stop.signal.aborted;
 }
 
-/** Where there is plenty of it: making the 550 files of a database and removing them is otherwise a tenth of what a file costs. */
+/**
+ * Puts temporary files into memory where there is plenty: on a disk, creating and removing the 550 files of a database takes a
+ * tenth of the time of a test file.
+ */
 function keepFilesInMemory(): void {
   const memory = '/dev/shm';
   if (process.env.TMPDIR || !statSync(memory, { throwIfNoEntry: false })) return;
   const { bavail, bsize } = statfsSync(memory);
   if (Math.min(bavail * bsize, process.availableMemory()) < 8 * 1024 ** 3) return;
   const folder = mkdtempSync(`${memory}/parley-`);
-  // For PostgreSQL, which runs as another user.
+  // PostgreSQL, which runs as another user, must be able to enter it.
   chmodSync(folder, 0o755);
   endWithUs(() => rmSync(folder, { recursive: true, force: true }));
   process.env.TMPDIR = folder;
@@ -71,23 +74,26 @@ function installPrograms(): void {
     try {
       find();
     } catch {
-      // The file that needs it says what to do.
+      // The test file that needs it fails with a message that says what to install.
     }
   }
 }
 
-/** Most servers of the tests are killed, and keep nothing of what they compiled: this one is stopped, and those that follow start in two thirds of the time. */
+/**
+ * Fills Node's compile cache, which is written when a process ends by itself: most servers in the tests are killed. With it
+ * they start in two thirds of the time.
+ */
 async function compileServer(): Promise<void> {
   const endings: (() => Promise<void>)[] = [];
   try {
     const server = await startServer({ after: (end) => endings.push(end) });
-    // What only requests need is loaded by the first of them.
+    // Some modules are only loaded by the first request.
     await connect(server.url, server.apiKey).post('/demo/assistant/v1/chat/completions', {
       messages: [{ role: 'user', content: '/say hi' }],
     });
     await server.stop();
   } catch {
-    // The tests of the start say what is wrong.
+    // The tests of starting a server report what is wrong.
   } finally {
     for (const end of endings) await end();
   }
@@ -120,12 +126,12 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
   }
 }
 
-/** A file that need not run on both says so at its top, with the reason. */
+/** A file that need not run on both engines says so in a comment at its top, with the reason. */
 function isOfOneEngine(file: string): boolean {
   return /^\/\/ One engine: /m.test(readFileSync(file, 'utf8'));
 }
 
-/** Beside the first tests: most of it keeps one processor busy. What it finds is printed as it comes. */
+/** Runs while the first tests run, because most of it uses only one processor. */
 async function check(): Promise<boolean> {
   const child = spawn('npm', ['run', '--silent', 'check'], { stdio: ['ignore', 'inherit', 'inherit'] });
   const [status, signal] = await once(child, 'exit');

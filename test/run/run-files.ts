@@ -1,4 +1,4 @@
-// Runs test files, each in a process of its own, and says little: a line for each file, and everything about a failure.
+// Runs test files, each in a process of its own. Prints one line for each file, and all details of a failure.
 import { availableParallelism, cpus } from 'node:os';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
@@ -12,12 +12,12 @@ export interface Outcome {
 
 const testTimeout = 90_000;
 const maxSecondTries = 6;
-/** A file waits for a third of its time, for timers and for others: two at once leave two processors idle that long, and four take no less time than three. */
+/** A file spends a third of its time waiting, so on two processors three at once are faster than two; four are not faster than three. */
 const filesAtOnce = Math.max(3, availableParallelism() - 1);
-/** Three still do for an eighth: one more is begun when there was a third of a processor to spare for a second. */
-const filesMore = 3;
+/** Up to this many more are started, one at a time, while `spareProcessors` were idle for a second. */
+const maxExtraFiles = 3;
 const spareProcessors = 0.35;
-/** With tests done and none under way for this long, something that was left open keeps the process alive. */
+/** If tests were run and none is under way for this long, the process is only kept alive by something that a test left open. */
 const silenceTimeout = 15_000;
 
 /** A file to run, and what it runs with. */
@@ -44,7 +44,7 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   };
   const workers = Array.from({ length: filesAtOnce }, work);
   const watch = watchSpareProcessors((spare) => {
-    if (spare >= spareProcessors && underWay < filesAtOnce + filesMore && !stop.aborted) workers.push(runNext());
+    if (spare >= spareProcessors && underWay < filesAtOnce + maxExtraFiles && !stop.aborted) workers.push(runNext());
   });
   for (const worker of workers) await worker;
   clearInterval(watch);
@@ -55,7 +55,7 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
 }
 
-/** Says each second how many processors had nothing to do. */
+/** Calls `tell` each second with the number of processors that were idle, as a fraction. */
 function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
   const idleTime = () => cpus().reduce((sum, { times }) => sum + times.idle, 0);
   let before = { at: performance.now(), idle: idleTime() };
@@ -66,19 +66,19 @@ function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
   }, 1_000);
 }
 
-/** Begun first, so that no long one is left to run alone at the end. */
+/** Long files are started first, so that none is left to run alone at the end. */
 function isLong(file: string): boolean {
   return /recovery|browser\/|every-route|fuzz|fleet|workers|faults|backup\.|cli\.|drain\.|\/start\./.test(file);
 }
 
-/** Holds what a person waits for against the clock, and so runs alone, after all others. */
+/** Files that measure response times run alone, after all others. */
 function isTimed(file: string): boolean {
   return /dashboard-speed/.test(file);
 }
 
 /**
- * Tests with real processes and browsers can miss their time beside another file on a busy machine. A few that failed so are
- * run once more, alone, and what they say then counts; both runs are in the output. Many failures are no accident.
+ * On a busy machine, tests with real processes and browsers can miss their deadlines. If only a few files failed, they are run
+ * once more, alone, and the second result counts; both are in the output. Many failures have another cause.
  */
 async function tryAgain(outcomes: Map<Job, Outcome>, stop: AbortSignal): Promise<void> {
   const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0).map(([job]) => job);
@@ -106,7 +106,7 @@ async function runFile({ file, name, environment }: Job, stop: AbortSignal): Pro
     timeout: testTimeout,
     signal: AbortSignal.any([stop, leaked.signal]),
     env: { ...process.env, ...environment },
-    // From the start, and for all: what was compiled under other flags would be compiled anew.
+    // The same flags for all files, from their start: V8 rejects compiled code that was cached under other flags.
     execArgv: engineFlags,
   });
   for await (const { type, data } of events) {
@@ -120,7 +120,7 @@ async function runFile({ file, name, environment }: Job, stop: AbortSignal): Pro
     if (type === 'test:fail') {
       ranTests = true;
       const { error } = data.details;
-      // A group fails when something in it does; that something is reported.
+      // A group fails when a test in it fails; only the test is reported.
       if ('failureType' in error && error.failureType === 'subtestsFailed') continue;
       if (leaked.signal.aborted) failures.push('  ✗ the process did not end after its tests: something was left open');
       else if (data.name === file) failures.push('  ✗ the file failed outside of its tests');

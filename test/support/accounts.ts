@@ -1,4 +1,4 @@
-// Orgs, keys and agents for tests, made over the wire.
+// Creates organizations, keys, agents and webhook endpoints over HTTP.
 import assert from 'node:assert/strict';
 import type { TestApp } from './app.ts';
 
@@ -36,17 +36,17 @@ export async function operate(parley: TestApp, slug: string, changes: Record<str
   assert.equal(answer.status, 200, answer.text);
 }
 
-/** Nothing listens there, so whatever is sent to it fails at once and leaves no machine. */
+/** Nothing listens there: a request to it fails at once and does not leave the machine. */
 export const deadUrl = 'http://127.0.0.1:59999/hook';
 
-/** For an app with PARLEY_WEBHOOK_ALLOW_PRIVATE: an endpoint that wants everything. */
+/** An endpoint that is sent every type of event. Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
 export async function createEndpoint(parley: TestApp, key: string, name = 'all'): Promise<number> {
   const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body: { name, url: deadUrl } });
   assert.equal(answer.status, 201, answer.text);
   return answer.body.webhook_endpoint.id;
 }
 
-/** What was written for the endpoints of an org, in order; nothing is while it has none. */
+/** The events that were stored for the organization's endpoints, in order. None are stored while it has no endpoint. */
 export async function webhookEvents(parley: TestApp, orgId: number): Promise<{ type: string; data: unknown }[]> {
   const { db } = parley.context.database;
   return db.selectFrom('webhook_events').select(['type', 'data']).where('org_id', '=', orgId).orderBy('created_at').execute();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { Tenant } from './tenants.ts';
 import { connect, type Wire } from './wire.ts';
 
-/** The text with every id and time replaced, so that a whole answer can be pinned. */
+/** The text with every id and time replaced, so that a whole answer can be compared with a literal. */
 export function pinned(text: string): string {
   return text.replace(/(chatcmpl-|resp_|msg_|req_|ses_)[0-9A-Z]{26}/g, '$1ID').replace(/"(created|created_at)":\d{10}\b/g, '"$1":0');
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 
-/** Answers a request of node:http with a handler of web requests. The body was read before, since whoever serves looks at it. */
+/** Answers a request of node:http with a handler of web requests. The caller has read the body already, because it inspects it. */
 export async function answerWithFetch(
   incoming: IncomingMessage,
   body: string,

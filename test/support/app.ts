@@ -20,10 +20,10 @@ export interface Owner {
 }
 
 export interface AppOptions {
-  /** Over what the environment would give. */
+  /** Environment variables, over those that `startApp` sets itself. */
   settings?: Record<string, string>;
   clock?: Clock;
-  /** Given: this one is used and left alone, so that a second app can open it afterwards. */
+  /** Use this database instead of a new one, and do not remove it, so that a second app can open it afterwards. */
   database?: TestDatabase;
 }
 
@@ -46,11 +46,14 @@ export interface TestApp {
   server: Server;
   apiKey: string;
   operatorKey: string;
-  /** Sends a request as the demo org (unless `headers` say otherwise) without a socket; a body that is no string goes out as JSON. */
+  /**
+   * Sends a request, without a socket, as the demo organization unless `headers` say otherwise. A body that is not a string is
+   * sent as JSON.
+   */
   request(method: InjectOptions['method'], path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  /** The same as whoever has the key, or as nobody. */
+  /** The same with the given key, or without any credential. */
   call(method: InjectOptions['method'], path: string, call?: Call): Promise<Answer>;
-  /** The address of a real port, listening from the first call on. */
+  /** Listens on a free port, from the first call on, and returns its URL. */
   listen(): Promise<string>;
   close(): Promise<void>;
 }
@@ -113,7 +116,7 @@ async function inject(
   return { status: statusCode, headers: answered, text: payload, body: parseJson(payload) };
 }
 
-/** Fails when a turn still runs: a test that starts one waits for its end, pauses it or stops it. */
+/** Throws if a turn is still running: a test that starts one must wait for its end, pause it or stop it. */
 async function closeApp(server: Server, context: Context, database: TestDatabase | undefined): Promise<void> {
   const isIdle = await Promise.race([context.runner.idle().then(() => true), sleep(2_000, false, { ref: false })]);
   const left = [...context.runner.running.keys()];

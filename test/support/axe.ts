@@ -1,4 +1,5 @@
-// What axe finds wrong on a page. Put in once, in its small form: its package for Playwright puts in the large one, twice for every look.
+// Checks a page with axe. The minified script is injected once for each page; axe's own package for Playwright injects the large one twice
+// for every check.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ElementContext, RunOptions } from 'axe-core';
@@ -12,7 +13,7 @@ export interface Violation {
   nodes: { html: string; target: string[] }[];
 }
 
-/** On the page itself; nothing of ours has frames. */
+/** Does not look into frames: our pages have none. */
 export async function findViolations(page: Page, options: RunOptions = {}, context: ElementContext = 'html'): Promise<Violation[]> {
   if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(source);
   const args = JSON.stringify([context, { ...options, resultTypes: ['violations'] }]);

@@ -1,4 +1,4 @@
-// A way to the server that breaks where a test wants it to.
+// An HTTP proxy in front of the server that breaks connections, or answers in its place, where a test wants it to.
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { type LocalServer, serveLocally } from './local-server.ts';
 
@@ -14,7 +14,7 @@ export interface BreakingProxy extends LocalServer {
   breakAll(): void;
 }
 
-/** What happens to the answer of a request: it passes (undefined), is cut after so many bytes, or is another one altogether. */
+/** What happens to a request's answer: it passes (undefined), is cut off after so many bytes, or is replaced by this one. */
 export type Break = undefined | { cutAfterBytes: number } | { status: number; headers?: Record<string, string>; body: string };
 
 export async function startBreakingProxy(target: string, plan: (passed: PassedRequest, index: number) => Break): Promise<BreakingProxy> {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Builds the widget as `npm run build` does, and gives its file as it is served. */
+/** Builds the widget as `npm run build` does, and returns the file that is served. */
 export function buildWidget(): Buffer {
   execFileSync(process.execPath, [join(root, 'scripts/build-widget.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] });
   return readFileSync(join(root, 'widget/dist/parley-chat.js'));

@@ -5,7 +5,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Gives back what it is given, and closes it when the test that is under way has ended. */
+/** Closes its argument when the running test has ended. Returns the argument. */
 export function closeAfterTest<Closable extends { close(): unknown }>(closable: Closable): Closable {
   closers.push(() => void closable.close());
   return closable;

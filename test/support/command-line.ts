@@ -1,12 +1,12 @@
-// The command line as a process of its own, against a listening server.
+// Runs the command line in a process of its own, against a listening server.
 import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestApp } from './app.ts';
 
 export const main = join(import.meta.dirname, '../../src/cli/main.ts');
-/** What the installed command gives it, too. */
-export const ours = { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
+/** The compile cache is set by the installed command, too. */
+export const baseEnvironment = { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE };
 
 export interface Ran {
   code: number | null;
@@ -15,7 +15,7 @@ export interface Ran {
 }
 
 export async function run(settings: Record<string, string>, args: string[], input = ''): Promise<Ran> {
-  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...ours, ...settings } });
+  const child = spawn(process.execPath, [main, ...args], { cwd: tmpdir(), env: { ...baseEnvironment, ...settings } });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

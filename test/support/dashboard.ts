@@ -15,7 +15,7 @@ export const owner = { name: 'Ada Lovelace', email: 'ada@example.com', password:
 export interface Visit {
   page: Page;
   context: BrowserContext;
-  /** What the page complained about, and every request that went elsewhere. Empty in the end. */
+  /** Errors of the page, and requests to other hosts. Tests assert that it is empty in the end. */
   problems: string[];
 }
 
@@ -32,7 +32,7 @@ export async function openDashboard(browser: Browser, url: string, options: { wi
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(error.message));
   page.on('console', (message) => {
-    // A refused request is logged by the browser itself; the page says what it means.
+    // The browser itself logs every request that gets an error status; the page shows what it means.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) problems.push(message.text());
   });
   page.on('request', (request) => {
@@ -41,7 +41,7 @@ export async function openDashboard(browser: Browser, url: string, options: { wi
   return { page, context, problems };
 }
 
-/** A server of its own, and its owner in front of the dashboard. */
+/** Starts a server, and opens its dashboard with its owner signed in. */
 export async function startDashboard(
   test: Owner,
   options: AppOptions = {},
@@ -91,7 +91,7 @@ async function assertNothingSerious(page: Page, options: RunOptions, what: strin
   );
 }
 
-/** What lies beyond the edge of its panel, where nobody sees it and nothing scrolls. */
+/** The texts of panels whose content is wider than they are and that cannot be scrolled. */
 export function cutOff(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`[...document.querySelectorAll('.panel, section[aria-label^="Approval"]')]
     .filter((panel) => panel.scrollWidth > panel.clientWidth && getComputedStyle(panel).overflowX !== 'auto')

@@ -1,4 +1,4 @@
-// A way to PostgreSQL that loses what a test wants to be lost: connections, or the answer to a statement that was carried out.
+// A proxy in front of PostgreSQL that loses what a test wants lost: connections, or the answer to a statement that was carried out.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import type { Owner } from './app.ts';
@@ -7,22 +7,22 @@ import type { TestDatabase } from './engine.ts';
 export interface DatabaseProxy {
   /** The same database, through the proxy; removing it is left to its owner. */
   database: TestDatabase;
-  /** Decides for each request to the database whether its answer is lost: it is carried out, and the connection breaks before anyone hears. */
+  /** Whether the answer to this request is lost: PostgreSQL carries the request out, and the connection breaks before the client is told. */
   loses: (request: string) => boolean;
-  /** Decides for each request whether it is stranded: the client is cut off at once, and the request arrives so many milliseconds later. 0: not. */
+  /** If not 0: the client is cut off at once, and the request reaches PostgreSQL so many milliseconds later. */
   strands: (request: string) => number;
-  /** How many answers were lost so. */
+  /** How many answers were lost because of `loses`. */
   readonly lost: number;
   /** Ends every connection that is open now. */
   cutAll(): void;
-  /** Lets nothing more through on those, and everything on new ones: the machine at the other end is gone, and another took its place. */
+  /** Passes nothing more on the open connections, and everything on new ones, as when a machine has failed and another took its place. */
   silenceAll(): void;
-  /** Lets nothing through in either direction until released: a network that swallows packets. */
+  /** Passes nothing in either direction until `release`, like a network that drops packets. */
   hold(): void;
   release(): void;
 }
 
-/** PostgreSQL's ReadyForQuery outside of a transaction: what was asked for is committed. */
+/** The message ReadyForQuery outside of a transaction: the request is committed. */
 const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
 export async function startDatabaseProxy(owner: Owner, database: TestDatabase): Promise<DatabaseProxy> {
@@ -82,7 +82,7 @@ class Link {
   private readonly server: Socket;
   private isLosing = false;
   private isStranded = false;
-  /** The last bytes of the answer that is being lost: its end may be split. */
+  /** The last bytes of the answer that is being lost: its end may be split over two chunks. */
   private tail: Buffer = Buffer.alloc(0);
 
   constructor(client: Socket, server: Socket, proxy: Pick<DatabaseProxy, 'loses' | 'strands'>) {

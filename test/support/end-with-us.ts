@@ -1,19 +1,17 @@
 import { constants } from 'node:os';
 
 const endings = new Set<() => void>();
+let isWatching = false;
 
-/** Runs `end` (synchronous) when this process ends, also when a signal ends it. Call what it returns once it is no longer needed. */
+/** Runs `end`, which must be synchronous, when this process ends, also by a signal. Call the returned function to cancel that. */
 export function endWithUs(end: () => void): () => void {
-  if (endings.size === 0) watchForTheEnd();
+  if (!isWatching) watchForExit();
   endings.add(end);
   return () => endings.delete(end);
 }
 
-let watching = false;
-
-function watchForTheEnd(): void {
-  if (watching) return;
-  watching = true;
+function watchForExit(): void {
+  isWatching = true;
   process.on('exit', () => {
     for (const end of endings) end();
   });

@@ -1,4 +1,4 @@
-// Gives each test file a fresh, migrated database of the engine under test in well under a second, copied from a template made once.
+// Creates a fresh, migrated database of the engine under test in well under a second, by copying a template that is made once.
 import { createHash, randomBytes } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,20 +16,23 @@ import { openPostgres } from '../../src/database/postgres.ts';
 import { endWithUs } from './end-with-us.ts';
 import { startPostgres } from './postgres-server.ts';
 
-/** PARLEY_TEST_ENGINE chooses, so that the same files run on both. */
+/** Set by PARLEY_TEST_ENGINE, so that the same files run on both. */
 export const engine: 'pglite' | 'postgres' = process.env.PARLEY_TEST_ENGINE === 'postgres' ? 'postgres' : 'pglite';
 
-/** No test is so long that it earns back what optimizing the embedded engine costs: half the processor's time of a start, a third of most files'. */
+/**
+ * V8 does not optimize PGlite's WebAssembly: no test runs long enough to gain from that. It would take half the CPU time of a
+ * start and a third of that of most test files.
+ */
 export const engineFlags = ['--no-wasm-tier-up', '--no-wasm-dynamic-tiering'];
 setFlagsFromString(engineFlags.join(' '));
 
 export interface TestDatabase {
-  /** What the server needs in its environment to use it. */
+  /** The environment variables with which a server uses it. */
   settings: { PARLEY_DATA_DIR: string; DATABASE_URL?: string };
   remove(): Promise<void>;
 }
 
-/** On PostgreSQL: of the server that all tests share, or of the one given. */
+/** With PostgreSQL, it is created on the server that all tests share, unless another is given. */
 export async function createDatabase(onServerAt?: string): Promise<TestDatabase> {
   const directory = mkdtempSync(join(tmpdir(), 'parley-test-'));
   const forget = endWithUs(() => rmSync(directory, { recursive: true, force: true }));
@@ -54,7 +57,7 @@ export async function createDatabase(onServerAt?: string): Promise<TestDatabase>
   };
 }
 
-/** The same, opened. Closing it removes it. */
+/** Creates a database and opens it. Closing it removes it. */
 export async function openTestDatabase(): Promise<Database> {
   const { settings, remove } = await createDatabase();
   const database = await openDatabase(loadConfig(settings));
@@ -67,7 +70,7 @@ export async function openTestDatabase(): Promise<Database> {
   };
 }
 
-/** A data directory closed in good order, kept until the migrations change. */
+/** The folder of a migrated PGlite that was shut down cleanly, kept until the migrations or PGlite change. */
 export async function pgliteTemplate(): Promise<string> {
   const cache = fileURLToPath(new URL('../../node_modules/.cache/parley/', import.meta.url));
   const template = join(cache, `pglite-${migrationsHash()}`);
@@ -76,7 +79,7 @@ export async function pgliteTemplate(): Promise<string> {
   const building = mkdtempSync(join(cache, 'building-'));
   const database = await openPGlite(building);
   await migrate(database);
-  // Nobody connects to these, and they are half of the files to copy.
+  // PostgreSQL's own template databases are not needed, and are half of the files to copy.
   await sql`update pg_database set datistemplate = false where datname like 'template_'`.execute(database.db);
   for (const name of ['template0', 'template1']) await sql`drop database ${sql.ref(name)}`.execute(database.db);
   await database.close();
@@ -90,7 +93,7 @@ export async function pgliteTemplate(): Promise<string> {
   return template;
 }
 
-/** Made under another name first: a run that dies halfway leaves no template that looks complete. */
+/** Made under another name first, so that a run that dies halfway leaves no template that looks complete. */
 async function postgresTemplate(server: string): Promise<string> {
   const name = `parley_template_${migrationsHash()}`;
   await onServer(server, async (client) => {

@@ -1,11 +1,11 @@
-// An example's own web server as a process: a page of another origin, with a backend that mints tokens.
+// Runs the web server of an example: a page of another origin, with a backend that mints tokens.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { apiKey, type Owner } from './app.ts';
 
-/** Gives its address. */
+/** Returns its URL. */
 export async function startExample(owner: Owner, name: string, parley: string): Promise<string> {
   const environment = { PATH: process.env.PATH, PARLEY_URL: parley, PARLEY_API_KEY: apiKey, PORT: '0' };
   const main = join(import.meta.dirname, '../../examples', name, 'server.mjs');

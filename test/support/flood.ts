@@ -1,4 +1,5 @@
-// Load that does not wait for answers, as that of many strangers does not, and load that does.
+// Two kinds of load: `sendFlood` sends at a fixed rate without waiting for answers, as many independent clients together do;
+// `runClients` has clients that each wait for their answer.
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -13,9 +14,9 @@ export interface FloodReport {
   statuses: Record<string, number>;
   /** Answered with 200 while the flood went on. */
   servedInTime: number;
-  /** Of the 200s. */
+  /** Milliseconds, of the answers with 200. */
   p50: number;
-  /** Answers of 503, as they came. */
+  /** The answers with 503, in order. */
   shed: { retryAfter: string | undefined; shouldRetry: string | undefined; text: string }[];
 }
 
@@ -27,11 +28,11 @@ interface Answer {
   text: string;
 }
 
-/** A server takes one new connection in each pass of its event loop: with more at once, it is the kernel that is flooded. */
+/** Node accepts one new connection in each pass of its event loop: more at once would only fill the kernel's queue. */
 const maxConnections = 4_000;
 
-/** Sends at three times this rate, or at three times what turns out to be served when that is more, and waits for all answers. */
-export async function pour(target: Target, capacity: number, seconds: number): Promise<FloodReport> {
+/** Sends at three times `capacity` (requests a second), or at three times what is really served if that is more; waits for all answers. */
+export async function sendFlood(target: Target, capacity: number, seconds: number): Promise<FloodReport> {
   const sender = new Sender(target.url);
   const request = requestTo(target);
   const report: FloodReport = { sent: 0, statuses: {}, servedInTime: 0, p50: 0, shed: [] };
@@ -59,8 +60,11 @@ export async function pour(target: Target, capacity: number, seconds: number): P
   return { ...report, p50: percentile(times, 0.5) };
 }
 
-/** One client per target, each sending again when it has its answer. Milliseconds of each, waiting after a refusal included. */
-export async function carry(targets: Target[], signal: AbortSignal): Promise<number[]> {
+/**
+ * Runs one client for each target, which sends its next request when it has its answer, until the signal aborts. Returns the
+ * milliseconds of each request that was served. After a refusal a client waits as long as `Retry-After` says.
+ */
+export async function runClients(targets: Target[], signal: AbortSignal): Promise<number[]> {
   const sender = new Sender(targets[0]?.url ?? '');
   const times: number[] = [];
   await Promise.all(
@@ -86,8 +90,8 @@ function requestTo({ url, key, body }: Target): string {
 }
 
 /**
- * Sends on connections that it keeps open, and opens one more while all are busy. By hand, since it runs on the cores that
- * the flooded server needs: a client library takes four times as much of them.
+ * Sends on connections that it keeps open, and opens one more when all are busy. It writes HTTP by hand because it shares the
+ * processors with the flooded server: an HTTP client library takes four times as much CPU time.
  */
 class Sender {
   private readonly host: string;
@@ -118,7 +122,7 @@ class Sender {
   private connect(): Socket {
     const socket = connect({ host: this.host, port: this.port, noDelay: true }).setEncoding('latin1');
     this.connections.add(socket);
-    // An error is always followed by this.
+    // `close` follows every error.
     socket.on('error', () => undefined).once('close', () => this.forget(socket));
     return socket;
   }
@@ -134,7 +138,7 @@ class Sender {
   }
 }
 
-/** One request and its answer, which states its length: as much of HTTP as it takes to read this server. */
+/** Sends one request and reads its answer, which must have a `content-length`. */
 function exchange(socket: Socket, request: string): Promise<Answer> {
   return new Promise((resolve) => {
     let received = '';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** For a program that cannot be told to take any. */
+/** For a program that must be given a port, because it cannot choose a free one itself or must keep it over restarts. */
 export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, '127.0.0.1');
   await once(probe, 'listening');

@@ -1,13 +1,13 @@
-// An org with one of everything, so that a path of the document can be filled in.
+// An organization with one of everything, so that the path of every operation in the OpenAPI document can be filled in.
 import assert from 'node:assert/strict';
 import { createAgent, createEndpoint, createKey, createOrganization, type TestOrganization } from './accounts.ts';
 import type { TestApp } from './app.ts';
 import type { Operation } from './openapi.ts';
 
 export interface FurnishedOrganization extends TestOrganization {
-  /** In the names of all that it owns: wherever this text is seen, something of this org is. */
+  /** Part of the name of everything that it owns: an answer with this text reveals something of this organization. */
   marker: string;
-  /** May do nothing but converse. */
+  /** A key without scopes, which may only have conversations. */
   bareKey: string;
   sessionId: string;
   responseId: string;
@@ -70,7 +70,7 @@ export async function furnishOrganization(parley: TestApp, slug: string): Promis
   };
 }
 
-/** The operation's path with this org's things in it. A parameter that it does not know fails the test: teach it here. */
+/** The operation's path with the ids of this organization filled in. A new path parameter must be added here. */
 export function pathOf(operation: Operation, organization: FurnishedOrganization): string {
   const values: Record<string, string> = {
     slug: 'desk',

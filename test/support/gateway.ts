@@ -1,4 +1,4 @@
-// A gateway with organizations whose default agent is called helper.
+// Starts a gateway and creates organizations whose default agent is called helper.
 import assert from 'node:assert/strict';
 import { createAgent, createOrganization, type TestOrganization } from './accounts.ts';
 import { type Answer, type Owner, startApp, type TestApp } from './app.ts';
@@ -43,7 +43,7 @@ export async function startGateway(owner: Owner): Promise<TestGateway> {
   };
 }
 
-/** An event with which somebody here says something. */
+/** An event in which the participant `ada` of this gateway sends a message. */
 export function message(text: string, more: Record<string, unknown> = {}) {
   return { sender_id: 'ada', sender_type: 'human', event_type: 'message', message: text, ...more };
 }

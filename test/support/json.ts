@@ -1,7 +1,7 @@
-/** Anything at all: a test says what it expects by reading it. */
+/** Any JSON value (`any`): tests read the fields that they expect. */
 export type Json = ReturnType<typeof JSON.parse>;
 
-/** Undefined where the text is no JSON. */
+/** Returns undefined if the text is not JSON. */
 export function parseJson(text: string): Json {
   try {
     return JSON.parse(text);

@@ -1,4 +1,5 @@
-// Loaded into a server before anything else (`node --import`): its clock is off by the seconds that stand in a file, which a test may change at any moment.
+// Loaded into a server before anything else (`node --import`): shifts its clock by the number of seconds in a file, which a test can change
+// at any moment.
 import { readFileSync } from 'node:fs';
 
 const file = process.env.PARLEY_TEST_CLOCK ?? '';
@@ -7,7 +8,7 @@ let offset = 0;
 let readAt = Number.NEGATIVE_INFINITY;
 
 function now(): number {
-  // Timers and durations go by another clock, which never jumps.
+  // `performance.now`, like timers, uses a clock that never jumps.
   if (performance.now() - readAt > 20) {
     readAt = performance.now();
     offset = Number(readFileSync(file, 'utf8')) * 1_000;

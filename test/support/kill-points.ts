@@ -1,4 +1,5 @@
-// A model and a tool in the test's process: they know how far a turn of the server under test has come, and can end it there.
+// A model and a tool that run in the test's process: they see how far a turn of the server under test has come, and can kill the server
+// at that point.
 import type { ServerResponse } from 'node:http';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
@@ -19,7 +20,7 @@ export interface KillPoints {
   release: Record<string, unknown>;
   /** How often the tool really ran, by marker. */
   runs: Map<string, number>;
-  /** Resolves when a turn with this marker has come there; the server is killed first. */
+  /** Calls `kill` when the turn with this marker reaches this point, then resolves. */
   killAt(point: KillPoint, marker: string, kill: () => Promise<void>): Promise<void>;
   close(): void;
 }
@@ -73,7 +74,7 @@ export async function serveKillPoints(): Promise<KillPoints> {
       if (marker !== undefined) outgoing.once('finish', () => void reach('the tool has answered', marker));
       return answerWithFetch(incoming, body, outgoing, (request) => mcp.fetch(request));
     };
-    // The other side is killed on purpose, with requests of its own under way.
+    // The server is killed on purpose while its requests are under way.
     answer().catch(() => outgoing.destroy());
   });
 

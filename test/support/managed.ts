@@ -1,4 +1,4 @@
-// A client of the managed-agents surface for tests: requests without a socket, streams over a real one.
+// A client of the managed-agents API for tests: sends requests without a socket, and reads streams over a real one.
 import assert from 'node:assert/strict';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import type { Answer, TestApp } from './app.ts';
@@ -19,7 +19,7 @@ export interface FollowedStream extends AsyncIterable<Frame> {
   response: Response;
   /** Comment lines so far. */
   comments: string[];
-  /** Leaves as a closed browser tab does. */
+  /** Breaks the connection, as closing a browser tab does. */
   leave(): void;
 }
 
@@ -34,7 +34,7 @@ export class ManagedClient {
     this.base = `/${agent}/v1/managed-agents`;
   }
 
-  /** The same agent, as someone else. */
+  /** A client of the same agent with another credential. */
   as(credential: string): ManagedClient {
     return new ManagedClient(this.app, credential, this.base.slice(1).replace('/v1/managed-agents', ''));
   }
@@ -83,7 +83,7 @@ export class ManagedClient {
     };
   }
 
-  /** The entries after `after` up to the next terminal one. */
+  /** The events after `after`, up to the next one that ends or pauses a turn. */
   async untilIdle(sessionId: string, after = 0): Promise<Entry[]> {
     const stream = await this.follow(sessionId, `?until=idle&after=${after}`);
     assert.equal(stream.response.status, 200);
@@ -104,7 +104,7 @@ export async function collect(stream: FollowedStream): Promise<Frame[]> {
   return frames;
 }
 
-/** Frames until one is of that type; the stream stays open for more when `iterator` is used again. */
+/** Reads frames until `isLast`. The stream stays open, and the same iterator can be used again. */
 export async function readUntil(iterator: AsyncIterator<Frame>, isLast: (frame: Frame) => boolean): Promise<Frame[]> {
   const frames: Frame[] = [];
   for (;;) {

@@ -7,17 +7,17 @@ import { type LocalServer, serveLocally } from './local-server.ts';
 
 export interface TestMcpServer extends LocalServer {
   url: string;
-  /** Sessions that it knows, when it keeps sessions. */
+  /** The open MCP sessions, if it is of the kind `sessions`. */
   sessions: Map<string, WebStandardStreamableHTTPServerTransport>;
-  /** `authorization` of every request. */
+  /** The `authorization` header of every request. */
   credentials: (string | undefined)[];
   /** Requests as `METHOD rpc-method`. */
   requests: string[];
-  /** Names of tools that it has besides, from now on. */
+  /** Names pushed here become additional tools. */
   added: string[];
 }
 
-/** A real MCP server over Streamable HTTP that wants `Bearer <token>`. `sessions` makes it the older, stateful kind. */
+/** A real MCP server over Streamable HTTP that requires `Bearer <token>`. With `sessions` it is of the older, stateful kind. */
 export async function startMcpServer(token: string, kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
   const credentials: (string | undefined)[] = [];

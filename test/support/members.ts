@@ -1,11 +1,11 @@
-// People of an org, made over the wire: who joins by invitation and signs in, as a browser does.
+// Members of an organization, who join by invitation and sign in over HTTP as a browser does.
 import assert from 'node:assert/strict';
 import type { TestOrganization } from './accounts.ts';
 import type { TestApp } from './app.ts';
 
 export const password = 'correct horse battery staple';
 
-/** Joins by invitation and signs in; gives the headers of their browser. */
+/** Makes someone join by invitation and signs them in. Returns the headers that their browser sends. */
 export async function browserOf(
   parley: TestApp,
   organization: TestOrganization,

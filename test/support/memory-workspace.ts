@@ -1,6 +1,6 @@
 import type { FileChange, ToolOutcome, Workspace, WorkspaceFile } from '../../src/harness/tool.ts';
 
-/** A workspace in memory, for tests of tools. `apply` does what the log does with an outcome's changes. */
+/** A workspace in memory, for tests of tools. `apply` stores the changes of a tool's outcome, as the session log does. */
 export class MemoryWorkspace implements Workspace {
   readonly #files = new Map<string, Uint8Array>();
   readonly reads: string[] = [];

@@ -1,4 +1,5 @@
-// Clients of every kind at once, who write down what they were promised, so that it can be held against the log afterwards.
+// Runs clients of every kind at once while a test causes faults. They record what the server acknowledged; afterwards `check` compares that
+// with the log, the budget, the tools and the webhooks.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KillPoints } from './kill-points.ts';
@@ -9,19 +10,19 @@ import { connect, type Wire, type WireAnswer } from './wire.ts';
 export interface MixedLoad {
   /** How many requests were answered with success so far. */
   answered(): number;
-  /** Answers that no fault excuses: anything but success, 429, or 503 with Retry-After. */
+  /** Answers that are wrong even during a fault: anything but success, or 429 or 503 with Retry-After. */
   unexpected: string[];
-  /** How often each refusal was heard. */
+  /** How often each error status was received. */
   refused: Map<number, number>;
   stop(): Promise<void>;
-  /** Lets go of everything, for a test that has failed. */
+  /** Stops without waiting, for a test that has failed. */
   abandon(): void;
-  /** Holds every promise against the log, the budget, the tools and the webhooks. Call it after `stop`. */
+  /** Asserts that everything acknowledged is in the log, and that budget, tools and webhooks agree with it. Call it after `stop`. */
   check(): Promise<void>;
 }
 
 interface Parts {
-  /** The server to ask next; another each time where there are several. */
+  /** The server for the next request; where there are several, they take turns. */
   wire(): Wire;
   points: KillPoints;
   receiver: Receiver;
@@ -42,7 +43,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
   let isAbandoned = false;
   let deadline = Number.POSITIVE_INFINITY;
 
-  /** Undefined when the connection broke or the server said "later": whether it was done is then open. */
+  /** Undefined if the connection broke or the server refused: after a break it is unknown whether the request was carried out. */
   async function ask(work: (one: Wire) => Promise<WireAnswer>): Promise<WireAnswer | undefined> {
     const answer = await Promise.race([work(wire()).catch(() => undefined), sleep(patienceMs, 'never' as const, { ref: false })]);
     if (answer === 'never') unexpected.push('a request was not answered');
@@ -64,7 +65,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
   const repeatedly = async (work: (number: number) => Promise<void>) => {
     for (let number = 1; !isOver; number += 1) await work(number);
   };
-  /** Until it is answered: a client that knows how to repeat itself. While kills follow each other closely that may take long; once they end it may not. */
+  /** Repeats the request until it is answered. That may take long while the server is killed again and again, but not after `stop`. */
   const persistently = async (work: (one: Wire) => Promise<WireAnswer>): Promise<WireAnswer | undefined> => {
     while (Date.now() < deadline && !isAbandoned) {
       const answer = await ask(work);
@@ -73,7 +74,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     unexpected.push('a repeated request was never answered');
     return undefined;
   };
-  /** A session of its own, watched all the while by someone who resumes wherever the last entry was. */
+  /** Creates a session and follows its log from now on. */
   const open = async (id: string): Promise<Promised> => {
     await persistently((one) => one.post('/v1/sessions', { session_id: id }));
     const session = sessions.add(id);
@@ -90,7 +91,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     });
   }
 
-  /** With a key, each message must be there exactly once, however often it was sent. */
+  /** With an idempotency key, each message must be in the log exactly once, however often it was sent. */
   async function unaryWithKey(): Promise<void> {
     const session = await open('load-keyed');
     await repeatedly(async (number) => {
@@ -110,7 +111,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
       if (response.status !== 200) return void (await ask(async () => refusalOf(response)));
       answered += 1;
       session.promise(text);
-      // A broken connection says enough; a stream that is closed in good order says how it went.
+      // The connection may break; but a stream that the server closes itself must have said how the turn ended.
       const frames = await response.text().catch(() => undefined);
       if (frames?.includes('event: done')) session.promise(text, `streamed ${number} was said`);
       else if (frames !== undefined && !frames.includes('event: error'))
@@ -138,7 +139,7 @@ export async function startMixedLoad({ wire, points, receiver }: Parts): Promise
     });
   }
 
-  /** A guarded tool that must not run twice, each in a session of its own, approved as often as it takes. */
+  /** Calls of a tool that needs an approval and must not run twice, each in a session of its own. */
   async function tools(): Promise<void> {
     await repeatedly(async (number) => {
       const id = `load-tool-${number}`;

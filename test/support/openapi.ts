@@ -1,4 +1,4 @@
-// The published document as data to test with: every operation, with paths and bodies that fit it.
+// Reads the OpenAPI document: every operation, with an example of a body that it accepts.
 import assert from 'node:assert/strict';
 import type { TestApp } from './app.ts';
 
@@ -77,7 +77,7 @@ function operationFrom(method: string, path: string, raw: RawOperation, resolve:
   };
 }
 
-/** The example that the schema, or the object among its alternatives, was given. */
+/** The example in the schema or in one of its alternatives; without one, a sample. */
 function exampleOf(schema: Schema, resolve: (schema: Schema) => Schema): unknown {
   const own = resolve(schema);
   const [example] = own.examples ?? (own.anyOf ?? []).flatMap((alternative) => resolve(alternative).examples ?? []);

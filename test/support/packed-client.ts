@@ -1,4 +1,4 @@
-// The client as an application has it: built, and under its name in a node_modules folder.
+// The client package as an application uses it: built, and in a node_modules folder.
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import type { Owner } from './app.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Gives an application's folder: modules written into it find `@parley/client`, and these other packages. */
+/** Creates the folder of an application whose modules can import `@parley/client` and the given packages. */
 export function packClient(owner: Owner, ...packages: string[]): string {
   const folder = mkdtempSync(join(tmpdir(), 'parley-application-'));
   owner.after(async () => rmSync(folder, { recursive: true, force: true }));

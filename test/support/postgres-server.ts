@@ -1,4 +1,4 @@
-// A private PostgreSQL for one run: its own data folder, port and password, gone afterwards.
+// Starts a private PostgreSQL with its own data folder, port and password, and removes it afterwards.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -14,14 +14,14 @@ import { findPostgres } from './programs.ts';
 export interface PostgresServer {
   /** Connects as the superuser; the path names a database that always exists. */
   url: string;
-  /** Of the postmaster; every other process of the server is below it. */
+  /** The process id of the postmaster, the parent of all other processes of the server. */
   readonly pid: number;
-  /** Ends every connection at once, as a crash would, and comes back, after a while, on the same port with the same data. */
+  /** Ends every connection at once, as a crash would, and starts again after `downMs` on the same port with the same data. */
   restart(downMs?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** `more` are settings over those of a server that only has to be fast; `parent` is where its folder is made. */
+/** Its settings are for speed, not durability, unless `more` overrides them. `parent` is where its data folder is created. */
 export async function startPostgres(more: Record<string, string> = {}, parent: string = tmpdir()): Promise<PostgresServer> {
   const binaries = findPostgres();
   const owner = unprivilegedUser();
@@ -79,7 +79,7 @@ async function startServer(
   options: object,
   more: Record<string, string>,
 ): Promise<ChildProcess> {
-  // Nothing here has to survive a power loss.
+  // The data need not survive a power loss.
   const settings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: '',
@@ -92,25 +92,25 @@ async function startServer(
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const server = spawn(program, ['-D', data, ...args], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
-  const said: string[] = [];
+  const printed: string[] = [];
   for await (const line of createInterface({ input: server.stderr })) {
-    said.push(line);
+    printed.push(line);
     if (line.includes('ready to accept connections')) {
       server.stderr.resume();
-      // Neither may keep a test file alive that has finished.
+      // Neither the process nor its output may keep a finished test file alive.
       server.unref();
       if ('unref' in server.stderr && typeof server.stderr.unref === 'function') server.stderr.unref();
       return server;
     }
   }
-  throw new Error(`PostgreSQL did not start:\n${said.join('\n')}`);
+  throw new Error(`PostgreSQL did not start:\n${printed.join('\n')}`);
 }
 
-/** Synchronous, since it runs as our process ends; the server may still be writing for a moment. */
+/** Synchronous, because it runs while our process ends. It repeats, because the server may still be writing for a moment. */
 function removeFolder(folder: string): void {
   for (let attempt = 0; attempt < 40 && existsSync(folder); attempt += 1) {
     if (attempt > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
-    // Says nothing where a new file appeared in a folder that it had emptied.
+    // With `force`, this does not throw when a new file appeared in a folder that it had emptied.
     rmSync(folder, { recursive: true, force: true });
   }
 }

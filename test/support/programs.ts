@@ -1,5 +1,5 @@
-// Programs of the machine that some tests need. A missing one is installed where that is possible without asking (root on Debian); otherwise the
-// caller gets an error that says what to install: nothing is skipped silently.
+// Finds programs that some tests need. As root on Debian, a missing one is installed; elsewhere the caller gets an error that says what to
+// install, so that no test is skipped silently.
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, globSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

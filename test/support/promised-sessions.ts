@@ -1,18 +1,20 @@
-// What clients were promised about sessions, and whether the log keeps it.
+// Records what the server acknowledged to clients about their sessions, and checks afterwards that the log has it.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LogEntry, Wire } from './wire.ts';
 
 const patienceMs = 60_000;
-/** After a refusal or a break: clients that come back at once take the processor from the server that starts. */
+/** How long a client waits after a refusal or a break: retries without a pause would take CPU time from the server that is starting. */
 export const pauseMs = 80;
 
-/** One session: the messages that were acknowledged and the answers that were given. */
+/** One session: the messages that were acknowledged, and the answers that the client got. */
 export class Promised {
   readonly id: string;
   readonly agent: string;
   wasApproved = false;
+  /** Acknowledged messages, with the answer where the client got one. */
   readonly texts = new Map<string, string | undefined>();
+  /** What the follower has received of the log. */
   readonly seen: LogEntry[] = [];
   private readonly wire: () => Wire;
   private isOver = false;
@@ -25,12 +27,12 @@ export class Promised {
     this.agent = agent;
   }
 
-  /** The message was acknowledged; with an answer, that too was given to the client. */
+  /** Records that the message was acknowledged and, if there is an answer, that the client got it. */
   promise(text: string, answer?: string): void {
     this.texts.set(text, answer);
   }
 
-  /** Watches from now on, over every break, resuming after the last entry seen. */
+  /** Follows the log from now on. After every break it reconnects and continues after the last entry that it received. */
   follow(): void {
     this.following = (async () => {
       while (!this.isOver) {
@@ -41,7 +43,7 @@ export class Promised {
           const entries = this.wire().follow(this.agent, this.id, this.seen.at(-1)?.seq ?? 0, abort.signal);
           for await (const entry of entries) if (entry.type !== 'stream.closed') this.seen.push(entry);
         } catch {
-          // Broken or cut: the next round resumes.
+          // The connection broke, or the timer above ended it: the next round reconnects.
         }
         clearTimeout(timer);
         await sleep(pauseMs);
@@ -53,7 +55,7 @@ export class Promised {
     this.isOver = true;
   }
 
-  /** Waits for the session to rest; then every promise is held against its log. */
+  /** Waits until the session is idle, then checks that its log has everything that was acknowledged. */
   async check(runs: Map<string, number>): Promise<LogEntry[]> {
     const log = await this.settled();
     const where = `${this.id}: ${JSON.stringify(log.slice(-6))}`;
@@ -75,7 +77,7 @@ export class Promised {
     if (this.wasApproved || this.agent === 'assistant')
       assert.equal(log.filter(isEnd).length, messages.length, `a turn without one end in ${where}`);
     this.checkTools(log, runs);
-    await this.checkWatcher(log);
+    await this.checkFollower(log);
     return log;
   }
 
@@ -95,14 +97,14 @@ export class Promised {
     }
   }
 
-  /** Whoever watched all the while has seen the whole log, each entry once. */
-  private async checkWatcher(log: LogEntry[]): Promise<void> {
+  /** The follower must have received the whole log, each entry once. */
+  private async checkFollower(log: LogEntry[]): Promise<void> {
     if (this.following === undefined) return;
     for (const until = Date.now() + 10_000; this.seen.length < log.length && Date.now() < until; ) await sleep(20);
     this.isOver = true;
     this.leave();
     await this.following;
-    assert.deepEqual(this.seen, log, `a watcher of ${this.id} missed or repeated something`);
+    assert.deepEqual(this.seen, log, `a follower of ${this.id} missed or repeated something`);
   }
 
   private async settled(): Promise<LogEntry[]> {
@@ -141,7 +143,7 @@ export class PromisedSessions {
     return [...this.sessions.keys()];
   }
 
-  /** The turns that ended, and the tokens that their ends name. */
+  /** Checks every session. Returns the ids of the turns that ended, and the sum of their tokens according to the log. */
   async check(runs: Map<string, number>): Promise<{ turns: string[]; tokens: number }> {
     const turns: string[] = [];
     let tokens = 0;

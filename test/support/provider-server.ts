@@ -2,20 +2,20 @@ import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { type LocalServer, serveLocally } from './local-server.ts';
 
-/** What a provider does with one request. */
+/** How the provider answers one request. */
 export interface ScriptedAnswer {
   status?: number;
   headers?: Record<string, string>;
   body: string | Buffer;
   /** Sends the body in pieces of this many bytes, each in a write of its own. */
   pieceBytes?: number;
-  /** Waits so long between pieces. */
+  /** The pause between two pieces. */
   pauseMilliseconds?: number;
-  /** Ends the answer only so long after its last byte. */
+  /** The time between the last byte and the end of the response. */
   endsAfterMilliseconds?: number;
-  /** Ends the connection after the body without ending the answer. */
+  /** Breaks the connection after the body, without ending the response. */
   cut?: boolean;
-  /** Leaves the answer open after the body. */
+  /** Leaves the response open after the body. */
   hang?: boolean;
 }
 
@@ -27,13 +27,13 @@ export interface ReceivedRequest {
 
 export interface ProviderServer extends LocalServer {
   requests: ReceivedRequest[];
-  /** How many answers were sent whole. */
+  /** How many responses were sent completely. */
   finished(): number;
-  /** How many answers the client ended before they were complete. */
+  /** How many responses were closed before they were complete. */
   dropped(): number;
 }
 
-/** A provider on 127.0.0.1 that gives the answers in order, the last one again and again. */
+/** A model provider on 127.0.0.1 that gives these answers in order, and then repeats the last one. */
 export async function serveProvider(...answers: ScriptedAnswer[]): Promise<ProviderServer> {
   const requests: ReceivedRequest[] = [];
   let finished = 0;

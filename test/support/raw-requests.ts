@@ -1,11 +1,11 @@
-// Requests as bytes, for what no HTTP client would send.
+// Sends requests as raw bytes, such as no HTTP client would send.
 import { connect } from 'node:net';
 
 export interface RawAnswer {
   /** 0: the connection was closed without an answer. */
   status: number;
   body: string;
-  /** It neither answered nor closed. */
+  /** The server neither answered nor closed the connection in time. */
   hung: boolean;
 }
 

@@ -1,4 +1,4 @@
-// A private Redis for one test: its own port, nothing on disk, gone afterwards.
+// Starts a private Redis for one test, on its own port and with nothing on disk.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ export interface RedisServer {
   readonly pid: number;
   /** Ends every connection at once, as a crash would. */
   stop(): Promise<void>;
-  /** Comes back on the same port, with nothing in it. */
+  /** Starts it again, empty, on the same port. */
   start(): Promise<void>;
 }
 

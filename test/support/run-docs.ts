@@ -1,4 +1,4 @@
-// Commands of the documentation, run as a reader would run them: block after block, filling in what they were shown.
+// Runs the commands of a documentation page as a reader would: block after block, with the values that earlier commands printed.
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,21 +12,21 @@ export function shellBlocks(page: string): string[] {
 }
 
 export interface Reader {
-  /** Runs a block and gives what it printed. Throws when one of its commands fails, and for curl that is also a refusal. */
+  /** Runs a block and returns its output. Throws when one of its commands fails, or when curl gets an error status. */
   run(block: string): Promise<string>;
 }
 
-/** `environment` is what the reader has set; `url` is where their server is. */
+/** `environment` has the variables that the reader has set; `url` is the address of their server. */
 export function startReading(url: string, environment: Record<string, string>): Reader {
   const known = new Map(Object.entries(environment));
   let setUp = 'shopt -s expand_aliases\ncurl() { command curl --fail-with-body --silent --show-error --max-time 20 "$@"; }\n';
   let requestId = 'req_not_seen_yet';
   return {
     async run(block) {
-      // Nothing is sent to anybody else: a webhook of the reader's goes to the same server.
+      // No request leaves the machine: also the page's example.com, to which webhooks go, becomes the server itself.
       const own = block.replaceAll(/http:\/\/127\.0\.0\.1:8080|https:\/\/example\.com/g, url);
       const here = own.replaceAll('req_...', requestId);
-      // A line such as `export PARLEY_API_KEY=svc_live_...` stands for what the reader was shown.
+      // Left out: a line such as `export PARLEY_API_KEY=svc_live_...` is a placeholder for a value from `environment`.
       const lines = here.split('\n').filter((line) => !/^export \w+=.*\.\.\./.test(line));
       setUp += lines.filter((line) => /^(alias|export) /.test(line)).join('\n');
       const script = `set -e\n${setUp}\n${lines.filter((line) => !/^(alias|export) /.test(line)).join('\n')}`;

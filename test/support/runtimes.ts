@@ -1,4 +1,4 @@
-// Deno and Bun, from the packages that carry their binaries. 200 MB: fetched by the first test that needs them, not by every install.
+// Deno and Bun, from the npm packages with their binaries. They take 200 MB, so the first test that needs them installs them, not `npm ci`.
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ const cache = join(import.meta.dirname, '../../node_modules/.cache/parley');
 
 export type Runtime = keyof typeof versions;
 
-/** Its program, or why there is none. */
+/** The path of its program, or the reason why there is none. */
 export function findRuntime(name: Runtime): { program: string } | { missing: string } {
   const folder = join(cache, `${name}-${versions[name]}`);
   if (!existsSync(folder)) {
@@ -20,7 +20,7 @@ export function findRuntime(name: Runtime): { program: string } | { missing: str
   return program === undefined ? { missing: `${name} has no binary for ${process.platform} ${process.arch}` } : { program };
 }
 
-/** Under another name first: a run that dies halfway leaves nothing that looks complete. */
+/** Into another folder first, so that a run that dies halfway leaves nothing that looks complete. Returns why it failed, if it did. */
 function install(name: Runtime, folder: string): string | undefined {
   mkdirSync(cache, { recursive: true });
   const building = mkdtempSync(join(cache, 'building-'));

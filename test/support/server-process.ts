@@ -1,4 +1,4 @@
-// A server in a process of its own, to be killed and started again on the same data.
+// A server in a process of its own, which a test can kill and start again on the same data.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { createDatabase, type TestDatabase } from './engine.ts';
 import { freePort } from './free-port.ts';
 
 export const main = join(import.meta.dirname, '../../src/main.ts');
-/** As `npm start` has it: what the start compiles is kept, also of its first file and of the engine's thread. */
+/** The compile cache of `npm start`. Set from outside, it also covers main.ts itself and PGlite's thread. */
 const compiled = join(import.meta.dirname, '../../node_modules/.cache/parley/compiled');
 
 export interface ServerProcess {
@@ -22,17 +22,17 @@ export interface ServerProcess {
   output(): string;
   /** As a power cut would: `kill -9`. */
   kill(): Promise<void>;
-  /** Asks with a signal and gives the exit code. */
+  /** Sends a signal, SIGTERM by default, and returns the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
   /** Starts it again, on the same data and port, and waits until it is ready. */
   start(settings?: Record<string, string>): Promise<void>;
-  /** The same without the wait: it may be killed before it is ready. */
+  /** The same without waiting, for a test that kills it before it is ready. */
   launch(settings?: Record<string, string>): void;
 }
 
 export interface ServerOptions {
   settings?: Record<string, string>;
-  /** Given: this one is used and left alone, so that several servers can share it. */
+  /** Use this database instead of a new one, and do not remove it, so that several servers can share it. */
   database?: TestDatabase;
 }
 
@@ -82,7 +82,10 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
   return server;
 }
 
-/** Runs the program with these settings alone, in a directory without a `.env` of yours, and the embedded engine as `engine.ts` does. */
+/**
+ * Runs the server with only these environment variables, in a directory without a `.env` file. With `--liftoff-only` V8 does not
+ * optimize PGlite's WebAssembly, for the reason given in engine.ts.
+ */
 export function spawnServer(settings: Record<string, string>, print: (text: string) => void, args: string[] = []): ChildProcess {
   const keys = { PARLEY_API_KEY: apiKey, PARLEY_OPERATOR_KEY: operatorKey };
   const child = spawn(process.execPath, ['--liftoff-only', main, ...args], {
@@ -97,7 +100,7 @@ export function spawnServer(settings: Record<string, string>, print: (text: stri
   return child;
 }
 
-/** Runs it where it is to end by itself, and gives what it said. */
+/** Runs the server in a case where it ends by itself; returns its exit code and output. */
 export async function runToEnd(settings: Record<string, string>, args: string[] = []): Promise<{ code: number | null; output: string }> {
   const printed: string[] = [];
   const child = spawnServer({ PORT: '0', PARLEY_LOG_LEVEL: 'error', ...settings }, (text) => printed.push(text), args);

@@ -1,4 +1,4 @@
-// A disk that a test can fill up or make read-only: a tmpfs of a few megabytes, where the system lets us mount one.
+// A disk that a test can fill up or make read-only: a tmpfs of a few megabytes, where mounting one is permitted.
 import { execFileSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,21 +8,21 @@ import { endWithUs } from './end-with-us.ts';
 
 export interface SmallDisk {
   path: string;
-  /** Leaves this many bytes free. */
+  /** Fills the disk until only this many bytes are free. */
   fill(leave: number): void;
-  /** Takes away what `fill` wrote. */
+  /** Removes what `fill` wrote. */
   empty(): void;
   makeReadOnly(): void;
 }
 
-/** Why a test cannot have one here; false when it can. */
+/** The reason why a test cannot mount one here, for the option `skip`; false if it can. */
 export const noSmallDisk: string | false = whyNot();
 
 export function mountSmallDisk(owner: Owner, megabytes: number): SmallDisk {
   const path = mkdtempSync(join(tmpdir(), 'parley-disk-'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'parley-test', path]);
   const unmount = () => {
-    // Lazily: a server that is just being killed may still hold a file.
+    // Lazily (-l), because a server that is being killed may still have a file open.
     execFileSync('umount', ['-l', path]);
     rmdirSync(path);
   };

@@ -1,4 +1,4 @@
-// Orgs and agents for tests, made over the wire as an operator and a customer make them.
+// Creates organizations with an agent over HTTP, as an operator and a customer do.
 import assert from 'node:assert/strict';
 import { operatorKey } from './app.ts';
 import { connect, type Wire, type WireAnswer } from './wire.ts';
@@ -8,20 +8,20 @@ export interface Tenant extends Wire {
   orgId: number;
   /** The base of the routes below its agent `helper`, which is also the org's default agent. */
   agentPath: string;
-  /** Adds a release of `helper`, activated unless told otherwise, and gives its version. */
+  /** Adds a release of `helper`, activates it unless `activate` is false, and returns its version. */
   release(config: Record<string, unknown>, activate?: boolean): Promise<number>;
   /** A new session of `helper`. */
   session(body?: Record<string, unknown>): Promise<string>;
   /** Sends a message on the flat route and expects 200. */
   say(session: string, text: string, more?: Record<string, unknown>): Promise<WireAnswer['body']>;
   operate(changes: Record<string, unknown>): Promise<void>;
-  /** The same org through a key with these scopes only. */
+  /** A client of the same organization whose key has only these scopes. */
   keyWith(scopes: string[]): Promise<Wire>;
 }
 
 let count = 0;
 
-/** An org of its own for one test, with an agent `helper` that runs this release. */
+/** Creates an organization for one test, with an agent `helper` that runs this release. */
 export async function createTenant(url: string, config: Record<string, unknown> = {}): Promise<Tenant> {
   count += 1;
   const slug = `tenant-${process.pid}-${count}`;

@@ -1,4 +1,4 @@
-// What PgBouncer does in transaction mode, as far as a start goes: whoever connects speaks on one and the same connection to PostgreSQL.
+// Imitates PgBouncer in transaction mode, as far as starting a server needs it: all clients share one connection to PostgreSQL.
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import pg from 'pg';
@@ -8,7 +8,7 @@ import type { Owner } from './app.ts';
 const welcome = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49]);
 const terminate = 0x58;
 
-/** Gives the URL of the same database through it. */
+/** Returns the URL of the same database through the pooler. */
 export async function startTransactionPooler(owner: Owner, url: string): Promise<string> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -1,16 +1,16 @@
-// Finds out whether anything of an org was changed, in whichever table.
+// Checks that nothing of an organization was changed, in any table.
 import assert from 'node:assert/strict';
 import { sql } from 'kysely';
 import type { Db } from '../../src/database/database.ts';
 
-/** Runs it, and finds the rows of this org as they were. */
+/** Asserts that `work` changes no row of this organization. */
 export async function unchanged(db: Db, orgId: number, work: () => Promise<void>): Promise<void> {
   const before = await rowsOf(db, orgId);
   await work();
   assert.deepEqual(await rowsOf(db, orgId), before);
 }
 
-/** Every row that belongs to an org, as one text for each table. */
+/** Every row that belongs to the organization, as one text for each table. */
 async function rowsOf(db: Db, orgId: number): Promise<Record<string, string>> {
   const { rows: tables } = await sql<{ name: string }>`
     select table_name as name from information_schema.columns where table_schema = 'public' and column_name = 'org_id' order by 1`.execute(

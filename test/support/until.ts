@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** For what announces itself nowhere. Fails when it has not come to be in time. */
+/** Polls until the condition is true, for what cannot be waited for in another way. Throws when the time is over. */
 export async function until(isSo: () => Promise<boolean>, withinMs = 10_000, what = 'it'): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await isSo())) {

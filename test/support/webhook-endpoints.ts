@@ -1,4 +1,4 @@
-// An endpoint of an org, what makes something to send to it, and what became of that.
+// Creates webhook endpoints and events for them, and reads their deliveries.
 import assert from 'node:assert/strict';
 import type { TestOrganization } from './accounts.ts';
 import type { TestApp } from './app.ts';
@@ -20,7 +20,7 @@ export async function createEndpoint(parley: TestApp, org: TestOrganization, rec
   return { id, secret: answer.body.secret, path: `/api/webhook_endpoints/${id}` };
 }
 
-/** The deliveries of an endpoint, when all that are due were attempted. */
+/** The deliveries of an endpoint, after all that are due have been attempted. */
 export async function deliveriesOf(parley: TestApp, org: TestOrganization, endpoint: Endpoint) {
   await parley.context.courier.idle();
   const answer = await parley.call('GET', `${endpoint.path}/deliveries`, { key: org.key });
@@ -28,7 +28,7 @@ export async function deliveriesOf(parley: TestApp, org: TestOrganization, endpo
   return answer.body.data;
 }
 
-/** Makes one event of the type `api_key.created`. */
+/** Causes one event of the type `api_key.created`. */
 export async function createKeyEvent(parley: TestApp, org: TestOrganization): Promise<void> {
   const answer = await parley.call('POST', '/api/api_keys', { key: org.key, body: { name: 'Event', scopes: [] } });
   assert.equal(answer.status, 201);

@@ -1,4 +1,4 @@
-// A customer's endpoint on this machine: keeps what it is sent and answers as it is told.
+// A customer's webhook endpoint: records what it is sent and answers as the test wants.
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Owner } from './app.ts';
 import { serveLocally } from './local-server.ts';
@@ -14,7 +14,7 @@ export interface Received {
 export interface Receiver {
   url: string;
   received: Received[];
-  /** How the next requests are answered: a status, or whatever this does with the response. */
+  /** How the next requests are answered: with this status, or by this function. */
   answer: number | ((request: Received, response: ServerResponse) => void);
   /** Resolves with everything received once it satisfies the condition. */
   until(condition: (received: Received[]) => boolean, what?: string): Promise<Received[]>;

@@ -1,4 +1,4 @@
-// A client of the wire that hides nothing: statuses, headers, bytes and frames as they came.
+// An HTTP client that hides nothing: tests see statuses, headers, bytes and frames as they were sent.
 import assert from 'node:assert/strict';
 import { type Json, parseJson } from './json.ts';
 
@@ -25,9 +25,9 @@ export interface Wire {
   put(path: string, body?: unknown, headers?: Record<string, string>): Promise<WireAnswer>;
   patch(path: string, body?: unknown, headers?: Record<string, string>): Promise<WireAnswer>;
   delete(path: string, headers?: Record<string, string>): Promise<WireAnswer>;
-  /** Opens a stream; the body asks for it where the route needs that. */
+  /** Opens a stream. Where the route needs `stream: true`, it is part of the body. */
   stream(path: string, body: unknown, headers?: Record<string, string>): Promise<EventStream>;
-  /** The managed log of a session of the demo org, as it is streamed, until the signal aborts or the connection breaks. */
+  /** Follows the log of a session of the demo organization until the signal aborts or the connection breaks. */
   follow(agent: string, sessionId: string, after: number, signal: AbortSignal): AsyncGenerator<LogEntry>;
 }
 
@@ -37,7 +37,7 @@ export interface LogEntry {
   [field: string]: unknown;
 }
 
-/** A body that is a string goes out as it is, anything else as JSON; a header of the caller's wins. */
+/** A body that is a string is sent as it is, anything else as JSON. Headers of a call replace the default ones. */
 export function connect(url: string, key: string): Wire {
   async function send(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Response> {
     return fetch(url + path, {
@@ -78,7 +78,7 @@ async function read(response: Response): Promise<WireAnswer> {
   return { status: response.status, headers: response.headers, text, body: parseJson(text) };
 }
 
-/** Server-Sent Events, read as slowly as the test likes. */
+/** Server-Sent Events, which are only read when the test asks for them. */
 export class EventStream {
   readonly response: Response;
   private readonly frames: AsyncGenerator<Frame>;
@@ -95,7 +95,7 @@ export class EventStream {
     return value;
   }
 
-  /** Frames up to and with the first of this type. */
+  /** Frames up to and including the first of this type. */
   async until(event: string): Promise<Frame[]> {
     const frames: Frame[] = [];
     do frames.push(await this.next());
@@ -103,14 +103,14 @@ export class EventStream {
     return frames;
   }
 
-  /** Everything to the stream's end. */
+  /** All frames until the stream's end. */
   async rest(): Promise<Frame[]> {
     const frames: Frame[] = [];
     for await (const frame of this.frames) frames.push(frame);
     return frames;
   }
 
-  /** Leaves, as a client does whose connection breaks. */
+  /** Breaks the connection. */
   async leave(): Promise<void> {
     await this.frames.return(undefined);
   }
@@ -133,7 +133,7 @@ async function* readFrames(response: Response): AsyncGenerator<Frame> {
   if (rest !== '') assert.fail(`the stream ended inside a frame: ${rest}`);
 }
 
-/** What the text frames of a stream come to. */
+/** The text of all `text` frames. */
 export function textOf(frames: Frame[]): string {
   return frames.filter((frame) => frame.event === 'text').reduce((text, frame) => text + frame.data.data.part.text, '');
 }

@@ -6,7 +6,7 @@ import { numberEvents, type SessionLog } from '../../src/session/log.ts';
 
 export const said = (text: string): NewEvent => ({ type: 'message-received', data: { messageId: newId('msg_'), text, silent: true } });
 
-/** Writes as a surface does: append, and publish once it is durable. */
+/** Appends events to a session's log and publishes them once they are durable, as the server does. */
 export async function write(log: SessionLog, feed: Feed, session: string, events: NewEvent[]): Promise<StoredEvent[]> {
   const turn = newId('turn_');
   const { result, at } = await log.apply({ kind: 'note', org: 1, session, turn, events, messages: events.length });
@@ -16,5 +16,5 @@ export async function write(log: SessionLog, feed: Feed, session: string, events
   return stored;
 }
 
-/** 1 to this. */
+/** The numbers from 1 to `count`. */
 export const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
