@@ -138,3 +138,31 @@ test('an approval that could not be given is not given later: it says so until t
   await answers(page).getByText('approved').waitFor();
   await page.close();
 });
+
+test('a network that is gone without a word is told of while the first message waits for it', async () => {
+  const page = await visit();
+  const thaw = Promise.withResolvers<void>();
+  await page.route(/managed-agents/, (route) => thaw.promise.then(() => route.continue()));
+  await say(page, '/say thawed');
+  await lost(page).waitFor({ timeout: 10_000 });
+  thaw.resolve();
+  await answers(page).getByText('thawed').waitFor();
+  await until(async () => (await status(page)) === '');
+  await page.close();
+});
+
+test('whoever tries again with the keyboard goes on in the message field', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  await page.route(/events\/stream/, (route) => route.fulfill({ status: 403, json: { detail: 'Not now' } }));
+  proxy.breakAll();
+  await page.getByRole('button', { name: 'Try again' }).press('Enter');
+  await until(async () => page.evaluate<boolean>("document.querySelector('parley-chat').shadowRoot.activeElement?.tagName === 'TEXTAREA'"));
+  await page.unroute(/events\/stream/);
+  await page.getByRole('button', { name: 'Try again' }).press('Enter');
+  await page.keyboard.type('/say after');
+  await page.keyboard.press('Enter');
+  await answers(page).getByText('after').waitFor();
+  await page.close();
+});

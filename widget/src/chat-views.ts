@@ -28,8 +28,13 @@ export function statusView(
   retry: () => void,
 ): TemplateResult | string | typeof nothing {
   const failure = problem ?? chat?.failure;
+  // The button that was pressed goes: the focus would go with it.
+  const onRetry = ({ currentTarget }: Event) => {
+    if (currentTarget instanceof Element) currentTarget.closest('section')?.querySelector('textarea')?.focus();
+    retry();
+  };
   if (failure !== undefined)
-    return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${retry}>${labels.retry}</button>` : nothing}`;
+    return html`<span class="failure">${failure}</span> ${chat?.state === 'failed' ? html`<button type="button" @click=${onRetry}>${labels.retry}</button>` : nothing}`;
   if (chat?.state === 'lost' || chat?.isWaiting || !navigator.onLine) return labels.lost;
   return chat?.state === 'loading' ? labels.loading : nothing;
 }

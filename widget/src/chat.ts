@@ -11,6 +11,9 @@ export interface Outgoing {
   isSent: boolean;
 }
 
+/** How long an answer may take before the person is told that there is none. All that is asked for here takes a moment. */
+const silentMs = 5_000;
+
 /** One conversation with the server: begins or resumes a session, follows its log, and sends what the person does. */
 export class Chat {
   conversation: Conversation = emptyConversation();
@@ -18,7 +21,7 @@ export class Chat {
   /** `loading` until the log so far is there. */
   state: 'empty' | 'loading' | 'open' | 'lost' | 'failed' = 'empty';
   failure: string | undefined;
-  /** A message could not be sent, and waits for the network. */
+  /** What the person did could not be sent, or is not answered, and waits for the network. */
   isWaiting = false;
   readonly #managed: Managed;
   /** The text that is being written, kept over a reload. */
@@ -81,11 +84,11 @@ export class Chat {
   }
 
   async confirm(requestId: string, decision: Decision): Promise<void> {
-    if (this.#sessionId !== undefined) await this.#managed.confirm(this.#sessionId, requestId, decision);
+    if (this.#sessionId !== undefined) await this.#watch(this.#managed.confirm(this.#sessionId, requestId, decision));
   }
 
   async interrupt(): Promise<void> {
-    if (this.#sessionId !== undefined) await this.#managed.interrupt(this.#sessionId);
+    if (this.#sessionId !== undefined) await this.#watch(this.#managed.interrupt(this.#sessionId));
   }
 
   /** Tries again after a failure. Whether there is a connection is told when there is none. */
@@ -146,7 +149,7 @@ export class Chat {
     try {
       for (;;) {
         try {
-          return await request({ idempotencyKey });
+          return await this.#watch(request({ idempotencyKey }));
         } catch (error) {
           if (!(error instanceof ConnectionError) || signal.aborted || !this.outgoing.includes(entry)) throw error;
         }
@@ -156,6 +159,21 @@ export class Chat {
       }
     } finally {
       this.isWaiting = false;
+    }
+  }
+
+  /** A network may be gone without a word: whoever waits is told so long before the request is given up. */
+  async #watch<Answer>(asked: Promise<Answer>): Promise<Answer> {
+    const timer = setTimeout(() => {
+      this.isWaiting = true;
+      this.#changed();
+    }, silentMs);
+    try {
+      return await asked;
+    } finally {
+      clearTimeout(timer);
+      this.isWaiting = false;
+      this.#changed();
     }
   }
 

@@ -65,7 +65,8 @@ export const styles = css`
   .approval { padding: 0.7em 0.9em; border: 1px solid var(--accent); border-radius: var(--radius); }
   .approval p { margin-bottom: 0.4em; }
   .choices { display: flex; flex-wrap: wrap; gap: 0.4em; margin-top: 0.6em; }
-  kbd { margin-inline-start: 0.5em; font: 0.8em ui-monospace, monospace; opacity: 0.75; }
+  .choices button { display: inline-flex; align-items: baseline; gap: 0.5em; }
+  kbd { font: 0.8em ui-monospace, monospace; opacity: 0.75; }
   .decision { margin: 0; color: var(--muted); }
   form { display: flex; flex-wrap: wrap; align-items: flex-end; gap: 0.4em; padding: 0.6em; border-top: 1px solid var(--border); }
   form > button { padding: 0.5em; line-height: 0; }
