@@ -62,3 +62,14 @@ test('a message sent while the server is away arrives once, when it is back', as
   await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').nth(1).waitFor();
   assert.equal(await log().getByText('/say second').count(), 1);
 });
+
+test('a network that is gone without a word is noticed, and what waited for an answer is asked again', async () => {
+  await page.goto('/dashboard/agents');
+  await page.getByRole('link', { name: 'Assistant', exact: true }).waitFor();
+  await page.route('**/*', () => {});
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByText('The server cannot be reached.').waitFor();
+  await page.unrouteAll();
+  await page.getByText('Connected again.').waitFor();
+  await page.getByRole('cell', { name: 'First key' }).waitFor();
+});

@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import { reportLost, untilReachable } from '../server/connection.ts';
+import { reportLost, untilReachable, watch, whileReachable } from '../server/connection.ts';
 import { checkSignedIn, untilSignedIn } from '../server/queries.ts';
 import { ownHeaders, type RequestError, refusal } from '../server/request.ts';
 import { type LogEvent, parseFrame } from './log-event.ts';
@@ -77,8 +77,8 @@ export class EventStream {
   /** Reads until the stream ends; then how long to wait, where the server said so. `refused`: asking again would not help. */
   private async readOnce(): Promise<'refused' | { waitMs?: number | undefined }> {
     const attempt = new AbortController();
-    const signal = AbortSignal.any([this.abort.signal, attempt.signal]);
-    const response = await fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders(), signal });
+    const signal = AbortSignal.any([this.abort.signal, attempt.signal, whileReachable()]);
+    const response = await watch(fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders(), signal }));
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
       if (response.status >= 500 || response.status === 429) return { waitMs: problem.waitMs };

@@ -6,6 +6,25 @@ type Connection = 'ok' | 'lost' | 'back';
 let state: Connection = 'ok';
 const listeners = new Set<() => void>();
 let probing = false;
+/** How long an answer may take before the server is asked whether it is there at all, and how long that answer may take. */
+const silentMs = 5_000;
+/** Aborted while the server is away. */
+let away = new AbortController();
+
+/** For a reading: one that began before the server went away would wait for an answer that never comes. */
+export function whileReachable(): AbortSignal {
+  return away.signal;
+}
+
+/** A network can be gone without a word. Whoever waits for this answer finds out, and so does the person. */
+export async function watch<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  const timer = setTimeout(() => void reportUnserved(), silentMs);
+  try {
+    return await asked;
+  } finally {
+    clearTimeout(timer);
+  }
+}
 
 export function useConnection(): Connection {
   return useSyncExternalStore(subscribe, () => state);
@@ -16,6 +35,7 @@ export function reportLost(): void {
   if (probing) return;
   probing = true;
   become('lost');
+  away.abort();
   void probe();
 }
 
@@ -35,6 +55,7 @@ async function probe(): Promise<void> {
     if (await isReachable()) break;
   }
   probing = false;
+  away = new AbortController();
   become('back');
   await sleep(4_000);
   if (state === 'back') become('ok');
@@ -42,7 +63,8 @@ async function probe(): Promise<void> {
 
 /** Whatever is no failure is an answer: a proxy may know of this address only that it is none of its own. */
 async function isReachable(): Promise<boolean> {
-  const answer = await fetch('/readyz', { cache: 'no-store' }).catch(() => undefined);
+  const signal = AbortSignal.timeout(silentMs);
+  const answer = await fetch('/readyz', { cache: 'no-store', signal }).catch(() => undefined);
   return answer !== undefined && answer.status < 500;
 }
 

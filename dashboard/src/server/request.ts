@@ -1,4 +1,4 @@
-import { reportLost, reportUnserved, untilReachable } from './connection.ts';
+import { reportLost, reportUnserved, untilReachable, watch, whileReachable } from './connection.ts';
 
 /** What the server refused, in its own words. Status 0: it could not be reached. */
 export class RequestError extends Error {
@@ -60,8 +60,12 @@ export function post<Answer>(path: string, body: unknown = {}, options: Omit<Req
 
 export async function request<Answer>(method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
   const response = await send(method, path, options);
-  if (response.ok) return (response.status === 204 ? undefined : await response.json()) as Answer;
-  throw await refusal(response);
+  if (!response.ok) throw await refusal(response);
+  if (response.status === 204) return undefined as Answer;
+  return response.json().catch((error: unknown) => {
+    // What came whole and is no JSON would be so again; anything else broke off on the way.
+    throw error instanceof SyntaxError ? error : lost(error, options.signal);
+  });
 }
 
 /** Saves the answer as a file. A browser that is sent to its address instead says neither for which org, nor why it was refused. */
@@ -100,6 +104,7 @@ export async function refusal(response: Response): Promise<RequestError> {
 
 async function send(method: string, path: string, options: RequestOptions): Promise<Response> {
   const { body, signal, idempotencyKey, anyOrganization } = options;
+  const signals = [...(signal === undefined ? [] : [signal]), ...(method === 'GET' ? [whileReachable()] : [])];
   const init: RequestInit = {
     method,
     headers: {
@@ -108,15 +113,20 @@ async function send(method: string, path: string, options: RequestOptions): Prom
       ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    ...(signal === undefined ? {} : { signal }),
+    ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
   };
   try {
-    return await fetch(path, init);
+    return await watch(fetch(path, init));
   } catch (error) {
-    if (signal?.aborted) throw error;
-    reportLost();
-    throw new RequestError(0, 'The server cannot be reached.');
+    throw lost(error, signal);
   }
+}
+
+/** Why there was no answer: the server is away, unless whoever asked has left. */
+function lost(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted) return error;
+  reportLost();
+  return new RequestError(0, 'The server cannot be reached.');
 }
 
 function explain(body: unknown): string | undefined {
