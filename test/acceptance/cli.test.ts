@@ -31,6 +31,8 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   const left = await cli(['chat', '--session', 'terminal'], '/tool bash {"command":"echo at last"}\n');
   assert.match(left.stderr, /Allow\? \[y\/a\/n\] \n! the request is still open; answer it with: parley chat --session terminal\n> \n$/);
   assert.equal(left.code, 1, 'a script must not take it for an answer');
+  const named = await cli(['chat', 'assistant', '--session', 'terminal'], '');
+  assert.match(named.stderr, /answer it with: parley chat assistant --session terminal\n/, 'which may not be the default agent');
   const later = await cli(['chat', '--session', 'terminal'], 'y\n/say and on\n');
   assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
   const failed = await cli(['chat'], '/fail rate_limited\n');

@@ -131,8 +131,9 @@ async function answerRequest(lines: AsyncIterator<string>, session: Session, req
   while (decision === undefined) {
     const answer = await ask(lines, 'Allow? [y/a/n] ');
     if (answer === undefined) {
-      // Without the exit code, a script would take the text so far for the whole answer.
-      if (!process.stdin.isTTY) fail(`the request is still open; answer it with: parley chat --session ${session.id}`);
+      // Without the exit code, a script would take the text so far for the whole answer; a person's screen has moved on from the id.
+      const again = ['parley chat', ...(session.agent === undefined ? [] : [session.agent]), '--session', session.id].join(' ');
+      fail(`the request is still open; answer it with: ${again}`);
       return undefined;
     }
     decision = decisions[answer.trim().toLowerCase()];
