@@ -20,6 +20,7 @@ test('every page of the documentation is served, and its links lead somewhere', 
     const answer = await visit(`/docs/${page.slice(0, -3)}`);
     assert.equal(answer.status, 200, page);
     assert.match(answer.text, /<main><h1 id=/);
+    assert.doesNotMatch(answer.text, /<(table|pre)>/, 'what a phone scrolls sideways, a keyboard has to reach');
     for (const [, target = '', anchor] of answer.text.matchAll(/href="(\/[^"#]*)?(?:#([^"]*))?"/g)) {
       const there = target === '' ? answer : await visit(target);
       assert.ok(there.status < 400, `${page} links to ${target}, which is ${there.status}`);

@@ -9,15 +9,16 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
   const marked = new Marked({
     renderer: {
       heading({ tokens, depth }) {
-        const html = this.parser.parseInline(tokens);
-        const slug = slugOf(html);
+        const text = this.parser.parseInline(tokens);
+        const slug = slugOf(text);
         const link = depth === 1 ? '' : ` <a href="#${slug}" aria-label="Link to this section">#</a>`;
-        return `<h${depth} id="${slug}">${html}${link}</h${depth}>\n`;
+        return `<h${depth} id="${slug}">${text}${link}</h${depth}>\n`;
       },
-      // Focusable, so that a block that is wider than the page can be scrolled with the keyboard.
+      // Focusable, as tables are, so that a block that is wider than the page can be scrolled with the keyboard.
       code: ({ text }) => `<pre tabindex="0"><code>${escapeHtml(text)}</code></pre>\n`,
     },
   });
+  const html = (await marked.parse(withOwnLinks(markdown))).replaceAll('<table>', '<table tabindex="0">');
   const title = /^# (.+)$/m.exec(markdown)?.[1] ?? page;
   const chapters = contents.map(
     (chapter) =>
@@ -36,7 +37,7 @@ export async function pageHtml(page: string, markdown: string, contents: readonl
 </head>
 <body>
 <a class="contents" href="#contents">Parley documentation: all pages</a>
-<main>${await marked.parse(withOwnLinks(markdown))}</main>
+<main>${html}</main>
 <nav id="contents" aria-label="Documentation"><a class="home" href="/docs/quickstart">Parley</a>${chapters.join('')}<h2>Reference</h2><a href="/docs/api">API reference</a><a href="/openapi.json">OpenAPI document</a><a href="/dashboard">Open the dashboard</a></nav>
 </body>
 </html>
