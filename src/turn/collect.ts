@@ -69,7 +69,7 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
   return outcome;
 }
 
-/** What the caller of a turn is told that continues in another process because this one is stopping. */
+/** For the caller of a turn: this process is stopping, and another one continues the turn. */
 export function cutShort(): ServiceError {
   return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
 }

@@ -1,5 +1,7 @@
 import { type Bus, maxNoticeBytes } from '../database/bus.ts';
 import type { LiveFragment } from '../session/events.ts';
+import type { Feed } from '../session/feed.ts';
+import type { Runner } from './runner.ts';
 
 /** How long a session counts as watched after a notice that it is; a process with watchers repeats the notice every 5 s. */
 const watchLastsMs = 12_000;
@@ -15,8 +17,8 @@ interface Gathered {
 export class LiveRelay {
   private readonly bus: Bus;
   private readonly processId: string;
-  private readonly draftsOf: (sessionId: string) => LiveFragment[];
-  private readonly seqOf: (sessionId: string) => number;
+  private readonly feed: Pick<Feed, 'draftsOf'>;
+  private readonly runner: Pick<Runner, 'seqOf'>;
   /** Sessions that are watched in other processes, and until when that counts. */
   private readonly watched = new Map<string, number>();
   /** Sessions with a new watcher, who is to be sent their drafts from the first word on. */
@@ -25,11 +27,11 @@ export class LiveRelay {
   /** The last notice of each session, until it is sent. */
   private readonly sending = new Map<string, Promise<void>>();
 
-  constructor(bus: Bus, processId: string, draftsOf: (sessionId: string) => LiveFragment[], seqOf: (sessionId: string) => number) {
+  constructor(bus: Bus, processId: string, feed: Pick<Feed, 'draftsOf'>, runner: Pick<Runner, 'seqOf'>) {
     this.bus = bus;
     this.processId = processId;
-    this.draftsOf = draftsOf;
-    this.seqOf = seqOf;
+    this.feed = feed;
+    this.runner = runner;
   }
 
   /** Another process has a watcher of this session. */
@@ -64,7 +66,7 @@ export class LiveRelay {
     this.gathered.delete(sessionId);
     clearTimeout(waiting.timer);
     // New watchers get no preview of a draft that is too long for a notice. They get the message once it is stored.
-    const whole = this.joined.delete(sessionId) ? this.draftsOf(sessionId) : [];
+    const whole = this.joined.delete(sessionId) ? this.feed.draftsOf(sessionId) : [];
     const sent = this.send(sessionId, whole) ?? this.sendPieces(sessionId, merged(waiting.fragments));
     if (sent === undefined) return undefined;
     this.sending.set(sessionId, sent);
@@ -98,7 +100,7 @@ export class LiveRelay {
   /** Undefined if there is nothing to send, or too much for one notice. */
   private send(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
     if (fragments.length === 0) return undefined;
-    const text = JSON.stringify({ session, after: this.seqOf(session), fragments });
+    const text = JSON.stringify({ session, after: this.runner.seqOf(session), fragments });
     return Buffer.byteLength(text) <= maxNoticeBytes ? this.bus.send(`${this.processId} live ${text}`) : undefined;
   }
 }

@@ -37,13 +37,7 @@ type Others = Map<string, number>;
  * - `reconnected`, from the bus itself: notices may have been lost, so everything is looked at again
  */
 export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): Promise<{ close(): void }> {
-  const { feed, runner } = parts;
-  const relay = new LiveRelay(
-    bus,
-    processId,
-    (sessionId) => feed.draftsOf(sessionId),
-    (sessionId) => runner.seqOf(sessionId),
-  );
+  const relay = new LiveRelay(bus, processId, parts.feed, parts.runner);
   const others: Others = new Map();
   const close = tellPeers(bus, processId, parts, relay, others);
   await bus.receive(hearPeers(processId, parts, relay, others));

@@ -107,11 +107,16 @@ test('a process that drains takes up no turn of another: it would only cut it of
   const turnOf = (session: string) =>
     database.db.selectFrom('turns').selectAll().where('session_id', '=', session).executeTakeFirstOrThrow();
   await until(async () => runner.turnOf('own') !== undefined);
+  const renewals = async () => {
+    const seen = new Set<number>();
+    await until(async () => seen.add(Number((await turnOf('own')).lease_until)).size > 3);
+  };
   turns.draining = true;
+  // A look that began before may still claim.
+  await renewals();
   await sql`update turns set state = 'running', process_id = 'proc_dead', lease_until = now() - interval '1 second', ended_at = null
     where session_id = 'left'`.execute(database.db);
-  const renewals = new Set<number>();
-  await until(async () => renewals.add(Number((await turnOf('own')).lease_until)).size > 3);
+  await renewals();
   assert.equal((await turnOf('left')).process_id, 'proc_dead');
   turns.draining = false;
   await until(async () => (await turnOf('left')).process_id !== 'proc_dead');

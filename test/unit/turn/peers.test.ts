@@ -80,12 +80,7 @@ test('text that comes while a notice of its session is still on its way goes in 
     notices.push(payload);
     return held.promise;
   };
-  const relay = new LiveRelay(
-    { ...bus, send },
-    'proc_here',
-    () => [],
-    () => 4,
-  );
+  const relay = new LiveRelay({ ...bus, send }, 'proc_here', { draftsOf: () => [] }, { seqOf: () => 4 });
   relay.watch('slow');
   const about = { type: 'text-delta' as const, turnId: 'turn_1', messageId: 'msg_1', step: 1, agent: 'main' };
   relay.show('slow', { ...about, offset: 0, text: 'one' });
@@ -105,12 +100,7 @@ test('text that comes while a notice of its session is still on its way goes in 
 test('text too long for one notice goes in several, and none of it is lost', async () => {
   const notices: string[] = [];
   const send = async (payload: string) => void notices.push(payload);
-  const relay = new LiveRelay(
-    { ...bus, send },
-    'proc_here',
-    () => [],
-    () => 4,
-  );
+  const relay = new LiveRelay({ ...bus, send }, 'proc_here', { draftsOf: () => [] }, { seqOf: () => 4 });
   relay.watch('long');
   const text = '😀'.repeat(5_000);
   relay.show('long', { type: 'text-delta', turnId: 'turn_1', messageId: 'msg_1', step: 1, agent: 'main', offset: 0, text });
