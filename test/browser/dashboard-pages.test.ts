@@ -19,7 +19,7 @@ interface PageCase {
 }
 
 const cases: PageCase[] = [
-  { name: 'overview', path: '/', shows: 'Waiting for approval' },
+  { name: 'overview', path: '/', shows: 'Latest failed turns' },
   { name: 'playground', path: `/playground/assistant?session=${sessionId}`, shows: 'Approve once' },
   { name: 'sessions', path: '/sessions?live=off', shows: /ses_demo_0000001|…demo_0000001/ },
   { name: 'session', path: `/sessions/${sessionId}`, shows: 'Approve once' },
