@@ -32,7 +32,7 @@ const emitted = new Set(
       ...text.matchAll(/\breason === '(instance_[a-z_]+)'/g),
       ...(/type ModelErrorCode =[^;]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
       ...(/type ClosingReason =[^;]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
-      ...(/const codes: Record<number, string> = \{[^}]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
+      ...(/const errorCodes: Record<number, string> = \{[^}]*/.exec(text)?.[0].matchAll(/'([a-z_]+)'/g) ?? []),
     ])
     .flatMap(([, ...codes]) => codes)
     .filter((code) => !others.has(code)),
