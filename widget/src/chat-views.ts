@@ -2,14 +2,14 @@ import { html, nothing, type TemplateResult } from 'lit';
 import { repeat } from 'lit/directives/repeat.js';
 import type { Chat } from './chat.ts';
 import { openQuestion } from './conversation.ts';
+import { agentView, draftView, type ItemActions, itemView, userView } from './item-views.ts';
 import type { Labels } from './labels.ts';
-import { agentView, draftView, type ItemActions, itemView, userView } from './views.ts';
 
-/** The whole conversation: what is in the log, what is on its way there, and what is being written. */
+/** The whole conversation: the items of the log, the messages not yet in it, and the answer being written. */
 export function messagesView(chat: Chat, greeting: string | undefined, actions: ItemActions): TemplateResult {
   const { labels } = actions;
   const { items, draft, running } = chat.conversation;
-  const isAwaited = draft !== undefined || running || (chat.outgoing.length > 0 && openQuestion(chat.conversation) === undefined);
+  const isAnswerAwaited = draft !== undefined || running || (chat.outgoing.length > 0 && openQuestion(chat.conversation) === undefined);
   return html`${greeting ? agentView(greeting, labels) : nothing}
     ${repeat(
       items,
@@ -17,10 +17,10 @@ export function messagesView(chat: Chat, greeting: string | undefined, actions: 
       (item) => itemView(item, actions),
     )}
     ${chat.outgoing.map(({ text, files }) => userView(text, files, labels, true))}
-    ${isAwaited ? draftView(draft?.text ?? '', labels) : nothing}`;
+    ${isAnswerAwaited ? draftView(draft?.text ?? '', labels) : nothing}`;
 }
 
-/** One line below the conversation: what went wrong, or how the connection is. */
+/** The line below the conversation: what went wrong, or that the connection is lost or loading. */
 export function statusView(
   chat: Chat | undefined,
   problem: string | undefined,
@@ -28,7 +28,7 @@ export function statusView(
   retry: () => void,
 ): TemplateResult | string | typeof nothing {
   const failure = problem ?? chat?.failure;
-  // The button that was pressed goes: the focus would go with it.
+  // Pressing the button removes it; without this the focus would be lost.
   const onRetry = ({ currentTarget }: Event) => {
     if (currentTarget instanceof Element) currentTarget.closest('section')?.querySelector('textarea')?.focus();
     retry();

@@ -1,72 +1,68 @@
 import { ConnectionError, type Decision, type Managed, NotFoundError, ParleyError, type RequestOptions } from '../../client/src/index.ts';
 import { newKey } from '../../client/src/new-key.ts';
 import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
-import type { Remembered } from './remembered.ts';
+import type { StoredText } from './stored-text.ts';
 
-/** Messages that were typed and are not in the log yet: they wait for their turn, or for the network. */
+/** A message that was typed and is not in the log yet: it waits for the messages before it, or for the network. */
 export interface Outgoing {
   text: string;
   files: string[];
-  /** The server has it. */
+  /** Whether the server has accepted it. */
   isSent: boolean;
 }
 
-/** How long an answer may take before the person is told that there is none. All that is asked for here takes a moment. */
+/** After this long without a response the person is told that the connection is lost; these requests take milliseconds. */
 const silentMs = 5_000;
 
-/** One conversation with the server: begins or resumes a session, follows its log, and sends what the person does. */
+/** One conversation with an agent: starts or resumes a session, follows its log, and sends what the person does. */
 export class Chat {
   conversation: Conversation = emptyConversation();
   outgoing: Outgoing[] = [];
-  /** `loading` until the log so far is there. */
+  /** `loading` until the existing log of a resumed session has been read; `failed` after an error that the stream does not retry. */
   state: 'empty' | 'loading' | 'open' | 'lost' | 'failed' = 'empty';
   failure: string | undefined;
-  /** What the person did could not be sent, or is not answered, and waits for the network. */
+  /** A request could not be sent, or has had no response for `silentMs`. */
   isWaiting = false;
   readonly #managed: Managed;
-  /** The text that is being written, kept over a reload. */
-  readonly draft: Remembered;
-  readonly #remembered: Remembered;
+  /** Text that a reload would lose: see `keep`. */
+  readonly unsent: StoredText;
+  readonly #storedSessionId: StoredText;
   readonly #metadata: Record<string, unknown>;
   readonly #changed: () => void;
   #sessionId: string | undefined;
-  #following = new AbortController();
-  /** What the next message waits for: its conversation, and the messages before it. */
-  #before: Promise<void> = Promise.resolve();
+  #abort = new AbortController();
+  /** Settled when the next message may be sent: the session is loaded, and every message before it was sent or given up. */
+  #queue: Promise<void> = Promise.resolve();
 
-  constructor(managed: Managed, remembered: Remembered, draft: Remembered, metadata: Record<string, unknown>, changed: () => void) {
+  constructor(managed: Managed, sessionId: StoredText, unsent: StoredText, metadata: Record<string, unknown>, changed: () => void) {
     this.#managed = managed;
-    this.#remembered = remembered;
-    this.draft = draft;
+    this.#storedSessionId = sessionId;
+    this.unsent = unsent;
     this.#metadata = metadata;
     this.#changed = changed;
   }
 
-  get sessionId(): string | undefined {
-    return this.#sessionId;
-  }
-
-  /** Goes on with the conversation that this browser had, if it had one. */
+  /** Continues the conversation that this browser stored, if there is one. */
   resume(): void {
-    this.#before = this.#load();
+    this.#queue = this.#load();
   }
 
-  /** Throws when it could not be sent; the text is then still the caller's. */
+  /** Throws when the message could not be sent. It is then dropped here, and the caller has to keep the text. */
   async send(text: string, files: File[]): Promise<void> {
-    const { signal } = this.#following;
+    const { signal } = this.#abort;
     const entry = { text, files: files.map(({ name }) => name), isSent: false };
     this.outgoing.push(entry);
     this.#changed();
-    const sent = this.#before.then(() => this.#deliver(entry, files));
-    this.#before = sent.catch(() => {});
+    const sent = this.#queue.then(() => this.#deliver(entry, files));
+    this.#queue = sent.catch(() => {});
     try {
       await sent;
       entry.isSent = true;
       this.failure = undefined;
-      // What made the stream fail has passed.
+      // The server answers again, so the stream of events can be opened again too.
       if (this.state === 'failed') this.reconnect();
     } catch (error) {
-      // It is in the log by now: only the answer was lost.
+      // The event stream has already delivered the message: only the response to this request was lost.
       if (!this.outgoing.includes(entry) && !signal.aborted) return;
       this.outgoing = this.outgoing.filter((other) => other !== entry);
       throw error;
@@ -75,23 +71,23 @@ export class Chat {
     }
   }
 
-  /** Keeps what only this page has, and a reload would lose: what is not sent yet, and then what is being written. */
-  keep(writing: string): void {
-    const unsent = this.outgoing.filter(({ isSent }) => !isSent).map(({ text }) => text);
-    const text = [...unsent, writing].filter((each) => each !== '').join('\n');
-    if (text === '') this.draft.forget();
-    else this.draft.write(text);
+  /** Stores what a reload would lose: the messages that are not sent yet, followed by the text in the message field. */
+  keep(typed: string): void {
+    const waiting = this.outgoing.filter(({ isSent }) => !isSent).map(({ text }) => text);
+    const text = [...waiting, typed].filter((each) => each !== '').join('\n');
+    if (text === '') this.unsent.forget();
+    else this.unsent.write(text);
   }
 
   async confirm(requestId: string, decision: Decision): Promise<void> {
-    if (this.#sessionId !== undefined) await this.#watch(this.#managed.confirm(this.#sessionId, requestId, decision));
+    if (this.#sessionId !== undefined) await this.#watchForSilence(this.#managed.confirm(this.#sessionId, requestId, decision));
   }
 
   async interrupt(): Promise<void> {
-    if (this.#sessionId !== undefined) await this.#watch(this.#managed.interrupt(this.#sessionId));
+    if (this.#sessionId !== undefined) await this.#watchForSilence(this.#managed.interrupt(this.#sessionId));
   }
 
-  /** Tries again after a failure. Whether there is a connection is told when there is none. */
+  /** Opens the event stream again after a failure. The state is `open` at once; the stream reports it when it is lost. */
   reconnect(): void {
     this.failure = undefined;
     if (this.#sessionId === undefined) return;
@@ -99,20 +95,20 @@ export class Chat {
     void this.#follow(this.#sessionId);
   }
 
-  /** Leaves this conversation; the next message begins another. */
+  /** Leaves this conversation; the next message starts a new one. */
   startOver(): void {
     this.outgoing = [];
-    this.#leave();
+    this.#reset();
   }
 
   close(): void {
-    this.#following.abort();
+    this.#abort.abort();
   }
 
-  #leave(): void {
+  #reset(): void {
     this.close();
-    this.#following = new AbortController();
-    this.#remembered.forget();
+    this.#abort = new AbortController();
+    this.#storedSessionId.forget();
     this.#sessionId = undefined;
     this.conversation = emptyConversation();
     this.failure = undefined;
@@ -121,35 +117,35 @@ export class Chat {
   }
 
   async #deliver(entry: Outgoing, files: File[]): Promise<void> {
-    // The person has left the conversation that it was meant for.
+    // `startOver` has dropped the message while it waited in the queue.
     if (!this.outgoing.includes(entry)) return;
-    // Another tab may have begun one meanwhile. A second one would take its place, and a reload would no longer find the first.
+    // Another tab may have started a session meanwhile. A second one would overwrite its stored id, and a reload lose the first.
     if (this.#sessionId === undefined) await this.#load();
-    const tried = this.#sessionId;
+    const sessionId = this.#sessionId;
     try {
-      await this.#post(tried ?? (await this.#begin(entry)), entry, files);
+      await this.#post(sessionId ?? (await this.#begin(entry)), entry, files);
     } catch (error) {
-      // The remembered conversation is gone, or somebody else's: this message begins a new one.
-      if (!(error instanceof NotFoundError) || tried === undefined) throw error;
-      if (this.#sessionId === tried) this.#leave();
+      // The session was deleted, or belongs to somebody else: this message starts a new one.
+      if (!(error instanceof NotFoundError) || sessionId === undefined) throw error;
+      if (this.#sessionId === sessionId) this.#reset();
       await this.#post(this.#sessionId ?? (await this.#begin(entry)), entry, files);
     }
   }
 
   async #post(sessionId: string, entry: Outgoing, files: File[]): Promise<void> {
-    // Given up at some time: one that is too large for this connection would never arrive.
+    // An upload is not repeated without end, as the message is: a file too large for this connection would never arrive.
     for (const file of files) await this.#managed.upload(sessionId, file.name, file);
-    await this.#insist(entry, (options) => this.#managed.send(sessionId, entry.text, options));
+    await this.#sendReliably(entry, (options) => this.#managed.send(sessionId, entry.text, options));
   }
 
-  /** Tries for as long as there is no connection, and somebody waits for it: under one key, so that it arrives once. */
-  async #insist<Answer>(entry: Outgoing, request: (options: RequestOptions) => Promise<Answer>): Promise<Answer> {
-    const { signal } = this.#following;
+  /** Repeats a request while there is no connection and its message still waits. The idempotency key makes that harmless. */
+  async #sendReliably<Answer>(entry: Outgoing, request: (options: RequestOptions) => Promise<Answer>): Promise<Answer> {
+    const { signal } = this.#abort;
     const idempotencyKey = newKey();
     try {
       for (;;) {
         try {
-          return await this.#watch(request({ idempotencyKey }));
+          return await this.#watchForSilence(request({ idempotencyKey }));
         } catch (error) {
           if (!(error instanceof ConnectionError) || signal.aborted || !this.outgoing.includes(entry)) throw error;
         }
@@ -162,14 +158,14 @@ export class Chat {
     }
   }
 
-  /** A network may be gone without a word: whoever waits is told so long before the request is given up. */
-  async #watch<Answer>(asked: Promise<Answer>): Promise<Answer> {
+  /** A network can fail silently. This tells the person long before the request itself times out. */
+  async #watchForSilence<Answer>(request: Promise<Answer>): Promise<Answer> {
     const timer = setTimeout(() => {
       this.isWaiting = true;
       this.#changed();
     }, silentMs);
     try {
-      return await asked;
+      return await request;
     } finally {
       clearTimeout(timer);
       this.isWaiting = false;
@@ -178,35 +174,35 @@ export class Chat {
   }
 
   async #begin(entry: Outgoing): Promise<string> {
-    const { id } = await this.#insist(entry, (options) => this.#managed.create({ metadata: this.#metadata }, options));
+    const { id } = await this.#sendReliably(entry, (options) => this.#managed.create({ metadata: this.#metadata }, options));
     this.#sessionId = id;
-    this.#remembered.write(id);
+    this.#storedSessionId.write(id);
     this.state = 'open';
     void this.#follow(id);
     return id;
   }
 
   async #follow(sessionId: string, loaded?: Promise<void>): Promise<void> {
-    const { signal } = this.#following;
+    const { signal } = this.#abort;
     const onConnection = (state: 'open' | 'lost') => {
       if (state === 'lost') this.state = 'lost';
       else if (this.state === 'lost') this.state = 'open';
       this.#changed();
     };
     try {
-      // Whatever it was, the stream is told the same, and knows what to try again.
+      // The stream will meet the same failure, and it knows which ones to retry.
       await loaded?.catch(() => {
         if (!signal.aborted) this.state = 'open';
       });
       const after = this.conversation.lastSeq;
       for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
         addEvent(this.conversation, event);
-        if (event.type === 'user.message') this.#arrived(event.text);
+        if (event.type === 'user.message') this.#removeOutgoing(event.text);
         this.#changed();
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof NotFoundError) return this.#leave();
+      if (error instanceof NotFoundError) return this.#reset();
       this.state = 'failed';
       this.failure = reasonOf(error);
       this.#changed();
@@ -214,7 +210,7 @@ export class Chat {
   }
 
   async #load(): Promise<void> {
-    const sessionId = this.#remembered.read();
+    const sessionId = this.#storedSessionId.read();
     if (sessionId === undefined) return;
     this.#sessionId = sessionId;
     this.state = 'loading';
@@ -223,15 +219,15 @@ export class Chat {
     await loaded.catch(() => {});
   }
 
-  /** A resumed conversation is shown at once and whole, not told again piece by piece. */
+  /** Reads the whole log with one request, so that a resumed conversation appears at once instead of event by event. */
   async #catchUp(sessionId: string): Promise<void> {
-    const { events } = await this.#managed.get(sessionId, { signal: this.#following.signal });
+    const { events } = await this.#managed.get(sessionId, { signal: this.#abort.signal });
     for (const event of events) addEvent(this.conversation, event);
     this.state = 'open';
     this.#changed();
   }
 
-  #arrived(text: string): void {
+  #removeOutgoing(text: string): void {
     const index = this.outgoing.findIndex((entry) => entry.text === text);
     if (index >= 0) this.outgoing.splice(index, 1);
   }

@@ -17,17 +17,17 @@ export interface Composer {
   onStop(): void;
 }
 
-/** Enter sends, Shift and Enter begins a line. While the agent works and nothing is written, the button stops it. */
+/** The message field. Enter sends, Shift+Enter starts a line. While the agent works and the field is empty, the button stops it. */
 export function composerView(composer: Composer): TemplateResult {
   const { labels, text, files, disabled } = composer;
   const canSend = text.trim() !== '' || files.length > 0;
   const submit = (event: Event) => {
     event.preventDefault();
-    // Not `canSend`: who types fast presses Enter before the last letters are drawn.
+    // Does not ask `canSend`, which is as old as the last rendering: a fast typist presses Enter before the next one.
     composer.onSend();
   };
   const onKey = (event: KeyboardEvent) => {
-    // Safari says of the Enter that ends a composition only that the input method took it: 229.
+    // The Enter that ends a composition must not send. In Safari it has no `isComposing`, only the key code 229.
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing && event.keyCode !== 229) submit(event);
   };
   const onInput = ({ target }: Event) => {
@@ -39,7 +39,7 @@ export function composerView(composer: Composer): TemplateResult {
     event.preventDefault();
     composer.onFiles(pasted);
   };
-  // The button that was pressed goes, or becomes another one: the focus would go with it.
+  // Send, Stop and Remove disappear or change when pressed; without this the focus would be lost.
   const onClick = ({ target, currentTarget }: Event) => {
     if (!(target instanceof Element) || !(currentTarget instanceof HTMLFormElement)) return;
     if (target.closest('button:not(.icon)') !== null) currentTarget.querySelector('textarea')?.focus();
@@ -68,7 +68,7 @@ function attachButton({ labels, disabled, onFiles }: Composer): TemplateResult {
   const picked = ({ target }: Event) => {
     if (!(target instanceof HTMLInputElement)) return;
     onFiles([...(target.files ?? [])]);
-    // The same file can be picked again.
+    // Otherwise choosing the same file again would fire no `change` event.
     target.value = '';
   };
   return html`<span>

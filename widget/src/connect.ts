@@ -1,6 +1,6 @@
 import { ConnectionError, ParleyClient, ParleyError } from '../../client/src/index.ts';
 import { Chat } from './chat.ts';
-import { remembered, type StorageKind } from './remembered.ts';
+import { type StorageKind, storedText } from './stored-text.ts';
 
 export type TokenProvider = () => string | Promise<string>;
 
@@ -15,18 +15,19 @@ export interface Connection {
   storage: StorageKind | undefined;
 }
 
-/** The chat that the element's attributes describe; undefined while no token can be had. */
+/** Creates the chat that the element's attributes describe; undefined when none of them says where the token comes from. */
 export function connect(connection: Connection, changed: () => void): Chat | undefined {
   const { org, agent, endUser, storage = 'local' } = connection;
   const sessionToken = tokenSource(connection);
   if (sessionToken === undefined) return undefined;
-  // The script is served by Parley itself, so where it came from is where the agents are.
+  // Parley serves this script, so by default the agents are at the script's own origin.
   const baseUrl = new URL(connection.baseUrl ?? '/', connection.baseUrl === undefined ? import.meta.url : document.baseURI).href;
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
   const key = `parley-chat ${baseUrl} ${org}/${agent} ${endUser ?? ''}`;
-  // What is half written is of this tab alone.
-  const draft = remembered(storage === 'none' ? 'none' : 'session', `${key} draft`);
-  return new Chat(client.managed, remembered(storage, key), draft, endUser === undefined ? {} : { end_user_id: endUser }, changed);
+  const sessionId = storedText(storage, key);
+  // Never in local storage, which tabs share: each tab has its own unsent text.
+  const unsent = storedText(storage === 'none' ? 'none' : 'session', `${key} draft`);
+  return new Chat(client.managed, sessionId, unsent, endUser === undefined ? {} : { end_user_id: endUser }, changed);
 }
 
 function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | TokenProvider | undefined {
@@ -35,13 +36,13 @@ function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | T
   return token;
 }
 
-/** Your backend's own route: it knows who is signed in, mints a token for them, and answers `{token}`. */
+/** Asks the customer's backend, which knows who is signed in, mints a session token for them and answers `{token}`. */
 async function fetchToken(url: string): Promise<string> {
   const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' } });
   const response = await asked.catch((cause) => {
     throw new ConnectionError(`${url} could not be reached`, { cause });
   });
-  // Where nobody is signed in, it may be a page that asks them to.
+  // The body may not be JSON: a backend may answer with its sign-in page when nobody is signed in.
   const body: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
   if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string')
     throw new ParleyError(`${url} gave no session token (${response.status})`);

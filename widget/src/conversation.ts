@@ -1,6 +1,6 @@
 import type { Decision, ManagedEvent, PendingInput } from '../../client/src/index.ts';
 
-/** What is shown, in order. */
+/** One entry of the conversation as it is shown. */
 export type Item =
   | { kind: 'user'; id: string; text: string; files: string[] }
   | { kind: 'agent'; id: string; text: string }
@@ -11,7 +11,7 @@ export type Item =
 
 export interface Conversation {
   items: Item[];
-  /** The message that is being written. */
+  /** The agent's message that is being written. */
   draft: { id: string; text: string } | undefined;
   running: boolean;
   lastSeq: number;
@@ -21,7 +21,7 @@ export function emptyConversation(): Conversation {
   return { items: [], draft: undefined, running: false, lastSeq: 0 };
 }
 
-/** Adds one event of the log, or a piece of the draft. The same events give the same conversation, live or replayed. */
+/** Applies one event: an entry of the log, or the next words of the draft. Live and replayed events give the same result. */
 export function addEvent(conversation: Conversation, event: ManagedEvent): void {
   const { items } = conversation;
   if (event.type === 'agent.message_delta') {
@@ -40,11 +40,11 @@ export function addEvent(conversation: Conversation, event: ManagedEvent): void 
       break;
     case 'agent.message':
       conversation.draft = undefined;
-      // An agent that is done may have nothing more to say.
+      // Empty when the agent had nothing to add after its last tool call.
       if (event.text !== '') items.push({ kind: 'agent', id: event.message_id, text: event.text });
       break;
     case 'agent.tool_use':
-      // Its message would be in the log by now: what was being written broke off, and is not said again.
+      // A finished message would have been logged before the call, so this draft was cut off and will not be completed.
       conversation.draft = undefined;
       items.push({ kind: 'tool', id: event.tool_use_id, tool: event.tool, input: event.input, output: undefined, failed: false });
       break;
@@ -92,7 +92,7 @@ export function openQuestion(conversation: Conversation): PendingInput | undefin
   return last?.decision === undefined ? last?.question : undefined;
 }
 
-/** From the end: a result stands close behind its call, however long the conversation is. */
+/** Searches from the end: a result follows soon after its call, and a conversation can have thousands of calls. */
 function callOf(items: Item[], toolUseId: string): Extract<Item, { kind: 'tool' }> | undefined {
   const call = items.findLast((item) => item.kind === 'tool' && item.id === toolUseId);
   return call?.kind === 'tool' ? call : undefined;

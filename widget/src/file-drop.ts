@@ -6,18 +6,18 @@ export interface FileDrop {
   drop(event: DragEvent): void;
 }
 
-/** Files that are dragged onto the chat; anything else that is dragged passes by. */
-export function fileDrop(isWanted: () => boolean, onOver: (isOver: boolean) => void, onFiles: (files: File[]) => void): FileDrop {
+/** Event handlers for files that are dragged onto the chat. Anything else that is dragged is left to the browser. */
+export function fileDrop(isEnabled: () => boolean, onOver: (isOver: boolean) => void, onFiles: (files: File[]) => void): FileDrop {
   return {
     over(event) {
-      if (!isWanted() || !event.dataTransfer?.types.includes('Files')) return;
+      if (!isEnabled() || !event.dataTransfer?.types.includes('Files')) return;
       event.preventDefault();
       onOver(true);
     },
     leave: () => onOver(false),
     drop(event) {
       onOver(false);
-      if (!isWanted() || !event.dataTransfer?.types.includes('Files')) return;
+      if (!isEnabled() || !event.dataTransfer?.types.includes('Files')) return;
       event.preventDefault();
       onFiles([...event.dataTransfer.files]);
     },

@@ -1,4 +1,4 @@
-/** What the widget itself says; set `labels` on the element to say it in another language. */
+/** Every text of the widget. A page sets the element's `labels` to replace some or all, for example to translate them. */
 export const labels = {
   heading: 'Chat',
   placeholder: 'Write a message',

@@ -2,15 +2,19 @@ import { html, type TemplateResult } from 'lit';
 
 type Piece = TemplateResult | string;
 
-/** The part of Markdown that agents write in a chat, as templates: nothing of the text ever becomes HTML by itself. */
+/**
+ * Renders the part of Markdown that agents use in a chat. The result is made of templates, which escape every text in them,
+ * so that no HTML in an agent's message can take effect.
+ */
 export function markdown(text: string): Piece[] {
+  // Splits off the fenced code blocks; one without a closing fence, which is still being written, reaches to the end.
   return text
     .split(/^([^\S\n]*```[^\n]*\n[\s\S]*?(?:^[^\S\n]*```[^\S\n]*$|$(?![\s\S])))/m)
     .flatMap((block) => (/^\s*```/.test(block) ? [codeBlock(block)] : paragraphs(block)));
 }
 
 function codeBlock(block: string): Piece {
-  // In a list it stands as far in as its item.
+  // A code block inside a list is indented as its item is: take that indentation off its lines.
   const indent = new RegExp(`^[^\\S\\n]{0,${block.indexOf('`')}}`, 'gm');
   const code = block
     .replace(indent, '')
@@ -21,7 +25,7 @@ function codeBlock(block: string): Piece {
 
 type Kind = 'blank' | 'rule' | 'quote' | 'heading' | 'bullets' | 'numbers' | 'table' | 'text';
 
-/** Lines of one kind that follow each other belong together. */
+/** Consecutive lines of the same kind form one block. */
 function paragraphs(text: string): Piece[] {
   const groups: { kind: Kind; lines: string[] }[] = [];
   for (const line of text.split('\n')) {
@@ -70,24 +74,24 @@ function table(head: string, rows: string[]): Piece {
     <tbody>${rows.map((row) => html`<tr>${cells(row).map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
 }
 
-const marked = /`([^`\n]+)`|\*\*([^*\s](?:[^*\n]|\*(?!\*))*)\*\*|\*([^*\s][^*\n]*)\*/g;
-const linked =
+const emphasized = /`([^`\n]+)`|\*\*([^*\s](?:[^*\n]|\*(?!\*))*)\*\*|\*([^*\s][^*\n]*)\*/g;
+const links =
   /\[([^\]\n]+)\]\((https?:\/\/(?:[^\s()]|\([^\s()]*\))+)\)|(https?:\/\/(?:[^\s<>"'()]|\([^\s<>"'()]*\))*(?:[^\s<>"'().,;:!?]|\([^\s<>"'()]*\)))/g;
-const spans = new RegExp(`${marked.source}|${linked.source}`, 'g');
+const spans = new RegExp(`${emphasized.source}|${links.source}`, 'g');
 
-/** `code`, **bold**, *emphasis*, [links](https://...) and bare addresses; only http and https are ever linked. */
-function inline(text: string, known = spans): Piece[] {
+/** `code`, **bold**, *emphasis*, [links](https://...) and bare URLs. Only http and https URLs become links. */
+function inline(text: string, pattern = spans): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;
-  for (const match of text.matchAll(known)) {
+  for (const match of text.matchAll(pattern)) {
     const [all, code, bold, emphasis, label, target, address] = match;
     pieces.push(text.slice(from, match.index));
     from = match.index + all.length;
     if (code !== undefined) pieces.push(html`<code>${code}</code>`);
-    else if (bold !== undefined) pieces.push(html`<strong>${inline(bold, known)}</strong>`);
-    else if (emphasis !== undefined) pieces.push(html`<em>${inline(emphasis, known)}</em>`);
-    // A link is in no other: what it is called is often its own address.
-    else if (label !== undefined) pieces.push(link(target, inline(label, marked)));
+    else if (bold !== undefined) pieces.push(html`<strong>${inline(bold, pattern)}</strong>`);
+    else if (emphasis !== undefined) pieces.push(html`<em>${inline(emphasis, pattern)}</em>`);
+    // No links inside the label, which is often the URL itself: HTML does not allow a link in a link.
+    else if (label !== undefined) pieces.push(link(target, inline(label, emphasized)));
     else pieces.push(link(address, [address ?? '']));
   }
   pieces.push(text.slice(from));

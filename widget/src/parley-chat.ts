@@ -8,10 +8,10 @@ import { openQuestion } from './conversation.ts';
 import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
-import type { StorageKind } from './remembered.ts';
+import type { StorageKind } from './stored-text.ts';
 import { styles } from './styles.ts';
 
-/** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a conversation with an agent, on anybody's page. */
+/** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a chat with an agent, for any web page. */
 export class ParleyChat extends LitElement {
   static override styles = styles;
   static override properties = {
@@ -38,7 +38,7 @@ export class ParleyChat extends LitElement {
   declare agent: string | undefined;
   declare token: string | undefined;
   declare tokenUrl: string | undefined;
-  /** Asked for a session token at the start, before one ends, and when one is refused. */
+  /** Called for a session token at the start, before one expires, and when one is refused. */
   declare tokenProvider: TokenProvider | undefined;
   declare endUser: string | undefined;
   declare heading: string | undefined;
@@ -53,45 +53,47 @@ export class ParleyChat extends LitElement {
 
   #chat: Chat | undefined;
   #text = '';
+  /** How many messages are being sent. */
   #sending = 0;
   #files: File[] = [];
   #problem: string | undefined;
   #wasLost = false;
+  /** Id of the approval request whose answer is being sent. */
   #answering: string | undefined;
   #dragging = false;
   /** Follows the end of the log until the person scrolls away from it. */
   #atEnd = true;
-  #askedFor: string | undefined;
+  /** Id of the last approval request that was shown to the person. */
+  #shownRequest: string | undefined;
   readonly #drop = fileDrop(
     () => !this.noUploads,
-    (isOver) =>
-      this.#change(() => {
-        this.#dragging = isOver;
-      }),
+    (isOver) => {
+      this.#dragging = isOver;
+      this.requestUpdate();
+    },
     (files) => this.#addFiles(files),
   );
 
-  /** What was said about the network before is no longer so. */
-  readonly #onNetwork = () =>
-    this.#change(() => {
-      this.#problem = undefined;
-      if (navigator.onLine && this.#chat?.state === 'failed') this.#chat.reconnect();
-    });
+  readonly #onNetworkChange = () => {
+    this.#problem = undefined;
+    if (navigator.onLine && this.#chat?.state === 'failed') this.#chat.reconnect();
+    this.requestUpdate();
+  };
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    for (const change of ['online', 'offline']) window.removeEventListener(change, this.#onNetwork);
+    for (const change of ['online', 'offline']) window.removeEventListener(change, this.#onNetworkChange);
     this.#chat?.close();
     this.#chat = undefined;
   }
 
   override connectedCallback(): void {
     super.connectedCallback();
-    for (const change of ['online', 'offline']) window.addEventListener(change, this.#onNetwork);
+    for (const change of ['online', 'offline']) window.addEventListener(change, this.#onNetworkChange);
     this.requestUpdate();
   }
 
-  /** A burst of events is one change of the page. A hidden tab gets no frames, so the wait has an end. */
+  /** Renders at most once per frame, however many events come. A hidden tab has no frames: there, the timer ends the wait. */
   override async scheduleUpdate(): Promise<void> {
     await new Promise<void>((resolve) => {
       requestAnimationFrame(() => resolve());
@@ -101,19 +103,19 @@ export class ParleyChat extends LitElement {
   }
 
   override willUpdate(changed: PropertyValues<this>): void {
-    // What failed without a connection can be tried again now that there is one.
+    // The connection is back, so what is said to have failed without it can be tried again.
     if (this.#wasLost && this.#chat?.state !== 'lost') this.#problem = undefined;
     this.#wasLost = this.#chat?.state === 'lost';
-    const moved = (['baseUrl', 'org', 'agent', 'endUser', 'storage', 'token', 'tokenUrl', 'tokenProvider'] as const).some((name) =>
+    const needsNewChat = (['baseUrl', 'org', 'agent', 'endUser', 'storage', 'token', 'tokenUrl', 'tokenProvider'] as const).some((name) =>
       changed.has(name),
     );
-    if (this.#chat !== undefined && !moved) return;
+    if (this.#chat !== undefined && !needsNewChat) return;
     this.#chat?.close();
     this.#chat = undefined;
     if (!this.isConnected || !this.org || !this.agent) return;
     this.#chat = connect(this, () => this.requestUpdate());
-    // What is on its way may be part of what was kept.
-    if (this.#sending === 0) this.#text ||= this.#chat?.draft.read() ?? '';
+    // While a message is being sent, the stored text may contain it, and it would appear a second time.
+    if (this.#sending === 0) this.#text ||= this.#chat?.unsent.read() ?? '';
     this.#chat?.resume();
   }
 
@@ -148,7 +150,7 @@ export class ParleyChat extends LitElement {
       <div class="log" part="log" role="log" tabindex="0" aria-label=${words.heading} aria-busy=${chat?.state === 'loading' ? 'true' : 'false'} @scroll=${this.#onScroll}>
         ${chat === undefined ? nothing : messagesView(chat, this.greeting, actions)}
       </div>
-      <p class="status" part="status" role="status">${statusView(chat, problem, words, () => this.#change(() => chat?.reconnect()))}</p>
+      <p class="status" part="status" role="status">${statusView(chat, problem, words, () => this.#reconnect())}</p>
       <div class="hidden" role="alert">${this.#alert()}</div>
       ${composerView({
         labels: words,
@@ -157,12 +159,12 @@ export class ParleyChat extends LitElement {
         running: chat?.conversation.running ?? false,
         uploads: !this.noUploads,
         disabled: chat === undefined,
-        onText: (text) => this.#change(() => this.#write(text)),
+        onText: (text) => this.#write(text),
         onFiles: (files) => this.#addFiles(files),
-        onRemove: (file) =>
-          this.#change(() => {
-            this.#files = this.#files.filter((other) => other !== file);
-          }),
+        onRemove: (file) => {
+          this.#files = this.#files.filter((other) => other !== file);
+          this.requestUpdate();
+        },
         onSend: () => void this.#send(),
         onStop: () => void this.#attempt(chat?.interrupt()),
       })}
@@ -189,7 +191,7 @@ export class ParleyChat extends LitElement {
     await this.#chat?.send(text, []);
   }
 
-  /** Leaves this conversation; the next message begins a new one. */
+  /** Leaves this conversation; the next message starts a new one. */
   startOver(): void {
     this.#problem = undefined;
     this.#chat?.startOver();
@@ -202,22 +204,18 @@ export class ParleyChat extends LitElement {
     if (chat === undefined || text === '') return;
     const sent = chat.send(text, files);
     this.#sending += 1;
-    this.#change(() => {
-      this.#write('');
-      this.#files = [];
-      this.#problem = undefined;
-      this.#atEnd = true;
-    });
+    this.#write('');
+    this.#files = [];
+    this.#problem = undefined;
+    this.#atEnd = true;
     try {
       await sent;
       chat.keep(this.#text);
     } catch (error) {
-      this.#change(() => {
-        // Before what was written since.
-        this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
-        this.#files = [...files, ...this.#files];
-        this.#problem = reasonOf(error);
-      });
+      // Back into the message field, before what was typed meanwhile.
+      this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
+      this.#files = [...files, ...this.#files];
+      this.#problem = reasonOf(error);
     } finally {
       this.#sending -= 1;
     }
@@ -226,17 +224,16 @@ export class ParleyChat extends LitElement {
   #write(text: string): void {
     this.#text = text;
     this.#chat?.keep(text);
+    this.requestUpdate();
   }
 
   async #decide(requestId: string, decision: Decision): Promise<void> {
-    this.#change(() => {
-      this.#answering = requestId;
-    });
+    this.#answering = requestId;
+    this.requestUpdate();
     this.#focusComposer();
     await this.#attempt(this.#chat?.confirm(requestId, decision));
-    this.#change(() => {
-      this.#answering = undefined;
-    });
+    this.#answering = undefined;
+    this.requestUpdate();
   }
 
   async #attempt(action: Promise<void> | undefined): Promise<void> {
@@ -244,17 +241,21 @@ export class ParleyChat extends LitElement {
       await action;
       this.#problem = undefined;
     } catch (error) {
-      this.#change(() => {
-        this.#problem = reasonOf(error);
-      });
+      this.#problem = reasonOf(error);
+      this.requestUpdate();
     }
   }
 
-  /** Takes a waiting person to the question, but never out of a text that they are writing. */
+  #reconnect(): void {
+    this.#chat?.reconnect();
+    this.requestUpdate();
+  }
+
+  /** Moves the focus from an empty message field to a new question; whoever is typing is not interrupted. */
   #showQuestion(): void {
     const question = this.#chat && openQuestion(this.#chat.conversation);
-    if (question === undefined || question.request_id === this.#askedFor) return;
-    this.#askedFor = question.request_id;
+    if (question === undefined || question.request_id === this.#shownRequest) return;
+    this.#shownRequest = question.request_id;
     const focused = this.shadowRoot?.activeElement;
     if (focused?.tagName === 'TEXTAREA' && this.#text === '')
       this.renderRoot.querySelector<HTMLElement>(`[data-request="${CSS.escape(question.request_id)}"]`)?.focus();
@@ -266,10 +267,9 @@ export class ParleyChat extends LitElement {
 
   #addFiles(files: File[]): void {
     const tooLarge = files.find((file) => file.size > maxFileBytes);
-    this.#change(() => {
-      this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
-      this.#files = [...this.#files, ...files.filter((file) => file.size <= maxFileBytes)];
-    });
+    this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
+    this.#files = [...this.#files, ...files.filter((file) => file.size <= maxFileBytes)];
+    this.requestUpdate();
   }
 
   #toggle(): void {
@@ -287,11 +287,6 @@ export class ParleyChat extends LitElement {
     if (!(event.currentTarget instanceof HTMLElement)) return;
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
     this.#atEnd = scrollHeight - scrollTop - clientHeight < 40;
-  }
-
-  #change(change: () => void): void {
-    change();
-    this.requestUpdate();
   }
 }
 

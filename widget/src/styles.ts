@@ -1,6 +1,6 @@
 import { css } from 'lit';
 
-/** Every colour, size and font is a variable of the page (`--parley-*`), with a default for light and for dark. */
+/** A page sets colors, font and corner radius with `--parley-*` variables. The default colors follow the light or dark theme. */
 export const styles = css`
   :host {
     --accent: var(--parley-accent, light-dark(#2f5bd7, #7c9cff));
@@ -17,7 +17,7 @@ export const styles = css`
     max-height: 100%;
     color-scheme: light dark;
   }
-  /* A page's rules for "*" and for body reach in here by inheritance; sizes are no rem, since a page may shrink that to anything. */
+  /* The page's text styles are inherited into the shadow root: reset them. No size is in rem, which the page may redefine. */
   .panel, .launcher { color: var(--text); font: var(--parley-font-size, 15px) / 1.5 var(--parley-font, system-ui, sans-serif); letter-spacing: normal; word-spacing: normal; text-align: start; text-indent: 0; text-shadow: none; text-transform: none; white-space: normal; cursor: auto; visibility: visible; }
   :host([theme='light']) { color-scheme: light; }
   :host([theme='dark']) { color-scheme: dark; }
@@ -40,7 +40,7 @@ export const styles = css`
   .row.user { justify-content: flex-end; }
   .bubble { max-width: 85%; padding: 0.5em 0.8em; border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
   .user .bubble { background: var(--parley-user-background, var(--accent)); color: var(--parley-user-text, var(--accent-text)); white-space: pre-wrap; }
-  /* Each paragraph is read from the side that its language begins on. */
+  /* Each paragraph takes its direction from its own text, so that right-to-left languages read correctly. */
   .bubble, p, li, th, td, textarea { unicode-bidi: plaintext; }
   .bubble.waiting { opacity: 0.7; }
   .bubble > :first-child { margin-top: 0; }
@@ -84,6 +84,6 @@ export const styles = css`
   :host([floating]) .panel { position: fixed; inset-block-end: 86px; inset-inline-end: 20px; z-index: 2147483000; width: min(384px, calc(100vw - 40px)); height: min(576px, calc(100dvh - 112px)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel[hidden] { display: none; }
   @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 8px; width: auto; } }
-  /* Some phones enlarge the page for any smaller text field, and few have number keys at hand. */
+  /* iOS zooms into text fields smaller than 16px, and a touch screen has no number keys to hint at. */
   @media (pointer: coarse) { textarea { font-size: max(16px, 1em); } kbd { display: none; } }
 `;

@@ -8,7 +8,7 @@ import { markdown } from './markdown.ts';
 export interface ItemActions {
   labels: Labels;
   showTools: boolean;
-  /** Request whose answer is on its way. */
+  /** Id of the approval request whose answer is being sent. */
   answering: string | undefined;
   decide(requestId: string, decision: Decision): void;
 }
@@ -37,14 +37,14 @@ export function userView(text: string, files: string[], labels: Labels, waiting:
   </div>`;
 }
 
-/** Read once: each word of the next answer would else read all the answers before it again. */
+/** `guard` parses the Markdown once. Without it, every word of a new answer would parse all earlier answers again. */
 export function agentView(text: string, labels: Labels): TemplateResult {
   return html`<div class="row agent" part="agent-row">
     <div class="bubble" part="agent-message"><span class="hidden">${labels.agent}: </span>${guard([text], () => markdown(text))}</div>
   </div>`;
 }
 
-/** Not announced while it grows: the whole message is, once it is there. */
+/** The answer being written. A screen reader announces it only when it is complete, as `agentView`. */
 export function draftView(text: string, labels: Labels): TemplateResult {
   return html`<div class="row agent" aria-live="off" part="agent-row">
     <div class="bubble draft" part="agent-message">
@@ -62,7 +62,7 @@ function toolView(item: Extract<Item, { kind: 'tool' }>): TemplateResult {
   </details>`;
 }
 
-/** The number keys answer while the focus is in the card; nothing in it is pressed by default. */
+/** While the focus is in the card, the number keys answer. No button has the focus at first, so that Enter approves nothing. */
 function approvalView(item: Extract<Item, { kind: 'approval' }>, { labels, answering, decide }: ItemActions): TemplateResult {
   const { question, decision } = item;
   const closed = decision !== undefined || answering === item.id;

@@ -1,5 +1,5 @@
-/** Keeps a text across reloads. A browser that forbids storage forgets, and nothing else. */
-export interface Remembered {
+/** A text that survives a reload of the page. Where the browser forbids storage, it is always absent. */
+export interface StoredText {
   read(): string | undefined;
   write(text: string): void;
   forget(): void;
@@ -7,7 +7,7 @@ export interface Remembered {
 
 export type StorageKind = 'local' | 'session' | 'none';
 
-export function remembered(kind: StorageKind, key: string): Remembered {
+export function storedText(kind: StorageKind, key: string): StoredText {
   const open = (): Storage | undefined => {
     try {
       if (kind === 'none') return undefined;
@@ -22,7 +22,7 @@ export function remembered(kind: StorageKind, key: string): Remembered {
       try {
         open()?.setItem(key, text);
       } catch {
-        // A full or forbidden storage: all goes on, and a reload begins anew.
+        // The storage is full or forbidden: the chat works without it, but a reload loses the text.
       }
     },
     forget: () => open()?.removeItem(key),
