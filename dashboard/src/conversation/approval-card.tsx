@@ -16,19 +16,22 @@ const choices: readonly { decision: string; label: string; kind: ButtonKind }[] 
 ];
 
 interface ApprovalCardProps {
-  /** Of the managed-agents session that asks. */
+  /** Path of the session that asks, see `managedPath`. */
   base: string;
   request: PendingApproval;
-  /** Whether 1, 2 and 3 answer this one. */
+  /** Whether the keys 1, 2 and 3 answer this card. */
   keys: boolean;
   children?: ReactNode;
 }
 
-/** When a card last went away: what was meant for it must not be given to the one that took its place. */
-let lastLeft = Number.NEGATIVE_INFINITY;
+/**
+ * When a card was last removed. For a moment after that no answer is accepted: the click or key was probably meant for the
+ * removed card, and would answer the one that took its place.
+ */
+let lastRemovedAt = Number.NEGATIVE_INFINITY;
 const settlingMs = 400;
 
-/** What the agent wants to do, in full, and the three answers. */
+/** An approval request: the tool call with its arguments, and the three possible answers. */
 export function ApprovalCard({ base, request, keys, children }: ApprovalCardProps) {
   const { requestId, tool, message, options, input } = request;
   const answer = useMutation({
@@ -38,9 +41,9 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   });
   const { mutate, isPending, isSuccess } = answer;
   const answered = isPending || isSuccess;
-  const give = useCallback(
+  const submit = useCallback(
     (decision: string) => {
-      if (performance.now() - lastLeft > settlingMs) mutate(decision);
+      if (performance.now() - lastRemovedAt > settlingMs) mutate(decision);
     },
     [mutate],
   );
@@ -48,13 +51,13 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   useLayoutEffect(() => {
     const element = card.current;
     return () => {
-      lastLeft = performance.now();
-      // The focus goes with the button that was pressed: on to the message field, or to where 1, 2 and 3 answer the next card.
+      lastRemovedAt = performance.now();
+      // If the removed card had the focus, move it to the message field, or to the page, where 1, 2 and 3 answer the next card.
       if (!element?.querySelector(':focus-visible')) return;
       (document.querySelector<HTMLElement>('textarea[data-search]') ?? document.getElementById('content'))?.focus({ preventScroll: true });
     };
   }, []);
-  // Before the card is drawn: whoever sees it can answer it.
+  // In a layout effect, so that the keys work as soon as the card is visible.
   useLayoutEffect(() => {
     if (!keys || answered) return;
     const onKey = (event: KeyboardEvent) => {
@@ -62,11 +65,11 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
       if (choice === undefined || event.repeat || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (!options.includes(choice.decision)) return;
       event.preventDefault();
-      give(choice.decision);
+      submit(choice.decision);
     };
     window.addEventListener('keydown', onKey);
     return () => window.removeEventListener('keydown', onKey);
-  }, [keys, answered, options, give]);
+  }, [keys, answered, options, submit]);
   return (
     <section ref={card} aria-label={`Approval for ${tool}`} className="rounded-lg border border-warn/50 bg-panel">
       <div className="flex items-start gap-2 border-b border-line px-3 py-2">
@@ -88,7 +91,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
             kind={kind}
             disabled={answered || !options.includes(decision)}
             aria-keyshortcuts={keys ? String(index + 1) : undefined}
-            onClick={() => give(decision)}
+            onClick={() => submit(decision)}
           >
             {label}
             {keys && (

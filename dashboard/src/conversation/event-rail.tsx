@@ -7,28 +7,31 @@ import type { LogEvent } from './log-event.ts';
 
 interface EventRailProps {
   events: readonly LogEvent[];
-  /** Keeps the newest entry in view, for whoever is at the end and reads no other. */
+  /** Scrolls to new entries while the end is in view, until an entry is opened. */
   follow?: boolean;
+  /** Seq of an entry that is open, and in view, from the start. */
   opened?: number;
   onOpen?(seq: number): void;
 }
 
-/** The log as it is stored: seq, type, time, and the entry itself on demand. */
+const rowHeight = 30;
+
+/** The stored log: seq, type and time of each entry, and its JSON when it is opened. */
 export function EventRail({ events, follow = true, opened, onOpen }: EventRailProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set(opened === undefined ? [] : [opened]));
   const rows = useVirtualizer({
     count: events.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 30,
+    estimateSize: () => rowHeight,
     overscan: 12,
-    initialOffset: opened === undefined ? 0 : Math.max(0, (opened - 4) * 30),
+    initialOffset: opened === undefined ? 0 : Math.max(0, (opened - 4) * rowHeight),
   });
-  const last = events.length;
+  const count = events.length;
   const atEnd = useRef(true);
   useLayoutEffect(() => {
-    if (follow && atEnd.current && last > 0 && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
-  }, [follow, last]);
+    if (follow && atEnd.current && count > 0 && scroller.current !== null) scroller.current.scrollTop = scroller.current.scrollHeight;
+  }, [follow, count]);
   const toggle = (seq: number) => {
     const next = new Set(open);
     if (!next.delete(seq)) {

@@ -1,7 +1,7 @@
 import { createParser } from 'eventsource-parser';
-import { reportLost, untilReachable, watch, whileReachable } from '../server/connection.ts';
+import { reportLost, untilReachable, watchForSilence, whileReachable } from '../server/connection.ts';
 import { checkSignedIn, untilSignedIn } from '../server/queries.ts';
-import { ownHeaders, type RequestError, refusal } from '../server/request.ts';
+import { dashboardHeaders, type RequestError, refusal } from '../server/request.ts';
 import { type LogEvent, parseFrame } from './log-event.ts';
 import { noPreview, previewAfter } from './preview.ts';
 
@@ -13,34 +13,41 @@ export interface StreamState {
   refusal: RequestError | undefined;
 }
 
-/** The server sends a comment every 15 s; a stream this silent is dead, whatever the socket says. */
+export const initialState: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
+
+/** The server sends a comment every 15 s: a stream that is silent this long is dead, even if its connection seems open. */
 const silentMs = 40_000;
-/** A stream that lasted this long was a good one: what ended it is no reason to wait longer for the next. */
+/** A stream that lasted this long does not count as a failure: the next attempt is made without a longer delay. */
 const lastingMs = 10_000;
+/** New events are shown at most this often: about once per frame. */
 const frameMs = 16;
-/** How long a log may be on its way before the part that is here is drawn: when its length is known, and when it is not. */
+/** How long a log that is still loading may take until its first part is shown: if its length is known, and if it is not. */
 const replayMs = { known: 300, unknown: 100 };
 
 /**
- * Follows a session's log: everything from the start, then as it happens. When the connection breaks it goes on after the
- * last entry it has, so that nothing is missed and nothing comes twice. Whoever opens it closes it.
+ * Follows a session's log: the whole log first, then each event as it happens. When the connection breaks, it continues after
+ * the last event it has, so that none is missed or comes twice. The caller must `close` it.
  */
 export class EventStream {
-  state: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
+  state = initialState;
   private readonly url: string;
-  /** How many entries there were when the page was opened: until they are here there is nothing worth drawing. */
+  /** Length of the log when the page was opened, or 0 if unknown. Up to this length the log is loaded before it is shown. */
   private readonly expected: number;
+  private readonly replayDelay: number;
   private readonly abort = new AbortController();
   private readonly listeners = new Set<() => void>();
+  /** Events that are not in `state` yet. */
   private pending: LogEvent[] = [];
   private preview = noPreview;
   private lastSeq = 0;
   private scheduled: ReturnType<typeof setTimeout> | undefined;
+  /** The delay that was asked for last. */
   private delay = 0;
 
   constructor(url: string, expected = 0) {
     this.url = url;
     this.expected = expected;
+    this.replayDelay = expected > 0 ? replayMs.known : replayMs.unknown;
     void this.run();
   }
 
@@ -74,11 +81,11 @@ export class EventStream {
     }
   }
 
-  /** Reads until the stream ends; then how long to wait, where the server said so. `refused`: asking again would not help. */
+  /** Reads until the stream ends. Returns `refused` if asking again would not help, or else how long the server asks to wait. */
   private async readOnce(): Promise<'refused' | { waitMs?: number | undefined }> {
     const attempt = new AbortController();
     const signal = AbortSignal.any([this.abort.signal, attempt.signal, whileReachable()]);
-    const response = await watch(fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: ownHeaders(), signal }));
+    const response = await watchForSilence(fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: dashboardHeaders(), signal }));
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
       if (response.status >= 500 || response.status === 429) return { waitMs: problem.waitMs };
@@ -89,9 +96,8 @@ export class EventStream {
       this.publish({ phase: 'refused', refusal: problem });
       return 'refused';
     }
-    // An empty log sends nothing: it is here all the same.
-    this.delay = this.expected > 0 ? replayMs.known : replayMs.unknown;
-    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), this.delay);
+    // Not only when events come: an empty log sends none, and must be shown as loaded too.
+    this.schedule(this.replayDelay);
     let watchdog = setTimeout(() => attempt.abort(), silentMs);
     const parser = createParser({ onEvent: ({ data }) => this.take(data, attempt) });
     const decoder = new TextDecoder();
@@ -117,15 +123,20 @@ export class EventStream {
       this.pending.push(frame);
       this.preview = previewAfter(this.preview, frame);
     } else if (frame.seq > this.lastSeq) {
-      // A gap must never be shown as if it were the whole: ask again from where we are.
+      // Events are missing: never show the log with a gap, but ask again from the last event.
       attempt.abort();
       return;
     }
-    // A few frames are shown at once; a long log is drawn when it is here, or as far as it came in a moment.
-    const hurry = this.expected > 0 ? this.lastSeq >= this.expected : this.pending.length < 100;
-    if (hurry && this.delay > frameMs) this.cancel();
-    this.delay = hurry ? frameMs : this.expected > 0 ? replayMs.known : replayMs.unknown;
-    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), this.delay);
+    // A long log is not rendered again and again while it loads, but when it is complete, or after the delay. If its length is
+    // unknown, it counts as loading while many events are pending.
+    const isLoaded = this.expected > 0 ? this.lastSeq >= this.expected : this.pending.length < 100;
+    if (isLoaded && this.delay > frameMs) this.cancel();
+    this.schedule(isLoaded ? frameMs : this.replayDelay);
+  }
+
+  private schedule(delay: number): void {
+    this.delay = delay;
+    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), delay);
   }
 
   private cancel(): void {
@@ -133,7 +144,7 @@ export class EventStream {
     this.scheduled = undefined;
   }
 
-  /** Many frames, one rendering. */
+  /** Adds everything pending to `state` at once, so that many events cause one rendering. */
   private publish(changes: Partial<StreamState>): void {
     this.cancel();
     const events = this.pending.length === 0 ? this.state.events : this.state.events.concat(this.pending);

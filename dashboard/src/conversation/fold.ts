@@ -42,7 +42,7 @@ const decisions: Record<Decision, string> = {
   deny: 'Denied',
 };
 
-/** What the log amounts to: who said what, which tools ran, and what waits for an answer. */
+/** Derives the conversation from the log: who said what, which tools ran, and which approval is pending. */
 export function foldConversation(events: readonly LogEvent[]): Conversation {
   const items: Item[] = [];
   const tools = new Map<string, ToolItem>();
@@ -58,7 +58,7 @@ export function foldConversation(events: readonly LogEvent[]): Conversation {
         break;
       case 'session.status_running':
         running = true;
-        // Again after an approval; and what another participant says meanwhile begins no turn.
+        // The same turn runs again after an approval: its time is counted from its first start.
         if (event.turn_id !== turnId) startedAt = at;
         turnId = event.turn_id;
         break;

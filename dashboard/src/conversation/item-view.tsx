@@ -14,7 +14,7 @@ const endings: Record<string, string> = {
   max_steps: 'Reached the step limit',
 };
 
-/** One thing that happened in a conversation. */
+/** One item of a conversation. */
 export const ItemView = memo(function ItemView({ item }: { item: Item }) {
   switch (item.kind) {
     case 'user':
@@ -53,7 +53,7 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
     case 'end':
       return (
         <p className="flex items-center gap-2 text-[0.88em] text-faint">
-          {endings[item.reason] === undefined ? item.reason : endings[item.reason]}
+          {endings[item.reason] ?? item.reason}
           <span>
             {duration(item.milliseconds)}
             {item.tokens > 0 && `, ${count(item.tokens)} tokens`}
@@ -95,7 +95,7 @@ function ToolView({ item }: { item: ToolItem }) {
   );
 }
 
-/** The one argument that says what a call does, where there is one. */
+/** The argument that tells most about a call, for the closed row; all of them as JSON if none of these is there. */
 function summary(input: unknown): string {
   if (typeof input !== 'object' || input === null) return '';
   for (const name of ['command', 'path', 'url', 'query', 'name']) {

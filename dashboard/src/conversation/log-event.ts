@@ -2,7 +2,7 @@ import type { LoggedEvent, MessageDelta } from '../../../client/src/index.ts';
 
 export type LogEvent = LoggedEvent;
 
-/** A frame of the stream: an entry, or the next words of a message that is being written. Undefined: something else. */
+/** Parses one frame of the stream: an entry of the log, or the next words of a message. Undefined if it is neither. */
 export function parseFrame(data: string): LoggedEvent | MessageDelta | undefined {
   const value: unknown = JSON.parse(data);
   if (typeof value !== 'object' || value === null || !('type' in value)) return undefined;

@@ -1,7 +1,7 @@
 import type { MessageDelta } from '../../../client/src/index.ts';
 import type { LogEvent } from './log-event.ts';
 
-/** The message that is being written, as far as it came. */
+/** The part of the agent's current message that has arrived. It is not in the log until it is complete. */
 export interface Preview {
   messageId: string;
   text: string;
@@ -10,15 +10,15 @@ export interface Preview {
 export const noPreview: Preview = { messageId: '', text: '' };
 
 /**
- * What is shown of it after this frame. A message under another id is written in the place of one that broke off; and
- * when a message, a call or an end is in the log, nothing before it is still being written.
+ * The preview after this frame. Words of another message id replace the preview, because the earlier message was cut off.
+ * An entry for the finished message, a tool call or a change of the session's state ends it.
  */
 export function previewAfter(preview: Preview, frame: LogEvent | MessageDelta): Preview {
-  if ('seq' in frame) return isPast(frame.type) ? noPreview : preview;
+  if ('seq' in frame) return endsPreview(frame.type) ? noPreview : preview;
   const before = preview.messageId === frame.message_id ? preview.text : '';
   return { messageId: frame.message_id, text: before + frame.text };
 }
 
-function isPast(type: string): boolean {
+function endsPreview(type: string): boolean {
   return type === 'agent.message' || type === 'agent.tool_use' || type.startsWith('session.');
 }

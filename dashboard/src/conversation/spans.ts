@@ -1,5 +1,6 @@
 import type { LogEvent } from './log-event.ts';
 
+/** One row of the timeline. Times are in milliseconds. */
 export interface Span {
   seq: number;
   label: string;
@@ -7,34 +8,35 @@ export interface Span {
   start: number;
   end: number;
   failed: boolean;
-  /** It has not ended yet: how long it took nobody knows. */
+  /** Whether it has not ended yet. */
   open: boolean;
   at: string;
-  /** The turn it belongs to: what its bar is drawn against. */
-  from: number;
-  to: number;
+  /** Start and end of its turn, which are the ends of the axis that its bar is drawn on. */
+  turnStart: number;
+  turnEnd: number;
 }
 
 type Message = Extract<LogEvent, { type: 'user.message' }>;
 
-/** Where the time of each turn went: the turn, then what it did, in the order of the log. */
+/** For each turn its own span, followed by the spans of what it did, in the order of the log. */
 export function spansOf(events: readonly LogEvent[]): Span[] {
   const spans: Span[] = [];
-  let asked: Message | undefined;
+  let message: Message | undefined;
   let turn: Span | undefined;
   let children: Span[] = [];
   const tools = new Map<string, Span>();
   let wait: Span | undefined;
-  let mark = 0;
+  /** Time of the previous event: the model's work up to an event is counted from here. */
+  let previousAt = 0;
   const add = (event: LogEvent, kind: Span['kind'], label: string, start: number, end: number): Span => {
     const open = kind !== 'model';
-    const span: Span = { seq: event.seq, label, kind, start, end, failed: false, open, at: event.created_at, from: 0, to: 0 };
+    const span: Span = { seq: event.seq, label, kind, start, end, failed: false, open, at: event.created_at, turnStart: 0, turnEnd: 0 };
     children.push(span);
     return span;
   };
-  const close = () => {
+  const closeTurn = () => {
     if (turn === undefined) return;
-    for (const span of [turn, ...children]) Object.assign(span, { from: turn.start, to: turn.end });
+    for (const span of [turn, ...children]) Object.assign(span, { turnStart: turn.start, turnEnd: turn.end });
     spans.push(turn, ...children);
     turn = undefined;
     children = [];
@@ -42,23 +44,23 @@ export function spansOf(events: readonly LogEvent[]): Span[] {
   for (const event of events) {
     const at = Date.parse(event.created_at);
     if (event.type === 'user.message') {
-      asked = event;
+      message = event;
       continue;
     }
-    // What another participant says is a message too; only one that a turn begins with is what the turn was asked.
-    if (event.type === 'session.status_running' && event.turn_id === asked?.turn_id) {
-      close();
-      turn = turnSpan(asked);
-      asked = undefined;
-      mark = at;
+    // Not every message starts a turn, since other participants write too. The one that did has the turn's id.
+    if (event.type === 'session.status_running' && event.turn_id === message?.turn_id) {
+      closeTurn();
+      turn = turnSpan(message);
+      message = undefined;
+      previousAt = at;
       continue;
     }
     if (turn === undefined) continue;
     turn.end = at;
     if (event.type === 'agent.message' || event.type === 'agent.thinking')
-      add(event, 'model', event.type === 'agent.message' ? 'Message' : 'Thinking', mark, at);
+      add(event, 'model', event.type === 'agent.message' ? 'Message' : 'Thinking', previousAt, at);
     else if (event.type === 'agent.tool_use') {
-      if (at > mark) add(event, 'model', 'Decides', mark, at);
+      if (at > previousAt) add(event, 'model', 'Decides', previousAt, at);
       tools.set(event.tool_use_id, add(event, 'tool', event.tool, at, at));
     } else if (event.type === 'agent.tool_result') {
       const span = tools.get(event.tool_use_id);
@@ -73,14 +75,14 @@ export function spansOf(events: readonly LogEvent[]): Span[] {
       turn.failed = event.type === 'session.error';
       for (const span of [turn, ...children]) span.open = false;
     }
-    mark = at;
+    previousAt = at;
   }
-  close();
+  closeTurn();
   return spans;
 }
 
 function turnSpan({ seq, text, created_at: at }: Message): Span {
   const label = text.split('\n')[0] || 'Turn';
   const start = Date.parse(at);
-  return { seq, label, kind: 'turn', start, end: start, failed: false, open: true, at, from: 0, to: 0 };
+  return { seq, label, kind: 'turn', start, end: start, failed: false, open: true, at, turnStart: 0, turnEnd: 0 };
 }

@@ -6,9 +6,9 @@ import type { LogEvent } from './log-event.ts';
 import { type Span, spansOf } from './spans.ts';
 
 const colours: Record<Span['kind'], string> = { turn: 'bg-edge', model: 'bg-accent', tool: 'bg-dim', wait: 'bg-warn' };
-const words: Record<Span['kind'], string> = { turn: 'Whole turn', model: 'Model', tool: 'Tool', wait: 'Waiting for a person' };
+const labels: Record<Span['kind'], string> = { turn: 'Whole turn', model: 'Model', tool: 'Tool', wait: 'Waiting for a person' };
 
-/** Where the time of each turn went: model, tools, people. */
+/** A chart of how each turn spent its time: on the model, on tools, and waiting for a person. */
 export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOpen(seq: number): void }) {
   const spans = useMemo(() => spansOf(events), [events]);
   const scroller = useRef<HTMLDivElement>(null);
@@ -18,7 +18,7 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
       <p className="flex flex-wrap gap-x-4 border-b border-line px-4 py-1.5 text-[0.92em] text-dim sm:px-6">
         {(['turn', 'model', 'tool', 'wait'] as const).map((kind) => (
           <span key={kind} className="inline-flex items-center gap-1.5">
-            <span className={`painted size-2 rounded-[2px] ${colours[kind]}`} aria-hidden /> {words[kind]}
+            <span className={`painted size-2 rounded-[2px] ${colours[kind]}`} aria-hidden /> {labels[kind]}
           </span>
         ))}
       </p>
@@ -27,9 +27,9 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
           {rows.getVirtualItems().map((row) => {
             const span = spans[row.index];
             if (span === undefined) return null;
-            const whole = Math.max(1, span.to - span.from);
-            const left = ((span.start - span.from) / whole) * 100;
-            const width = Math.max(0.4, ((span.end - span.start) / whole) * 100);
+            const turnTime = Math.max(1, span.turnEnd - span.turnStart);
+            const left = Math.min(99.6, ((span.start - span.turnStart) / turnTime) * 100);
+            const width = Math.min(100 - left, Math.max(0.4, ((span.end - span.start) / turnTime) * 100));
             return (
               <button
                 key={`${span.seq} ${span.kind}`}
@@ -45,7 +45,7 @@ export function Timeline({ events, onOpen }: { events: readonly LogEvent[]; onOp
                 <span className="relative block h-2 rounded-full bg-hover">
                   <span
                     className={`painted absolute h-full rounded-full ${span.failed ? 'bg-bad' : colours[span.kind]}`}
-                    style={{ left: `${Math.min(left, 99.6)}%`, width: `${Math.min(width, 100 - Math.min(left, 99.6))}%` }}
+                    style={{ left: `${left}%`, width: `${width}%` }}
                   />
                 </span>
                 <span className="text-right text-[0.92em] text-faint">

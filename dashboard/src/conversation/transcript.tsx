@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef } from 'react';
+import { type ReactNode, useLayoutEffect, useMemo, useRef } from 'react';
 import { Markdown } from '../parts/markdown.tsx';
 import type { Conversation } from './fold.ts';
 import { ItemView } from './item-view.tsx';
@@ -8,11 +8,11 @@ interface TranscriptProps {
   conversation: Conversation;
   preview: string;
   thinking: boolean;
-  /** After the last entry: an approval, say. */
+  /** Shown after the last item, such as an approval. */
   children?: ReactNode;
 }
 
-/** The conversation as it reads. Only what is in view is in the page, so that a long one opens as fast as a short one. */
+/** The conversation as text. Only what is in view is in the page, so that a long one opens as fast as a short one. */
 export function Transcript({ conversation, preview, thinking, children }: TranscriptProps) {
   const { items, running } = conversation;
   const shown = useMemo(() => (thinking ? items : items.filter(({ kind }) => kind !== 'thinking')), [items, thinking]);
@@ -27,21 +27,12 @@ export function Transcript({ conversation, preview, thinking, children }: Transc
   });
   const height = rows.getTotalSize();
 
-  // Stays at the end while the reader is there, and leaves them alone when they have scrolled up. After every rendering:
-  // whatever was added, a row that measured taller or the card below included, is what moves the end.
+  // Keeps the end in view, unless the reader has scrolled up. After every rendering, since not only a new item moves the end:
+  // so do a row that turns out taller than estimated, and the card below.
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
   });
-  useEffect(() => {
-    const element = scroller.current;
-    if (element === null) return;
-    const onScroll = () => {
-      atEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
-    };
-    element.addEventListener('scroll', onScroll, { passive: true });
-    return () => element.removeEventListener('scroll', onScroll);
-  }, []);
 
   return (
     <div
@@ -51,6 +42,9 @@ export function Transcript({ conversation, preview, thinking, children }: Transc
       role="log"
       aria-label="Conversation"
       aria-busy={running}
+      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+        atEnd.current = scrollHeight - scrollTop - clientHeight < 60;
+      }}
     >
       <div className="relative mx-auto max-w-3xl" style={{ height }}>
         {rows.getVirtualItems().map((row) => {

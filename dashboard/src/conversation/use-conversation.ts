@@ -1,24 +1,22 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
-import { EventStream, type StreamState } from './event-stream.ts';
+import { EventStream, initialState, type StreamState } from './event-stream.ts';
 import { type Conversation, foldConversation } from './fold.ts';
 
-const nothing: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
-
-/** A session's log, live, and what it amounts to. */
+/** The live log of the session at the path `base`, and the conversation that it contains. `expected`: see `EventStream`. */
 export function useConversation(base: string | undefined, expected = 0): StreamState & { conversation: Conversation } {
   const [stream, setStream] = useState<EventStream>();
-  // Of the moment it is opened; what comes later is no reason to open it again.
-  const known = useRef(expected);
+  // Only the first value counts: a change of the length is no reason to open the stream again.
+  const expectedAtFirst = useRef(expected);
   useEffect(() => {
     if (base === undefined) return;
-    const opened = new EventStream(`${base}/events/stream`, known.current);
+    const opened = new EventStream(`${base}/events/stream`, expectedAtFirst.current);
     setStream(opened);
     return () => {
       opened.close();
       setStream(undefined);
     };
   }, [base]);
-  const state = useSyncExternalStore(stream?.subscribe ?? never, () => stream?.state ?? nothing);
+  const state = useSyncExternalStore(stream?.subscribe ?? subscribeToNothing, () => stream?.state ?? initialState);
   const conversation = useMemo(() => foldConversation(state.events), [state.events]);
   return { ...state, conversation };
 }
@@ -27,6 +25,6 @@ export function managedPath(org: string, agent: string, sessionId: string): stri
   return `/${org}/${agent}/v1/managed-agents/sessions/${encodeURIComponent(sessionId)}`;
 }
 
-function never(): () => void {
+function subscribeToNothing(): () => void {
   return () => {};
 }

@@ -1,26 +1,26 @@
 import { useSyncExternalStore } from 'react';
 
-/** Whether the server answers. `back` is shown for a moment after it did not. */
+/** Whether the server can be reached. `back` lasts a few seconds after `lost`, so that the banner can say so. */
 type Connection = 'ok' | 'lost' | 'back';
 
 let state: Connection = 'ok';
 const listeners = new Set<() => void>();
 let probing = false;
-/** How long an answer may take before the server is asked whether it is there at all, and how long that answer may take. */
+/** A request without a response for this long makes us ask `/readyz`, which must then answer within the same time. */
 const silentMs = 5_000;
-/** Aborted while the server is away. */
-let away = new AbortController();
+/** Aborted when the connection is lost, and replaced when it is back. */
+let reachable = new AbortController();
 
-/** For a reading: one that began before the server went away would wait for an answer that never comes. */
+/** A signal that aborts reads when the connection is lost: their responses might never come. They are repeated later. */
 export function whileReachable(): AbortSignal {
-  return away.signal;
+  return reachable.signal;
 }
 
-/** A network can be gone without a word. Whoever waits for this answer finds out, and so does the person. */
-export async function watch<Answer>(asked: Promise<Answer>): Promise<Answer> {
-  const timer = setTimeout(() => void reportUnserved(), silentMs);
+/** A network can fail silently. When this request has no response for a while, checks whether the server can be reached. */
+export async function watchForSilence<Answer>(request: Promise<Answer>): Promise<Answer> {
+  const timer = setTimeout(() => void checkReachable(), silentMs);
   try {
-    return await asked;
+    return await request;
   } finally {
     clearTimeout(timer);
   }
@@ -30,21 +30,21 @@ export function useConnection(): Connection {
   return useSyncExternalStore(subscribe, () => state);
 }
 
-/** Called by whatever could not reach the server; asks until it is there again. */
+/** Called when a request could not reach the server. Asks `/readyz` until it answers again. */
 export function reportLost(): void {
   if (probing) return;
   probing = true;
-  become('lost');
-  away.abort();
+  setState('lost');
+  reachable.abort();
   void probe();
 }
 
-/** Called by whatever was told that it cannot be served now: only this one request may be too much, or the server is away. */
-export async function reportUnserved(): Promise<void> {
+/** Called when the server may be away: a request had no response yet, or a 502 to 504, which can also concern it alone. */
+export async function checkReachable(): Promise<void> {
   if (!probing && !(await isReachable())) reportLost();
 }
 
-/** Resolves when the server answers. At once, when nothing is known to be wrong. */
+/** Resolves when the server can be reached; at once, unless the connection is known to be lost. */
 export async function untilReachable(): Promise<void> {
   while (state === 'lost') await sleep(200);
 }
@@ -55,20 +55,20 @@ async function probe(): Promise<void> {
     if (await isReachable()) break;
   }
   probing = false;
-  away = new AbortController();
-  become('back');
+  reachable = new AbortController();
+  setState('back');
   await sleep(4_000);
-  if (state === 'back') become('ok');
+  if (state === 'back') setState('ok');
 }
 
-/** Whatever is no failure is an answer: a proxy may know of this address only that it is none of its own. */
+/** Any status below 500 counts: a proxy that does not pass `/readyz` on answers it with a 404 of its own. */
 async function isReachable(): Promise<boolean> {
   const signal = AbortSignal.timeout(silentMs);
-  const answer = await fetch('/readyz', { cache: 'no-store', signal }).catch(() => undefined);
-  return answer !== undefined && answer.status < 500;
+  const response = await fetch('/readyz', { cache: 'no-store', signal }).catch(() => undefined);
+  return response !== undefined && response.status < 500;
 }
 
-function become(next: Connection): void {
+function setState(next: Connection): void {
   state = next;
   for (const listener of listeners) listener();
 }

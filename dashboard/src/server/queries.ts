@@ -1,51 +1,52 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
-import { chooseOrganization, get, RequestError, request, stayWith } from './request.ts';
+import { chooseOrganization, get, RequestError, request, setOrganization } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
 const sessionKey = ['/dashboard/session'];
 
-// By default a page hears of its own request a task later: until then the button still takes the second click of a double one.
+// By default components learn a task later that their mutation has started. Until then a button is not disabled, and the
+// second click of a double click would send the request again.
 notifyManager.setScheduler(queueMicrotask);
 
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({ onError: noticeSignedOut }),
   mutationCache: new MutationCache({ onError: noticeSignedOut }),
   defaultOptions: {
-    // Without a network a request fails like any other: it would else wait unsaid, and an approval be given when it is back.
+    // By default requests wait silently while the browser is offline, and an approval would be sent much later, when it is back.
     mutations: { networkMode: 'always' },
     queries: {
       networkMode: 'always',
       staleTime: 5_000,
-      retry: isWorthRepeating,
+      retry: shouldRetry,
       retryDelay: (count, error) => (error instanceof RequestError && error.waitMs) || Math.min(1_000 * 2 ** count, 8_000),
       refetchOnWindowFocus: true,
     },
   },
 });
 
-/** While the server is away every query waits for it. One that has too much to do is asked a few times; what it refused, it will refuse again. */
-function isWorthRepeating(count: number, error: Error): boolean {
+/** An unreachable server is retried without end, an overloaded one a few times. Other refusals would only be repeated. */
+function shouldRetry(count: number, error: Error): boolean {
   if (!(error instanceof RequestError)) return false;
-  return error.status === 0 || (count < 5 && (error.isPassing || error.status === 429));
+  return error.status === 0 || (count < 5 && (error.isTemporary || error.status === 429));
 }
 
-/** What is refused for want of a login may be the first sign that it ended: whoever shows the page asks for a new one. */
+/** A 401 may be the first sign that the login has ended. Reading the session again makes the page ask for the password. */
 function noticeSignedOut(error: Error): void {
   if (error instanceof RequestError && error.status === 401 && isSignedIn()) void queryClient.invalidateQueries({ queryKey: sessionKey });
 }
 
-/** As far as the server's last answer goes. */
+/** According to the last response of the server. */
 function isSignedIn(): boolean {
   return queryClient.getQueryState(sessionKey)?.status === 'success';
 }
 
-/** Resolves when this person has signed in again, or the signal says that nobody waits for it any more. */
+/** Resolves when this person has signed in again, or the signal is aborted. */
 export async function untilSignedIn(signal: AbortSignal): Promise<void> {
   while (!signal.aborted && !isSignedIn()) await new Promise((resolve) => setTimeout(resolve, 300));
 }
 
-/** Reads again whether this person is signed in. */
+/** Asks the server whether this person is still signed in. */
 export async function checkSignedIn(): Promise<boolean> {
   await queryClient.invalidateQueries({ queryKey: sessionKey });
   return isSignedIn();
@@ -56,18 +57,18 @@ export function useSession(): UseQueryResult<SignedIn, Error> {
 }
 
 async function readSession(): Promise<SignedIn> {
-  const session = await get<SignedIn>('/dashboard/session').catch(readElsewhere);
-  stayWith(session.organization.slug);
+  const session = await get<SignedIn>('/dashboard/session').catch(readFromAnyOrganization);
+  setOrganization(session.organization.slug);
   return session;
 }
 
-/** The org of this tab may be one that this person was removed from, or that somebody else chose in this browser. */
-async function readElsewhere(error: unknown): Promise<SignedIn> {
+/** After a 401: this person may be signed in, but not belong (any more) to the org that was last chosen in this browser. */
+async function readFromAnyOrganization(error: unknown): Promise<SignedIn> {
   if (!(error instanceof RequestError) || error.status !== 401) throw error;
   const session = await request<SignedIn>('GET', '/dashboard/session', { anyOrganization: true });
   chooseOrganization(null);
   if (queryClient.getQueryData(sessionKey) === undefined) return session;
-  // What is on the page is of the other one.
+  // The page shows data of the former org: load it anew.
   window.location.assign('/dashboard/');
   return new Promise(() => {});
 }
@@ -78,12 +79,12 @@ interface ReadOptions {
   staleTime?: number;
 }
 
-/** Reads a path of the API; the path is also the name under which it is cached. */
+/** Reads a path of the API. The path is also the cache key. */
 export function useRead<Answer>(path: string, options: ReadOptions = {}): UseQueryResult<Answer, Error> {
   return useQuery<Answer, Error>({ queryKey: [path], queryFn: ({ signal }) => get<Answer>(path, signal), ...options });
 }
 
-/** Everything that was read below these paths is read again. */
+/** Marks everything read under these paths as stale; what is on the page is read again at once. */
 export async function forget(...prefixes: string[]): Promise<void> {
   await queryClient.invalidateQueries({
     predicate: ({ queryKey }) => prefixes.some((prefix) => String(queryKey[0]).startsWith(prefix)),
@@ -100,7 +101,7 @@ export function useMay(scope: string): boolean {
   return useSignedIn().scopes.includes(scope);
 }
 
-/** A list with all of its pages: for what is chosen from or counted, and for what nobody has more than a few pages of. */
+/** All pages of a list: for choosing from it or counting it, and for lists that are never long. */
 export function useAll<Item>(path: string, options: ReadOptions = {}): UseQueryResult<Item[], Error> {
   return useQuery<Item[], Error>({ queryKey: [path, 'all'], queryFn: ({ signal }) => readAll<Item>(path, signal), ...options });
 }

@@ -1,10 +1,10 @@
-import { reportLost, reportUnserved, untilReachable, watch, whileReachable } from './connection.ts';
+import { checkReachable, reportLost, untilReachable, watchForSilence, whileReachable } from './connection.ts';
 
-/** What the server refused, in its own words. Status 0: it could not be reached. */
+/** A response with an error status and the server's message. Status 0: the server could not be reached. */
 export class RequestError extends Error {
   readonly status: number;
   readonly requestId: string | undefined;
-  /** How long the server, or what stands before it, asked to wait before the next attempt. */
+  /** From the header `Retry-After`, which the server or a proxy may send. */
   readonly waitMs: number | undefined;
 
   constructor(status: number, message: string, requestId?: string, waitMs?: number) {
@@ -15,13 +15,13 @@ export class RequestError extends Error {
     this.waitMs = waitMs;
   }
 
-  /** The server is away, or a proxy says so in its place: what may be asked twice is asked again. */
-  get isPassing(): boolean {
-    return this.status === 0 || isUnserved(this.status);
+  /** The server could not be reached, or a proxy says so: a request that is safe to repeat is repeated. */
+  get isTemporary(): boolean {
+    return this.status === 0 || isGatewayError(this.status);
   }
 }
 
-function isUnserved(status: number): boolean {
+function isGatewayError(status: number): boolean {
   return status >= 502 && status <= 504;
 }
 
@@ -29,26 +29,26 @@ interface RequestOptions {
   body?: unknown;
   signal?: AbortSignal;
   idempotencyKey?: string;
-  /** Not for the org of this tab, but for whichever the server finds first. */
+  /** Let the server choose one of the person's orgs, instead of naming the org of this tab. */
   anyOrganization?: boolean;
 }
 
 const organizationKey = 'parley-organization';
 
-/** The org that this tab shows and its requests are for, whatever is chosen in another tab meanwhile. */
+/** The org of this tab, which every request names: another tab may meanwhile have chosen another one. */
 let organization = localStorage.getItem(organizationKey);
 
-export function stayWith(slug: string): void {
+export function setOrganization(slug: string): void {
   organization = slug;
 }
 
-/** For a person who belongs to several: what the next page that is loaded begins with. */
+/** Stores the org that the dashboard opens with when it is next loaded. The org of this tab stays the same until then. */
 export function chooseOrganization(slug: string | null): void {
   if (slug === null) localStorage.removeItem(organizationKey);
   else localStorage.setItem(organizationKey, slug);
 }
 
-/** While the server is away a reading waits for it: asking would be refused, once for everything on the page. */
+/** Waits while the server is away: otherwise every read on the page would fail by itself. */
 export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
   await untilReachable();
   return request<Answer>('GET', path, signal === undefined ? {} : { signal });
@@ -63,12 +63,12 @@ export async function request<Answer>(method: string, path: string, options: Req
   if (!response.ok) throw await refusal(response);
   if (response.status === 204) return undefined as Answer;
   return response.json().catch((error: unknown) => {
-    // What came whole and is no JSON would be so again; anything else broke off on the way.
-    throw error instanceof SyntaxError ? error : lost(error, options.signal);
+    // A SyntaxError means a complete body that is not JSON, and asking again would not help. Otherwise the connection broke.
+    throw error instanceof SyntaxError ? error : unreachable(error, options.signal);
   });
 }
 
-/** Saves the answer as a file. A browser that is sent to its address instead says neither for which org, nor why it was refused. */
+/** Saves the response as a file. A plain link could neither send the header that names the org nor show why it was refused. */
 export async function download(path: string, name: string): Promise<void> {
   const response = await send('GET', path, {});
   if (!response.ok) throw await refusal(response);
@@ -79,26 +79,29 @@ export async function download(path: string, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** What a page of another site cannot send: it lets a signed-in person's browser change things, and marks where they come from. */
-export function ownHeaders(anyOrganization = false): Record<string, string> {
+/**
+ * A request that changes something with a member's cookie must have `x-parley-dashboard`, which a page of another site cannot
+ * send (protection against CSRF).
+ */
+export function dashboardHeaders(anyOrganization = false): Record<string, string> {
   return {
     'x-parley-dashboard': '1',
     ...(organization === null || anyOrganization ? {} : { 'x-parley-organization': organization }),
   };
 }
 
-/** What the API says in one word to every program, for the person who pressed a button. */
-const saidToPeople: Record<string, string> = {
+/** Terse messages of the API, in words for the person who pressed a button. */
+const friendlyMessages: Record<string, string> = {
   Unauthorized: 'Your login had ended, so nothing was changed. Try again.',
   'Not Found': 'This no longer exists: somebody may have deleted it meanwhile.',
 };
 
 export async function refusal(response: Response): Promise<RequestError> {
   const requestId = response.headers.get('x-request-id') ?? undefined;
-  // A date, which a proxy may send, is no number.
+  // NaN if the header is a date, which is then ignored below.
   const seconds = Math.min(Number(response.headers.get('retry-after')), 60);
-  const message = explain(await response.json().catch(() => undefined)) ?? `The server answered ${response.status}.`;
-  if (isUnserved(response.status)) await reportUnserved();
+  const message = messageOf(await response.json().catch(() => undefined)) ?? `The server answered ${response.status}.`;
+  if (isGatewayError(response.status)) await checkReachable();
   return new RequestError(response.status, message, requestId, seconds > 0 ? seconds * 1_000 : undefined);
 }
 
@@ -108,7 +111,7 @@ async function send(method: string, path: string, options: RequestOptions): Prom
   const init: RequestInit = {
     method,
     headers: {
-      ...ownHeaders(anyOrganization),
+      ...dashboardHeaders(anyOrganization),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey }),
     },
@@ -116,23 +119,23 @@ async function send(method: string, path: string, options: RequestOptions): Prom
     ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
   };
   try {
-    return await watch(fetch(path, init));
+    return await watchForSilence(fetch(path, init));
   } catch (error) {
-    throw lost(error, signal);
+    throw unreachable(error, signal);
   }
 }
 
-/** Why there was no answer: the server is away, unless whoever asked has left. */
-function lost(error: unknown, signal: AbortSignal | undefined): unknown {
+/** There was no response: reports the connection as lost, unless the caller aborted the request. Returns the error to throw. */
+function unreachable(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return error;
   reportLost();
   return new RequestError(0, 'The server cannot be reached.');
 }
 
-function explain(body: unknown): string | undefined {
+function messageOf(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null) return undefined;
   const detail = 'detail' in body ? body.detail : body;
-  if (typeof detail === 'string') return saidToPeople[detail] ?? detail;
+  if (typeof detail === 'string') return friendlyMessages[detail] ?? detail;
   if (typeof detail !== 'object' || detail === null || !('message' in detail)) return undefined;
   return typeof detail.message === 'string' ? detail.message : undefined;
 }

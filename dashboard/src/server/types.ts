@@ -1,6 +1,7 @@
 import type { Routes, Schemas } from '../../../client/src/index.ts';
 
-/** What the server answers: on documented routes as the client has it, and on the dashboard's own. */
+// Types of the server's responses: those of documented routes come from the client, those of the dashboard's own are below.
+
 export interface List<Item> {
   data: Item[];
   next_cursor: string | null;

@@ -1,8 +1,9 @@
-/** What the server knows and no answer of it lists, for people to choose from. A test holds each against the server's own. */
+// Choices for filters and forms that no route of the server lists. A test compares each with the server's own list.
+
 export const roles = ['owner', 'admin', 'member'];
 export const sessionStates = ['running', 'waiting', 'idle', 'stopped'];
 export const surfaces = ['native', 'managed', 'chat', 'responses', 'gateway'];
-/** Those with a key: not the offline one. */
+/** The providers that need a key, so not the offline one. */
 export const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];
 export const auditActions = [
   'api_key.created',
