@@ -17,27 +17,26 @@ export function Badge({ tone = 'plain', children }: { tone?: Tone; children: Rea
   );
 }
 
-const states: Record<string, { tone: Tone; moving?: boolean }> = {
-  running: { tone: 'accent', moving: true },
+/** How a state looks, unless it is plain. */
+const states: Record<string, { tone: Tone; pulses?: boolean }> = {
+  running: { tone: 'accent', pulses: true },
   waiting: { tone: 'warn' },
-  materialized: { tone: 'plain' },
-  materializing: { tone: 'accent', moving: true },
-  pending: { tone: 'accent', moving: true },
+  materializing: { tone: 'accent', pulses: true },
+  pending: { tone: 'accent', pulses: true },
   active: { tone: 'accent' },
   enabled: { tone: 'accent' },
   succeeded: { tone: 'accent' },
   failed: { tone: 'bad' },
   failing: { tone: 'bad' },
   disabled: { tone: 'bad' },
-  stopped: { tone: 'plain' },
 };
 
-/** A state in one word, with a dot that moves while the state will pass by itself. */
+/** A state in one word. Its dot pulses if the state will end by itself. */
 export function State({ name, label = name }: { name: string; label?: string }) {
-  const { tone, moving = false } = states[name] ?? { tone: 'plain' };
+  const { tone, pulses = false } = states[name] ?? { tone: 'plain' };
   return (
     <Badge tone={tone}>
-      <span className={`painted size-1.5 rounded-full bg-current ${moving ? 'pulse-soft' : ''}`} aria-hidden />
+      <span className={`painted size-1.5 rounded-full bg-current ${pulses ? 'pulse-soft' : ''}`} aria-hidden />
       {label}
     </Badge>
   );

@@ -13,7 +13,7 @@ const shape =
   'inline-flex min-h-[2.15rem] items-center justify-center gap-1.5 rounded-md border px-2.5 font-medium whitespace-nowrap aria-disabled:opacity-50 transition-colors';
 
 export function Button({ kind = 'plain', className = '', ...props }: ComponentProps<'button'> & { kind?: ButtonKind }) {
-  return <button type="button" {...pressable(props)} className={`${shape} ${kinds[kind]} ${className}`} />;
+  return <button type="button" {...withoutDisabled(props)} className={`${shape} ${kinds[kind]} ${className}`} />;
 }
 
 export function IconButton({ label, children, className = '', ...props }: ComponentProps<'button'> & { label: string }) {
@@ -22,7 +22,7 @@ export function IconButton({ label, children, className = '', ...props }: Compon
       type="button"
       aria-label={label}
       title={label}
-      {...pressable(props)}
+      {...withoutDisabled(props)}
       className={`inline-flex size-[2.15rem] shrink-0 items-center justify-center rounded-md text-dim transition-colors hover:bg-hover hover:text-ink aria-disabled:opacity-50 ${className}`}
     >
       {children}
@@ -31,10 +31,10 @@ export function IconButton({ label, children, className = '', ...props }: Compon
 }
 
 /**
- * A button that cannot be pressed now, often because it was pressed just before: it says so and does nothing. One that
- * the browser disables loses the focus, and with it the place of whoever uses the keyboard or a screen reader.
+ * Uses `aria-disabled` in place of `disabled`: a button is often disabled because it was just pressed, and the browser takes
+ * the focus from a disabled one, so that a person with a keyboard or a screen reader loses their place.
  */
-function pressable({ disabled, onClick, ...props }: ComponentProps<'button'>): ComponentProps<'button'> {
+function withoutDisabled({ disabled, onClick, ...props }: ComponentProps<'button'>): ComponentProps<'button'> {
   if (!disabled) return { ...props, onClick };
   return { ...props, 'aria-disabled': true, onClick: (event: MouseEvent) => event.preventDefault() };
 }

@@ -8,29 +8,29 @@ interface BarsProps {
   series: readonly ChartSeries[];
   format: (value: number) => string;
   step: number;
-  /** Which bar is read now. */
-  marked: number | undefined;
-  onPoint(index: number | undefined): void;
+  /** Index of the bar whose values are shown. */
+  selected: number | undefined;
+  onSelect(index: number | undefined): void;
 }
 
-/** Room around the bars: for the labels of the values and of the times, and for half a label at the end. */
-const room = { top: 10, right: 14, bottom: 30, left: 48 };
-/** As far apart as labels of values, and of times, stand at least. */
-const apart = { value: 30, time: 52 };
+/** Space around the bars for the labels. On the right, half of the last label of a time extends beyond its bar. */
+const margin = { top: 10, right: 14, bottom: 30, left: 48 };
+/** Least distance between two labels, in pixels. */
+const minDistance = { value: 30, time: 52 };
 
-/** The drawing of a chart: the bars, what they are measured against, and when they were. */
-export function Bars({ width, height, times, series, format, step, marked, onPoint }: BarsProps) {
-  const inner = { width: Math.max(1, width - room.left - room.right), height: height - room.top - room.bottom };
+/** The drawing of a chart: stacked bars, lines with the values, and the times below. */
+export function Bars({ width, height, times, series, format, step, selected, onSelect }: BarsProps) {
+  const inner = { width: Math.max(1, width - margin.left - margin.right), height: height - margin.top - margin.bottom };
   const slot = inner.width / times.length;
   const sums = times.map((_, index) => series.reduce((sum, { values }) => sum + (values[index] ?? 0), 0));
   const highest = Math.max(1, 1.1 * Math.max(...sums));
-  const y = (value: number) => room.top + inner.height * (1 - value / highest);
-  const x = (index: number) => room.left + slot * index;
-  const point = ({ clientX, currentTarget }: MouseEvent) => {
-    const index = Math.floor((clientX - currentTarget.getBoundingClientRect().left - room.left) / slot);
-    onPoint(times[index] === undefined ? undefined : index);
+  const y = (value: number) => margin.top + inner.height * (1 - value / highest);
+  const x = (index: number) => margin.left + slot * index;
+  const onMouseMove = ({ clientX, currentTarget }: MouseEvent) => {
+    const index = Math.floor((clientX - currentTarget.getBoundingClientRect().left - margin.left) / slot);
+    onSelect(times[index] === undefined ? undefined : index);
   };
-  const every = [1, 2, 5, 10, 15, 30].find((each) => each * slot >= apart.time) ?? 60;
+  const labelEvery = [1, 2, 5, 10, 15, 30].find((bars) => bars * slot >= minDistance.time) ?? 60;
   return (
     <svg
       aria-hidden
@@ -38,13 +38,13 @@ export function Bars({ width, height, times, series, format, step, marked, onPoi
       height={height}
       className="painted block fill-dim text-[11px]"
       shapeRendering="crispEdges"
-      onMouseMove={point}
+      onMouseMove={onMouseMove}
     >
-      {marked !== undefined && <rect x={x(marked)} y={room.top} width={slot} height={inner.height} className="fill-hover" />}
-      {wholeSteps(highest, (apart.value / inner.height) * highest).map((value) => (
+      {selected !== undefined && <rect x={x(selected)} y={margin.top} width={slot} height={inner.height} className="fill-hover" />}
+      {lineValues(highest, (minDistance.value / inner.height) * highest).map((value) => (
         <g key={value}>
-          <path d={`M${room.left} ${y(value)}h${inner.width}`} className="stroke-line" />
-          <text x={room.left - 8} y={y(value)} dominantBaseline="central" textAnchor="end">
+          <path d={`M${margin.left} ${y(value)}h${inner.width}`} className="stroke-line" />
+          <text x={margin.left - 8} y={y(value)} dominantBaseline="central" textAnchor="end">
             {format(value)}
           </text>
         </g>
@@ -59,8 +59,8 @@ export function Bars({ width, height, times, series, format, step, marked, onPoi
         return <path key={label} d={path.join('')} style={{ fill: `var(${colour})` }} />;
       })}
       {times.map((time, index) =>
-        Math.round(time / step) % every === 0 ? (
-          <text key={time} x={x(index) + slot / 2} y={height - room.bottom + 16} textAnchor="middle">
+        Math.round(time / step) % labelEvery === 0 ? (
+          <text key={time} x={x(index) + slot / 2} y={height - margin.bottom + 16} textAnchor="middle">
             {tickLabel(time, step)}
           </text>
         ) : null,
@@ -69,10 +69,10 @@ export function Bars({ width, height, times, series, format, step, marked, onPoi
   );
 }
 
-/** From 0 in steps of 1, 2 or 5 with any number of zeros, no closer than this: what is counted comes in whole numbers. */
-function wholeSteps(highest: number, least: number): number[] {
-  const power = 10 ** Math.max(0, Math.floor(Math.log10(least)));
-  const step = [1, 2, 5, 10].map((digit) => digit * power).find((each) => each >= least) ?? power;
+/** Values for the lines: multiples of 1, 2 or 5 times a power of ten, at least `minStep` apart. Counts have no fractions. */
+function lineValues(highest: number, minStep: number): number[] {
+  const power = 10 ** Math.max(0, Math.floor(Math.log10(minStep)));
+  const step = [1, 2, 5, 10].map((digit) => digit * power).find((each) => each >= minStep) ?? power;
   return Array.from({ length: Math.floor(highest / step) + 1 }, (_, index) => index * step);
 }
 

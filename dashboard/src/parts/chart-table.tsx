@@ -9,7 +9,7 @@ interface ChartTableProps {
   timeLabel: (time: number) => string;
 }
 
-/** The values of a chart, the newest first, for whoever would rather read than look. Made when it is opened. */
+/** The values of a chart as a table, the newest first. Its rows are rendered only while it is open. */
 export function ChartTable({ label, times, series, format, timeLabel }: ChartTableProps) {
   const [open, setOpen] = useState(false);
   const rows = open ? times.map((time, index) => ({ time, index })).reverse() : [];

@@ -10,7 +10,7 @@ export interface ChartSeries {
 }
 
 interface ChartProps {
-  /** Said to people who do not see it. */
+  /** Name of the chart for screen readers. */
   label: string;
   /** Seconds since 1970, one for each value. */
   times: readonly number[];
@@ -22,21 +22,22 @@ interface ChartProps {
 }
 
 /**
- * Bars over time, stacked. What is under the pointer is written above them; with the chart in focus the arrow keys go from
- * bar to bar, and a table below it has every value.
+ * Stacked bars over time. The pointer, or the arrow keys while the chart has the focus, select a bar, whose values are shown
+ * above. A table below has all values.
  */
 export function Chart({ label, times, series, format, step, height = 180 }: ChartProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const width = useWidth(place);
-  const [hovered, setHovered] = useState<number>();
-  const index = hovered !== undefined && hovered < times.length ? hovered : undefined;
+  const container = useRef<HTMLDivElement>(null);
+  const width = useWidth(container);
+  const [selected, setSelected] = useState<number>();
+  // New data may have fewer bars.
+  const index = selected !== undefined && selected < times.length ? selected : undefined;
   const onKeyDown = (event: KeyboardEvent) => {
     const last = times.length - 1;
     const targets: Record<string, number> = { ArrowLeft: (index ?? last + 1) - 1, ArrowRight: (index ?? -1) + 1, Home: 0, End: last };
     const target = targets[event.key];
     if (target === undefined) return;
     event.preventDefault();
-    setHovered(Math.max(0, Math.min(last, target)));
+    setSelected(Math.max(0, Math.min(last, target)));
   };
   const isEmpty = series.every(({ values }) => values.every((value) => value === 0));
   return (
@@ -60,12 +61,12 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
         aria-valuemin={0}
         aria-valuemax={Math.max(0, times.length - 1)}
         aria-valuenow={index ?? times.length - 1}
-        aria-valuetext={sentence(index ?? times.length - 1, times, series, format, step)}
+        aria-valuetext={describeBar(index ?? times.length - 1, times, series, format, step)}
         onKeyDown={onKeyDown}
-        onBlur={() => setHovered(undefined)}
+        onBlur={() => setSelected(undefined)}
       >
-        <div ref={place} aria-hidden style={{ height }} onMouseLeave={() => setHovered(undefined)}>
-          {width > 0 && <Bars {...{ width, height, times, series, format, step }} marked={index} onPoint={setHovered} />}
+        <div ref={container} aria-hidden style={{ height }} onMouseLeave={() => setSelected(undefined)}>
+          {width > 0 && <Bars {...{ width, height, times, series, format, step }} selected={index} onSelect={setSelected} />}
         </div>
         {isEmpty && <p className="pointer-events-none absolute inset-0 grid place-items-center pb-6 text-dim">No data in this period.</p>}
       </div>
@@ -74,20 +75,20 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
   );
 }
 
-function useWidth(place: RefObject<HTMLElement | null>): number {
+function useWidth(container: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = container.current;
     if (element === null) return;
     setWidth(element.clientWidth);
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
     observer.observe(element);
     return () => observer.disconnect();
-  }, [place]);
+  }, [container]);
   return width;
 }
 
-function sentence(
+function describeBar(
   index: number,
   times: readonly number[],
   series: readonly ChartSeries[],

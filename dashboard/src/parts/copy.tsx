@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { IconButton } from './button.tsx';
 import { notifyError } from './notice.tsx';
 
-/** An id that a click copies. Long ones are cut in the middle of a narrow place, never in the clipboard. */
+/** An id that a click copies. In a narrow place it is truncated, but copied whole. */
 export function CopyId({ value, className = '' }: { value: string; className?: string }) {
   const { copied, copy } = useCopy(value);
   return (
@@ -32,7 +32,7 @@ export function CopyButton({ value, label = 'Copy' }: { value: string; label?: s
   );
 }
 
-/** A block of code, or with `wrap` a command of one long line, with a way to take it along. */
+/** Code with a copy button. With `wrap`, long lines (of a command, say) are wrapped instead of scrolled. */
 export function CodeBlock({ text, label = 'Copy', wrap = false }: { text: string; label?: string; wrap?: boolean }) {
   return (
     <div className="relative rounded-md border border-line bg-sunken">
@@ -60,7 +60,7 @@ function useCopy(value: string): { copied: boolean; copy(): void } {
   return { copied, copy };
 }
 
-/** Over plain HTTP on another machine there is no clipboard API, or it is refused; the old way still works there. */
+/** Browsers have no clipboard API on pages over plain HTTP, or refuse it. There, `execCommand` still works. */
 async function writeClipboard(value: string): Promise<void> {
   try {
     return await navigator.clipboard.writeText(value);
@@ -68,7 +68,7 @@ async function writeClipboard(value: string): Promise<void> {
     const focused = document.activeElement;
     const area = document.createElement('textarea');
     area.value = value;
-    // Beside an open dialog nothing can be selected.
+    // Everything outside an open modal dialog is inert and cannot be selected.
     ([...document.querySelectorAll('dialog:modal')].at(-1) ?? document.body).append(area);
     area.select();
     const isCopied = document.execCommand('copy');

@@ -3,18 +3,18 @@ import { Button } from './button.tsx';
 import { Failure } from './page.tsx';
 
 interface DialogFormProps {
-  /** What the form is for, on its button. */
+  /** Label of the button that submits the form. */
   action: string;
-  /** What leaving it is called. */
+  /** Label of the button that closes it. */
   leave?: string;
-  /** What submitting it starts. */
+  /** The mutation that submitting it starts. */
   work: { isPending: boolean; error: Error | null };
   onSubmit(form: FormData): void;
   onClose(): void;
   children: ReactNode;
 }
 
-/** The form of a dialog: its fields, why it was refused, and its buttons. */
+/** The form of a dialog: the given fields, the error if it was refused, and the buttons. */
 export function DialogForm({ action, leave = 'Cancel', work, onSubmit, onClose, children }: DialogFormProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();

@@ -7,11 +7,11 @@ interface DialogProps {
   onClose(): void;
   children: ReactNode;
   wide?: boolean;
-  /** Whether Escape leaves it open. */
+  /** Escape does not close it. */
   stays?: boolean;
 }
 
-/** The browser's own modal: it keeps the focus inside, closes on Escape and gives the focus back. */
+/** A modal dialog of the browser, which keeps the focus inside, closes on Escape and gives the focus back. */
 export function Dialog({ title, onClose, children, wide = false, stays = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -19,16 +19,16 @@ export function Dialog({ title, onClose, children, wide = false, stays = false }
     const element = dialog.current;
     if (element === null) return;
     element.showModal();
-    // The browser would choose the close button: what the dialog is for comes first.
+    // By default the browser focuses the close button, which comes first.
     element.querySelector<HTMLElement>('form input, form textarea, form select, [data-first]')?.focus();
-    // One that is only taken off the page does not give the focus back.
+    // Removing an open dialog from the page would not give the focus back.
     return () => element.close();
   }, []);
   return (
     <dialog
       ref={dialog}
       aria-labelledby={heading}
-      // In development React runs the effect twice: what is open again was not closed.
+      // In development React runs the effect twice, so that a `close` event can arrive when the dialog is open again.
       onClose={() => !dialog.current?.open && onClose()}
       onKeyDown={(event) => stays && event.key === 'Escape' && event.preventDefault()}
       className={`m-auto w-[calc(100%-2rem)] rounded-lg border border-line bg-panel text-ink shadow-float ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
@@ -61,7 +61,7 @@ export function Confirm({ title, text, action, kind = 'danger', busy = false, on
     <Dialog title={title} onClose={onClose}>
       <div className="text-dim">{text}</div>
       <div className="mt-5 flex justify-end gap-2">
-        {/* A key that is held a moment too long must not confirm what cannot be undone. */}
+        {/* Where it is dangerous, Cancel gets the focus: the key that opened the dialog may still be held down. */}
         <Button data-first={kind === 'danger' || undefined} onClick={onClose}>
           Cancel
         </Button>

@@ -7,7 +7,7 @@ interface FieldProps {
   children: (props: { id: string; 'aria-invalid'?: boolean; 'aria-describedby'?: string }) => ReactNode;
 }
 
-/** A labelled control, with what is wrong with it said beside it. */
+/** A labelled control with a hint below it, or in its place an error. */
 export function Field({ label, hint, error, children }: FieldProps) {
   const id = useId();
   const note = `${id}-note`;
@@ -35,7 +35,7 @@ interface SelectProps {
   disabled?: boolean;
 }
 
-/** A filter: its label is read, not shown; the first option says what it filters. */
+/** A filter. Only screen readers get its label; its first option says what it filters. */
 export function Select({ label, value, onChange, options, disabled = false }: SelectProps) {
   return (
     <select
@@ -45,7 +45,7 @@ export function Select({ label, value, onChange, options, disabled = false }: Se
       onChange={(event) => onChange(event.target.value)}
       className="input !w-auto max-w-56 min-w-0 cursor-pointer pr-1 text-ellipsis disabled:cursor-auto disabled:opacity-60"
     >
-      {/* One that is no longer there, as an address may name: it would else show the first of the others in its place. */}
+      {/* The URL may name a value that is not an option (any more): without this, the browser would show the first option. */}
       {!options.some((option) => option.value === value) && <option value={value}>{value}</option>}
       {options.map((option) => (
         <option key={option.value} value={option.value}>

@@ -2,13 +2,13 @@ import { useAgents, useSignedIn } from '../server/queries.ts';
 import { LinkButton } from './button.tsx';
 import { Empty, Failure } from './page.tsx';
 
-/** Where conversations would be: how to have one, with an agent that this organization has. */
+/** Shown where there are no conversations yet: how to start one, with an agent of this organization. */
 export function FirstMessage({ title, text = '' }: { title: string; text?: string }) {
   const { organization } = useSignedIn();
   const { data, error } = useAgents();
   if (data === undefined) return error === null ? null : <Failure error={error} />;
-  const able = data.filter(({ active_version: version }) => version !== null);
-  const agent = able.find((each) => each.default) ?? able[0];
+  const answering = data.filter(({ active_version: version }) => version !== null);
+  const agent = answering.find((each) => each.default) ?? answering[0];
   if (agent === undefined)
     return (
       <Empty title={title} text="No agent can answer yet: one with an active release comes first.">

@@ -9,14 +9,14 @@ export function compact(value: number): string {
   return short.format(value);
 }
 
-/** Micro-dollars as a person reads money: small amounts keep the digits that matter. */
+/** Micro-dollars as dollars. Amounts below one dollar have up to four digits after the point. */
 export function money(micros: number): string {
   const dollars = micros / 1_000_000;
   const digits = dollars !== 0 && Math.abs(dollars) < 1 ? 4 : 2;
   return `$${dollars.toLocaleString('en', { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
-/** Rounded before it is cut into units: what is nearly two minutes is not one minute and 60 seconds. */
+/** Rounds before it splits into units: 119.9 seconds are `2 min 0 s`, not `1 min 60 s`. */
 export function duration(milliseconds: number): string {
   const tenths = Math.round(milliseconds / 100);
   const seconds = Math.round(milliseconds / 1_000);

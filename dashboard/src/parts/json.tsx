@@ -2,7 +2,7 @@ import { type ReactNode, useMemo } from 'react';
 
 const token = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
-/** JSON as it came, indented, with keys apart from values. */
+/** Indented JSON, with keys, strings and other values in different colors. */
 export function Json({ value, className = '' }: { value: unknown; className?: string }) {
   const parts = useMemo(() => colour(JSON.stringify(value, null, 2) ?? 'undefined'), [value]);
   return (
@@ -11,6 +11,7 @@ export function Json({ value, className = '' }: { value: unknown; className?: st
 }
 
 function colour(text: string): ReactNode[] {
+  // A span per value would make the page slow.
   if (text.length > 50_000) return [text];
   const parts: ReactNode[] = [];
   let end = 0;

@@ -2,7 +2,7 @@ import DOMPurify from 'dompurify';
 import { Marked } from 'marked';
 import { memo, useLayoutEffect, useRef } from 'react';
 
-// HTML in what an agent writes is shown as what it is, text; an image, as the words that stand for it.
+// HTML in an agent's message is shown as text, and an image as its alternative text.
 const marked = new Marked({
   gfm: true,
   breaks: true,
@@ -10,7 +10,7 @@ const marked = new Marked({
   renderer: { html: ({ text }) => escapeHtml(text), image: ({ text }) => escapeHtml(text) },
 });
 
-// Nothing that an agent writes may fetch anything: no images, no media, no styles, no forms.
+// A message must not make the browser load anything: no images, media, styles or forms.
 const rules = {
   ALLOWED_TAGS: [
     'p',
@@ -54,7 +54,7 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
   node.setAttribute('rel', 'noopener noreferrer nofollow');
 });
 
-/** What an agent wrote, as it meant it. The HTML is made from Markdown and cleaned; the page's policy stands behind that. */
+/** Renders an agent's Markdown. The HTML is sanitized; the page's content security policy is the second line of defense. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {

@@ -11,7 +11,7 @@ let notices: readonly Notice[] = [];
 let counter = 0;
 const listeners = new Set<() => void>();
 
-/** Says in the corner what was done, or what was refused. */
+/** Shows a message in the corner for a few seconds: what was done or, with `bad`, why it was refused. */
 export function notify(text: string, bad = false): void {
   counter += 1;
   const id = counter;
@@ -20,7 +20,7 @@ export function notify(text: string, bad = false): void {
 }
 
 export function notifyError(error: Error): void {
-  // Whoever is no longer signed in is asked for the password.
+  // The dialog of `SignInAgain` opens and says it.
   if (error instanceof RequestError && error.status === 401) return;
   notify(error.message, true);
 }
@@ -33,16 +33,16 @@ export function Notices() {
     },
     () => notices,
   );
-  const place = useRef<HTMLDivElement>(null);
-  // Above an open dialog, too: whoever came to the top last is in front.
+  const container = useRef<HTMLDivElement>(null);
+  // The last element to enter the browser's top layer is in front: entering it again puts the notices above an open dialog.
   useEffect(() => {
-    place.current?.hidePopover();
-    if (shown.length > 0) place.current?.showPopover();
+    container.current?.hidePopover();
+    if (shown.length > 0) container.current?.showPopover();
   }, [shown]);
   return (
     <div role="status">
       <div
-        ref={place}
+        ref={container}
         popover="manual"
         className="pointer-events-none fixed inset-auto right-4 bottom-4 max-w-[calc(100%-2rem)] flex-col items-end gap-2 overflow-visible bg-transparent open:flex"
       >

@@ -5,13 +5,13 @@ import { CodeBlock } from './copy.tsx';
 
 interface PageProps {
   title: string;
-  /** What tells this page from its neighbours in a row of browser tabs, where the title does not. */
+  /** Title of the browser tab, if the page's own would be the same in several tabs. */
   tab?: string;
-  /** Beside the title, quietly: a count, an id, a state. */
+  /** Shown beside the title: a count, an id or a state. */
   aside?: ReactNode;
   actions?: ReactNode;
   children: ReactNode;
-  /** Fills the window instead of scrolling as a document. */
+  /** The page fills the window and its parts scroll, instead of the page as a whole. */
   full?: boolean;
 }
 
@@ -31,12 +31,12 @@ export function Page({ title, tab = title, aside, actions, children, full = fals
   );
 }
 
-/** A page whose content is on its way, or was refused. */
+/** A page whose data is loading, or could not be read. */
 export function UnreadPage({ title, error }: { title: string; error: Error | null }) {
   return <Page title={title}>{error === null ? <Waiting /> : <Failure error={error} />}</Page>;
 }
 
-/** A page about something that is not there, with the way to the list of those that are. */
+/** A page about something that does not exist, with a link to the list of what does. */
 export function MissingPage({ title, text, to, all }: { title: string; text: string; to: string; all: string }) {
   const list = (
     <Link to={to} className="text-accent underline">
@@ -63,7 +63,7 @@ export function Section({ title, hint, actions, children }: { title: string; hin
   );
 }
 
-/** Nothing here yet, and the next thing to do about it. */
+/** Shown in place of an empty list: why it is empty, and what to do next. */
 export function Empty({ title, text, command, children }: { title: string; text?: ReactNode; command?: string; children?: ReactNode }) {
   return (
     <div className="mb-4 max-w-2xl py-4">
@@ -88,7 +88,7 @@ export function Failure({ error }: { error: Error }) {
   );
 }
 
-/** Said only when it takes long enough to be noticed. */
+/** Appears only after a moment (see `.waiting`), so that a fast page does not flicker. */
 export function Waiting({ what = 'Loading' }: { what?: string }) {
   return (
     <p role="status" className="waiting px-1 py-6 text-faint">

@@ -5,7 +5,7 @@ interface PasswordProps {
   name?: string;
 }
 
-/** The password that an account has. */
+/** For the current password of an account. */
 export function PasswordField({ label = 'Password', name = 'password' }: PasswordProps) {
   return (
     <Field label={label}>
@@ -14,7 +14,7 @@ export function PasswordField({ label = 'Password', name = 'password' }: Passwor
   );
 }
 
-/** A password that is being chosen. The bounds are the server's. */
+/** For a new password. The limits are those of the server. */
 export function NewPasswordField({ label = 'Password', name = 'password', hint }: PasswordProps & { hint: string }) {
   return (
     <Field label={label} hint={`At least 10 characters. ${hint}`}>

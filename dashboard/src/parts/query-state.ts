@@ -1,7 +1,7 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'wouter';
 
-/** The filters of a list live in its address: a reload, a link and the back button all keep them. */
+/** State in the query of the URL, such as the filters of a list: a reload, a link and the back button keep it. */
 export function useQueryState(): { read(name: string): string; write(changes: Record<string, string>): void } {
   const [params, setParams] = useSearchParams();
   const read = useCallback((name: string) => params.get(name) ?? '', [params]);

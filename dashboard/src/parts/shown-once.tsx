@@ -11,7 +11,10 @@ interface ShownOnceProps {
   onClose(): void;
 }
 
-/** What the server tells a single time, to be taken along now: neither Escape nor an Enter that is held too long takes it away. */
+/**
+ * Shows a secret that the server tells only once. So that it is not lost by accident, Escape does not close the dialog, and
+ * the focus is not on a button, where an Enter that is still held down would press it.
+ */
 export function ShownOnce({ title, text, value, copyLabel, done, onClose }: ShownOnceProps) {
   return (
     <Dialog title={title} onClose={onClose} wide stays>

@@ -5,7 +5,7 @@ interface TabsProps {
   tabs: readonly { value: string; label: string; note?: string }[];
 }
 
-/** Views of one thing. Plain pressed buttons: each is reached with Tab and says whether it is the one shown. */
+/** Switches between views of one thing. Toggle buttons, not ARIA tabs: each is reached with Tab and has a pressed state. */
 export function Tabs({ label, value, onChange, tabs }: TabsProps) {
   return (
     <fieldset className="flex gap-1 overflow-x-auto">

@@ -4,7 +4,7 @@ const listeners = new Set<() => void>();
 let now = Date.now();
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** One clock for every time on the page; it ticks only while somebody looks. */
+/** The current time, from one clock for all components. It ticks only while one of them is on the page. */
 function useNow(): number {
   return useSyncExternalStore(
     (listener) => {
@@ -28,14 +28,16 @@ const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeS
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
 const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
-/** How long ago, with the exact time on hover. */
+/** How long ago or ahead a time is, with the exact time on hover. */
 export function Time({ at, className = '' }: { at: string | null; className?: string }) {
   const current = useNow();
   if (at === null) return <span className="text-faint">never</span>;
   const date = new Date(at);
+  // The clock stands still while no time is on the page, so what it says at first may be old.
+  const recent = Math.max(current, Date.now() - 10_000);
   return (
     <time dateTime={at} title={absolute.format(date)} className={`whitespace-nowrap ${className}`}>
-      {relative(date.getTime(), Math.max(current, Date.now() - 10_000))}
+      {relative(date.getTime(), recent)}
     </time>
   );
 }
