@@ -9,12 +9,12 @@ import { RequestError } from './server/request.ts';
 import { Banner } from './shell/banner.tsx';
 import { Layout } from './shell/layout.tsx';
 import { LazyPage, PageScript } from './shell/lazy-page.tsx';
-import { ScrollPlace } from './shell/scroll-place.tsx';
+import { ScrollRestoration } from './shell/scroll-restoration.tsx';
 import { Join } from './sign-in/join.tsx';
 import { SignIn } from './sign-in/sign-in.tsx';
 import { SignInAgain } from './sign-in/sign-in-again.tsx';
 
-/** Loaded apart from the rest, all of them together. */
+/** The pages for people who are signed in. The build puts them into one script, which is loaded apart from the rest. */
 const pages: readonly { path: string; script: PageScript }[] = [
   { path: '/', script: new PageScript(() => import('./pages/overview/overview.tsx')) },
   { path: '/playground/:agent?', script: new PageScript(() => import('./pages/playground/playground.tsx')) },
@@ -39,7 +39,7 @@ export function App() {
           <Route path="/sign-in" component={SignIn} />
           <Route path="/join" component={Join} />
           <Route>
-            <Inside />
+            <SignedInApp />
           </Route>
         </Switch>
       </Router>
@@ -48,15 +48,17 @@ export function App() {
   );
 }
 
-function Inside() {
+/** Everything behind the login: asks the server who is signed in, and shows the page at this URL or the way to sign in. */
+function SignedInApp() {
   const [location] = useLocation();
-  // All pages are in one file: it comes while the server is asked who this is.
+  // Loads the script of all pages while the server is asked who is signed in.
   useEffect(() => void pages[0]?.script.load(), []);
   const search = useSearch();
   const session = useSession();
-  const [isLeft, setLeft] = useState(false);
+  // Set when the login has ended and the person prefers to leave the page rather than sign in again over it.
+  const [hasLeft, setLeft] = useState(false);
   const isSignedOut = session.error instanceof RequestError && session.error.status === 401;
-  if (isSignedOut && (isLeft || session.data === undefined)) {
+  if (isSignedOut && (hasLeft || session.data === undefined)) {
     const here = search === '' ? location : `${location}?${search}`;
     return <Redirect to={here === '/' ? '/sign-in' : `/sign-in?next=${encodeURIComponent(here)}`} replace />;
   }
@@ -70,7 +72,7 @@ function Inside() {
   return (
     <Layout>
       {isSignedOut && <SignInAgain email={session.data.user.email} onLeave={() => setLeft(true)} />}
-      <ScrollPlace location={location} />
+      <ScrollRestoration location={location} />
       <Switch>
         {pages.map(({ path, script }) => (
           <Route key={path} path={path}>

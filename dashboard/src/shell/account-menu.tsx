@@ -9,7 +9,7 @@ import { type Theme, useTheme } from './theme.ts';
 
 const themes: readonly Theme[] = ['system', 'light', 'dark'];
 
-/** Who is signed in, for which org, in which light. */
+/** The menu of the signed-in person: their orgs, the theme, the documentation, the password and signing out. */
 export function AccountMenu() {
   const { user, organization, organizations, role } = useSignedIn();
   const [theme, setTheme] = useTheme();
@@ -87,7 +87,7 @@ export function AccountMenu() {
           type="button"
           className="block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover"
           onClick={() => {
-            // The focus returns to the button of the menu, and from the dialog to there.
+            // First, so that the focus is on the menu's button when the dialog opens: closing the dialog returns it there.
             menu.current?.hidePopover();
             setChanging(true);
           }}

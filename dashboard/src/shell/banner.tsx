@@ -1,6 +1,6 @@
 import { useConnection } from '../server/connection.ts';
 
-/** Said while the server is away, and once more when it is back. */
+/** A line at the top while the server cannot be reached, and for a moment when it is back. */
 export function Banner() {
   const connection = useConnection();
   if (connection === 'ok') return <div role="status" />;

@@ -16,10 +16,11 @@ export interface Destination {
   path: string;
   label: string;
   icon: LucideIcon;
-  /** Pressed after g. */
+  /** The keyboard shortcut is g followed by this key. */
   key: string;
 }
 
+/** The groups of the main menu. */
 export const destinations: readonly (readonly Destination[])[] = [
   [
     { path: '/', label: 'Overview', icon: Activity, key: 'o' },

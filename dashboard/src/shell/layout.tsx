@@ -8,10 +8,11 @@ import { Banner } from './banner.tsx';
 import { destinations } from './destinations.ts';
 import { Shortcuts } from './shortcuts.tsx';
 
+/** The frame of every page: banner, main menu and content. */
 export function Layout({ children }: { children: ReactNode }) {
   const [location] = useLocation();
   const [open, setOpen] = useState(false);
-  // A phone's menu is over once it led somewhere.
+  // On a phone the menu covers the page: close it once it has led somewhere.
   useEffect(() => {
     if (location !== '') setOpen(false);
   }, [location]);

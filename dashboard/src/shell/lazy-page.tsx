@@ -4,8 +4,8 @@ import { Button } from '../parts/button.tsx';
 import { Empty, Page, UnreadPage, Waiting } from '../parts/page.tsx';
 
 /**
- * The script of a page, fetched when it is first needed. React's own lazy() would hold back what it reveals for 300 ms
- * once it has shown a fallback: longer than everything else about opening a page together.
+ * The script of a page, loaded when it is first needed. It does the work of React's `lazy`, which would delay the page by 300 ms
+ * once its fallback was shown: more than everything else about opening a page takes together.
  */
 export class PageScript {
   component: ComponentType | undefined;
@@ -16,7 +16,7 @@ export class PageScript {
     this.fetchModule = fetchModule;
   }
 
-  /** Begins to fetch it, if nobody has. One that failed is fetched again by the next call. */
+  /** Loads it once; after a failure, the next call tries again. Never rejects: without `component` it has failed. */
   load(): Promise<void> {
     this.loading ??= this.fetchModule().then(
       (module) => {
@@ -31,34 +31,34 @@ export class PageScript {
 }
 
 export function LazyPage({ script }: { script: PageScript }) {
-  const [isAnswered, setAnswered] = useState(false);
+  const [hasSettled, setSettled] = useState(false);
   const [location] = useLocation();
   useEffect(() => {
-    let isLeft = false;
-    void script.load().then(() => isLeft || setAnswered(true));
+    let isUnmounted = false;
+    void script.load().then(() => isUnmounted || setSettled(true));
     return () => {
-      isLeft = true;
+      isUnmounted = true;
     };
   }, [script]);
   const { component: Loaded } = script;
   if (Loaded !== undefined)
     return (
-      <Mishap location={location}>
+      <ErrorBoundary location={location}>
         <Loaded />
-      </Mishap>
+      </ErrorBoundary>
     );
-  return isAnswered ? <Unloadable /> : <Waiting />;
+  return hasSettled ? <ReloadRequired /> : <Waiting />;
 }
 
-/** A page that cannot be drawn says so, instead of taking the menu with it. */
-class Mishap extends Component<{ location: string; children: ReactNode }> {
+/** When rendering the page throws, shows the error in its place; without it React would remove the whole dashboard. */
+class ErrorBoundary extends Component<{ location: string; children: ReactNode }> {
   override state: { error: Error | undefined } = { error: undefined };
 
   static getDerivedStateFromError(error: Error): { error: Error } {
     return { error };
   }
 
-  /** `/sessions/a` and `/sessions/b` are one page: the second may be drawn all the same. */
+  /** `/sessions/a` and `/sessions/b` share one boundary: the error of the first must not hide the second. */
   override componentDidUpdate(before: { location: string }): void {
     if (before.location !== this.props.location) this.setState({ error: undefined });
   }
@@ -69,8 +69,8 @@ class Mishap extends Component<{ location: string; children: ReactNode }> {
   }
 }
 
-/** The usual reason: the server was upgraded while this tab was open, and its scripts have other names now. */
-function Unloadable() {
+/** Usually the server was upgraded while this tab was open, and the scripts have other names now. */
+function ReloadRequired() {
   return (
     <Page title="Reload required">
       <Empty title="This page could not be loaded." text="Parley may have been upgraded since you opened it.">

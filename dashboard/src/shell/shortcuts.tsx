@@ -3,22 +3,23 @@ import { useLocation } from 'wouter';
 import { Dialog } from '../parts/dialog.tsx';
 import { destinations } from './destinations.ts';
 
-/** Keys that work everywhere outside of a text field. */
+/** Keyboard shortcuts of every page, and the dialog that lists them. */
 export function Shortcuts() {
   const [, go] = useLocation();
   const [helping, setHelping] = useState(false);
   useEffect(() => {
-    let afterG = 0;
+    /** When g was pressed: for a moment, the next key chooses a page. */
+    let pressedGAt = 0;
     const onKey = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      if (Date.now() - afterG < 1_200) {
-        afterG = 0;
+      if (Date.now() - pressedGAt < 1_200) {
+        pressedGAt = 0;
         const target = destinations.flat().find(({ key }) => key === event.key);
         if (target !== undefined) {
           event.preventDefault();
           go(target.path);
         }
-      } else if (event.key === 'g') afterG = Date.now();
+      } else if (event.key === 'g') pressedGAt = Date.now();
       else if (event.key === '?') setHelping(true);
       else if (event.key === '/') {
         const field = document.querySelector<HTMLElement>('[data-search]');
@@ -66,6 +67,7 @@ export function Key({ children }: { children: string }) {
   );
 }
 
+/** Whether a key press is for a form field or an open dialog, and so no shortcut. */
 export function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&

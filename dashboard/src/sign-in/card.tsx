@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Banner } from '../shell/banner.tsx';
 
-/** The frame of the pages for people who are not in yet. */
+/** The frame of the pages for people who are not signed in. */
 export function Card({ title, children }: { title: string; children: ReactNode }) {
   useEffect(() => {
     document.title = `${title} · Parley`;

@@ -11,7 +11,7 @@ import { post, RequestError } from '../server/request.ts';
 import type { Member } from '../server/types.ts';
 import { Card } from './card.tsx';
 
-/** Where an invitation's link leads, the first owner's included. */
+/** The page that the link of an invitation opens, including the first owner's. */
 export function Join() {
   const go = useGo();
   const [params] = useSearchParams();
@@ -24,7 +24,7 @@ export function Join() {
       await post('/auth/sign-in/email', { email: member.email, password });
     },
     onSuccess: () => {
-      // What somebody else may have looked at before in this tab.
+      // Cached data may belong to somebody else who was signed in in this tab.
       queryClient.removeQueries();
       go('/');
     },

@@ -6,7 +6,7 @@ import { PasswordField } from '../parts/password-field.tsx';
 import { queryClient } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 
-/** Over a page whose login ended: what was typed on it is still there afterwards. */
+/** Asks for the password over the page when the login has ended, so that nothing typed on the page is lost. */
 export function SignInAgain({ email, onLeave }: { email: string; onLeave(): void }) {
   const signIn = useMutation({
     mutationFn: (form: FormData) => post('/auth/sign-in/email', { email, password: textOf(form, 'password') }),

@@ -16,8 +16,9 @@ export function SignIn() {
   const signIn = useMutation({
     mutationFn: (form: FormData) => post('/auth/sign-in/email', { email: textOf(form, 'email'), password: textOf(form, 'password') }),
     onSuccess: () => {
-      // What somebody else may have looked at before in this tab.
+      // Cached data may belong to somebody else who was signed in in this tab.
       queryClient.removeQueries();
+      // Only a path of the dashboard: `//` would begin the URL of another site.
       const next = params.get('next') ?? '/';
       go(next.startsWith('/') && !next.startsWith('//') ? next : '/');
     },
