@@ -8,7 +8,7 @@ import { Time } from '../../parts/time.tsx';
 import { useRead, useSignedIn } from '../../server/queries.ts';
 import type { Approval } from '../../server/types.ts';
 
-/** Everything that waits for a person, the longest wait first. 1, 2 and 3 answer the first one. */
+/** All requests for approval, the oldest first. The keys 1, 2 and 3 answer the first one. */
 export default function ApprovalsPage() {
   const { organization } = useSignedIn();
   const { data, error } = useRead<{ data: Approval[]; is_partial: boolean }>('/dashboard/api/approvals', { refetchInterval: 2_000 });

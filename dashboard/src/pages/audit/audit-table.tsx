@@ -7,7 +7,7 @@ import type { AuditEvent } from '../../server/types.ts';
 
 interface AuditTableProps {
   events: readonly AuditEvent[];
-  /** The id of the event whose record is shown, or an empty text. */
+  /** The id of the event whose JSON is shown, or empty. */
   opened: string;
   onOpen(id: string): void;
 }
@@ -79,13 +79,13 @@ function Details({ event }: { event: AuditEvent }) {
   );
 }
 
-/** With the name that it had: what was deleted is found nowhere else. */
+/** With the name that it had then: of a subject that was deleted since, only the audit log knows it. */
 function subjectOf({ subject_type, subject_id, metadata }: AuditEvent): string {
   const name = metadata.slug ?? metadata.name ?? metadata.email;
   return `${subject_type} ${subject_id}${typeof name === 'string' ? `, ${name}` : ''}`;
 }
 
 function actorOf(event: AuditEvent): string {
-  // What happens by itself, such as an endpoint that is disabled for its failures, came in no request.
+  // Without an IP address there was no request: Parley acted by itself, for example disabled an endpoint that kept failing.
   return event.actor_email ?? event.api_key_prefix ?? (event.ip_address === null ? 'Parley' : 'operator');
 }

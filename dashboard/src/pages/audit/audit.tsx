@@ -26,8 +26,8 @@ interface AuditPageAnswer extends List<AuditEvent> {
 }
 
 export default function AuditPage() {
-  const may = useMay('audit_log:export');
-  if (!may)
+  const mayRead = useMay('audit_log:export');
+  if (!mayRead)
     return (
       <Page title="Audit log">
         <Empty title="The audit log is for owners and admins." text="Ask one of them for access." />
@@ -46,9 +46,9 @@ function AuditLog() {
   };
   const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }), 10_000);
   const total = pages.data?.pages[0]?.row_estimate;
-  const { action, ...rest } = filters;
-  const csv = withQuery('/api/audit_events.csv', { event_action: action, ...rest });
-  const save = useMutation({ mutationFn: () => download(csv, 'audit_events.csv'), onError: notifyError });
+  const { action, ...otherFilters } = filters;
+  const csvPath = withQuery('/api/audit_events.csv', { event_action: action, ...otherFilters });
+  const exportCsv = useMutation({ mutationFn: () => download(csvPath, 'audit_events.csv'), onError: notifyError });
   return (
     <Page
       title="Audit log"
@@ -56,7 +56,7 @@ function AuditLog() {
       actions={
         <>
           <ChainState />
-          <Button disabled={save.isPending} onClick={() => save.mutate()}>
+          <Button disabled={exportCsv.isPending} onClick={() => exportCsv.mutate()}>
             <Download size={15} /> Export CSV
           </Button>
         </>
@@ -74,7 +74,6 @@ function AuditLog() {
   );
 }
 
-/** Kept in the address, so that what was found can be sent to somebody. */
 function Filters({ filters }: { filters: AuditFilters }) {
   const query = useQueryState();
   const members = useAll<Member>('/api/members').data ?? [];
@@ -105,7 +104,7 @@ function Filters({ filters }: { filters: AuditFilters }) {
   );
 }
 
-/** Whether nobody changed what was recorded: every event holds a hash of the one before it. */
+/** Whether the chain of hashes shows that no recorded event was changed since. A click checks it again. */
 function ChainState() {
   const { data, error, isFetching, refetch } = useRead<Verification>('/api/audit_events/verification', { staleTime: 60_000 });
   if (data === undefined)

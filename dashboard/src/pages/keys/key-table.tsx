@@ -12,7 +12,7 @@ interface KeyTableProps {
 }
 
 export function KeyTable({ keys, onRevoke }: KeyTableProps) {
-  const may = useMay('api_keys:write');
+  const mayRevoke = useMay('api_keys:write');
   return (
     <div className="panel overflow-hidden">
       <table className="grid-table">
@@ -50,7 +50,7 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
                 {key.revoked_at !== null ? (
                   <Badge>revoked</Badge>
                 ) : (
-                  may && (
+                  mayRevoke && (
                     <Button kind="danger" className="-my-1" onClick={() => onRevoke(key)}>
                       Revoke
                     </Button>
@@ -66,10 +66,10 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
 }
 
 function Scopes({ scopes }: { scopes: readonly string[] }) {
-  const { scopes: own, role } = useSignedIn();
+  const { scopes: ownScopes, role } = useSignedIn();
   const [isOpen, setOpen] = useState(false);
-  // An owner has every scope there is.
-  if (role === 'owner' && own.every((scope) => scopes.includes(scope))) return <span title={scopes.join('\n')}>every scope</span>;
+  // Of all roles only an owner has every scope there is, and so the complete list to compare with.
+  if (role === 'owner' && ownScopes.every((scope) => scopes.includes(scope))) return <span title={scopes.join('\n')}>every scope</span>;
   const shown = isOpen ? scopes : scopes.slice(0, 3);
   return (
     <span className="flex flex-wrap gap-1">

@@ -16,11 +16,11 @@ import { NewKey } from './new-key.tsx';
 
 export default function KeysPage() {
   const query = useQueryState();
-  const may = useMay('api_keys:write');
+  const mayCreate = useMay('api_keys:write');
   const [revoking, setRevoking] = useState<ApiKey>();
   const pages = usePages<ApiKey>('/api/api_keys?limit=50', 10_000);
-  const revoked = query.read('revoked') === 'shown';
-  const keys = revoked ? pages.items : pages.items.filter((key) => key.revoked_at === null);
+  const showsRevoked = query.read('revoked') === 'shown';
+  const keys = showsRevoked ? pages.items : pages.items.filter((key) => key.revoked_at === null);
   const revoke = useMutation({
     mutationFn: (id: number) => request('DELETE', `/api/api_keys/${id}`),
     onSuccess: async () => {
@@ -35,8 +35,8 @@ export default function KeysPage() {
       title="API keys"
       actions={
         <>
-          <Toggle label="Show revoked" checked={revoked} onChange={(next) => query.write({ revoked: next ? 'shown' : '' })} />
-          {may && (
+          <Toggle label="Show revoked" checked={showsRevoked} onChange={(next) => query.write({ revoked: next ? 'shown' : '' })} />
+          {mayCreate && (
             <Button kind="primary" onClick={() => query.write({ new: '1' })}>
               <Plus size={15} /> New key
             </Button>

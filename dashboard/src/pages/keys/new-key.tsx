@@ -8,11 +8,13 @@ import { postOnce } from '../../server/post-once.ts';
 import { forget, useSignedIn } from '../../server/queries.ts';
 import type { ApiKey } from '../../server/types.ts';
 
-/** Makes a key with some of one's own scopes, and shows its secret the one time that is possible. */
+/** Creates a key with some of the person's own scopes, then shows its secret, which cannot be read again. */
 export function NewKey({ onClose }: { onClose(): void }) {
-  const { scopes: own } = useSignedIn();
+  const { scopes: ownScopes } = useSignedIn();
   const [name, setName] = useState('');
-  const [scopes, setScopes] = useState<readonly string[]>(['sessions:read', 'session_tokens:mint'].filter((scope) => own.includes(scope)));
+  const [scopes, setScopes] = useState<readonly string[]>(
+    ['sessions:read', 'session_tokens:mint'].filter((scope) => ownScopes.includes(scope)),
+  );
   const create = useMutation({
     mutationFn: () => postOnce<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
     onSuccess: () => forget('/api/api_keys'),
@@ -28,7 +30,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
         onClose={onClose}
       />
     );
-  const all = scopes.length === own.length;
+  const hasAll = scopes.length === ownScopes.length;
   return (
     <Dialog title="New API key" onClose={onClose} wide>
       <DialogForm action="Create key" work={create} onSubmit={() => create.mutate()} onClose={onClose}>
@@ -40,13 +42,17 @@ export function NewKey({ onClose }: { onClose(): void }) {
         <fieldset>
           <legend className="mb-1 flex w-full items-center font-medium">
             Scopes
-            <button type="button" className="ml-auto font-normal text-accent hover:underline" onClick={() => setScopes(all ? [] : own)}>
-              {all ? 'None' : 'All'}
+            <button
+              type="button"
+              className="ml-auto font-normal text-accent hover:underline"
+              onClick={() => setScopes(hasAll ? [] : ownScopes)}
+            >
+              {hasAll ? 'None' : 'All'}
             </button>
           </legend>
           <p className="mb-2 text-dim">Conversations need no scope. Everything else must be enabled here.</p>
           <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2 md:grid-cols-3">
-            {own.map((scope) => (
+            {ownScopes.map((scope) => (
               <Toggle
                 key={scope}
                 label={scope}

@@ -1,13 +1,13 @@
 import { useMemo } from 'react';
 import { Link } from 'wouter';
 import { Chart } from '../../parts/chart.tsx';
+import { Figure } from '../../parts/figure.tsx';
 import { FirstMessage } from '../../parts/first-message.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
 import { Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useRead } from '../../server/queries.ts';
 import type { List, Overview, SessionRow } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
-import { Figure } from './figure.tsx';
 import { Problems } from './problems.tsx';
 
 export default function OverviewPage() {
@@ -15,7 +15,8 @@ export default function OverviewPage() {
   const sessions = useRead<List<SessionRow>>('/dashboard/api/sessions?limit=8', { refetchInterval: 5_000 });
   if (overview.data === undefined) return <UnreadPage title="Overview" error={overview.error} />;
   const { turns, budget, pending_approvals: pending } = overview.data;
-  const rate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
+  // In a busy hour the server looks for failures only among the newest turns, the sampled ones.
+  const failureRate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
   return (
     <Page title="Overview" aside="the last hour">
       <div className="mb-8 grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-5">
@@ -23,7 +24,9 @@ export default function OverviewPage() {
         <Figure
           label="Errors"
           value={count(turns.failed)}
-          note={turns.sampled === 0 ? 'no turns' : `${(rate * 100).toFixed(rate > 0 && rate < 0.1 ? 1 : 0)} % of turns`}
+          note={
+            turns.sampled === 0 ? 'no turns' : `${(failureRate * 100).toFixed(failureRate > 0 && failureRate < 0.1 ? 1 : 0)} % of turns`
+          }
           tone={turns.failed > 0 ? 'bad' : 'plain'}
         />
         <Figure
@@ -35,7 +38,7 @@ export default function OverviewPage() {
           label="Total spend"
           value={money(budget.spent_micros)}
           note={capNote(budget)}
-          share={share(budget)}
+          percent={percentOfCap(budget)}
           tone={budget.state === 'exhausted' ? 'bad' : 'plain'}
         />
         <Figure
@@ -82,10 +85,11 @@ export default function OverviewPage() {
 function TurnChart({ overview }: { overview: Overview }) {
   const { now, turns } = overview;
   const { times, series } = useMemo(() => {
-    const last = Math.floor(Date.parse(now) / 60_000) * 60;
-    const minutes = Array.from({ length: 60 }, (_, index) => last - (59 - index) * 60);
-    const known = new Map(turns.minutes.map((each) => [Date.parse(each.minute) / 1000, each]));
-    const failed = minutes.map((minute) => known.get(minute)?.failed ?? 0);
+    // In seconds since 1970, as the chart takes them. The server leaves out the minutes without a turn.
+    const lastMinute = Math.floor(Date.parse(now) / 60_000) * 60;
+    const minutes = Array.from({ length: 60 }, (_, index) => lastMinute - (59 - index) * 60);
+    const withTurns = new Map(turns.minutes.map((each) => [Date.parse(each.minute) / 1000, each]));
+    const failed = minutes.map((minute) => withTurns.get(minute)?.failed ?? 0);
     return {
       times: minutes,
       series: [
@@ -93,7 +97,7 @@ function TurnChart({ overview }: { overview: Overview }) {
         {
           label: 'Answered',
           colour: '--color-accent',
-          values: minutes.map((minute, index) => (known.get(minute)?.turns ?? 0) - (failed[index] ?? 0)),
+          values: minutes.map((minute, index) => (withTurns.get(minute)?.turns ?? 0) - (failed[index] ?? 0)),
         },
       ],
     };
@@ -114,7 +118,7 @@ function perMinute(turns: number): string {
   return rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : compact(rate);
 }
 
-function share(budget: Overview['budget']): number | undefined {
+function percentOfCap(budget: Overview['budget']): number | undefined {
   return budget.credits_micros === null && budget.total_tokens_cap === null ? undefined : budget.percent_used;
 }
 

@@ -6,12 +6,13 @@ import { Section } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useAgents, useRead } from '../../server/queries.ts';
 import type { Overview, WebhookList } from '../../server/types.ts';
+import { endpointState } from '../webhooks/webhooks.tsx';
 
-/** What somebody should look at, each with the way there. Nothing, where all is well. */
+/** Lists of what a person should look at, with links. A list without entries is not shown. */
 export function Problems({ failures }: { failures: Overview['turns']['failures'] }) {
   const agents = useAgents({ refetchInterval: 15_000 }).data ?? [];
   const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
-  const endpoints = data?.webhook_endpoints.filter((endpoint) => !endpoint.enabled || endpoint.consecutive_failures > 0) ?? [];
+  const endpoints = data?.webhook_endpoints.filter((endpoint) => endpointState(endpoint) !== 'enabled') ?? [];
   return (
     <>
       <ProblemList title="Agents that cannot answer">
@@ -33,19 +34,19 @@ export function Problems({ failures }: { failures: Overview['turns']['failures']
         ))}
       </ProblemList>
       <ProblemList title="Webhook endpoints with problems">
-        {endpoints.map(({ id, name, url, enabled, consecutive_failures: count }) => (
+        {endpoints.map((endpoint) => (
           <Problem
-            key={id}
-            state={enabled ? 'failing' : 'disabled'}
-            to={`/webhooks/${id}`}
-            title={name}
+            key={endpoint.id}
+            state={endpointState(endpoint)}
+            to={`/webhooks/${endpoint.id}`}
+            title={endpoint.name}
             aside={
               <>
-                {plural(count, 'failure')}
+                {plural(endpoint.consecutive_failures, 'failure')}
                 <span className="max-sm:hidden"> in a row</span>
               </>
             }
-            text={url}
+            text={endpoint.url}
           />
         ))}
       </ProblemList>

@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Button } from '../../parts/button.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Confirm, Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
@@ -14,10 +15,10 @@ import type { Credential } from '../../server/types.ts';
 import { providers } from '../../server/values.ts';
 import { TryModel } from './try-model.tsx';
 
-/** Keys of model providers, and of MCP servers. What is stored is never shown again. */
+/** Keys for model providers and MCP servers. Of a stored key only the last four characters are ever shown. */
 export function Credentials() {
-  const may = useMay('model_credentials:write');
-  const { data, error } = useAll<Credential>('/api/model_credentials', { enabled: may });
+  const mayWrite = useMay('model_credentials:write');
+  const { data, error } = useAll<Credential>('/api/model_credentials', { enabled: mayWrite });
   const [storing, setStoring] = useState(false);
   const [trying, setTrying] = useState<string>();
   const [removing, setRemoving] = useState<string>();
@@ -29,7 +30,7 @@ export function Credentials() {
     },
     onError: notifyError,
   });
-  if (!may) return <Empty title="Credentials are for owners and admins." />;
+  if (!mayWrite) return <Empty title="Credentials are for owners and admins." />;
   return (
     <Section
       title="Credentials"
@@ -46,7 +47,7 @@ export function Credentials() {
         <Empty
           title="No credentials yet."
           text="The offline model needs none. Store a provider key here or from a terminal:"
-          command={`curl -s -X PUT ${window.location.origin}/api/model_credentials/anthropic -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"api_key":"..."}'`}
+          command={curlCommand('PUT', '/api/model_credentials/anthropic', { api_key: '...' })}
         />
       )}
       {data !== undefined && data.length > 0 && (

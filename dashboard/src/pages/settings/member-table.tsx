@@ -12,9 +12,9 @@ interface MemberTableProps {
 }
 
 export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
-  const may = useMay('members:write');
+  const mayChange = useMay('members:write');
   const { user } = useSignedIn();
-  const owners = members.filter(({ role }) => role === 'owner').length;
+  const ownerCount = members.filter(({ role }) => role === 'owner').length;
   return (
     <div className="panel overflow-hidden">
       <table className="grid-table">
@@ -31,7 +31,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
         </thead>
         <tbody>
           {members.map((member) => {
-            const isLastOwner = member.role === 'owner' && owners === 1;
+            const isLastOwner = member.role === 'owner' && ownerCount === 1;
             return (
               <tr key={member.id}>
                 <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
@@ -44,7 +44,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
                   {member.email}
                 </td>
                 <td>
-                  {may ? (
+                  {mayChange ? (
                     <Select
                       label={`Role of ${member.email}`}
                       value={member.role}
@@ -59,7 +59,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
                   <Time at={member.created_at} />
                 </td>
                 <td className="number">
-                  {may && (
+                  {mayChange && (
                     <Button
                       kind="danger"
                       disabled={isLastOwner}

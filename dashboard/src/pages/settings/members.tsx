@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Button } from '../../parts/button.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
@@ -15,10 +16,11 @@ interface Change {
   method: string;
   path: string;
   body?: unknown;
-  /** Said when it is. */
-  done: string;
+  /** Said once the change is made. */
+  notice: string;
 }
 
+/** A change that a person has to confirm first. */
 interface Question {
   title: string;
   text: string;
@@ -27,51 +29,51 @@ interface Question {
 }
 
 export function Members() {
-  const may = useMay('members:write');
+  const mayChange = useMay('members:write');
   const { user } = useSignedIn();
   const members = useAll<Member>('/api/members');
   const invitations = useAll<Invitation>('/api/invitations');
   const [inviting, setInviting] = useState(false);
-  const [asking, setAsking] = useState<Question>();
+  const [question, setQuestion] = useState<Question>();
   const change = useMutation({
     mutationFn: ({ path, method, body }: Change) => request(method, path, body === undefined ? {} : { body }),
-    onSuccess: async (_answer, { done }) => {
-      setAsking(undefined);
-      notify(done);
+    onSuccess: async (_answer, { notice }) => {
+      setQuestion(undefined);
+      notify(notice);
       await forget('/api/members', '/api/invitations', '/dashboard/session');
     },
     onError: notifyError,
   });
   const changeRole = (member: Member, role: string) => {
-    const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, done: `${member.name} is ${role} now.` };
+    const next = { method: 'PATCH', path: `/api/members/${member.id}`, body: { role }, notice: `${member.name} is ${role} now.` };
     if (member.id === user.id) {
       const text = 'You may lose permissions that only someone else can give back.';
-      setAsking({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
+      setQuestion({ title: `Change your own role to ${role}?`, text, action: 'Change role', change: next });
     } else if (role === 'owner') {
       const text = 'Owners can do everything, including removing you.';
-      setAsking({ title: `Make ${member.name} an owner?`, text, action: 'Make owner', change: next });
+      setQuestion({ title: `Make ${member.name} an owner?`, text, action: 'Make owner', change: next });
     } else change.mutate(next);
   };
   const remove = ({ id, name }: Member) =>
-    setAsking({
+    setQuestion({
       title: `Remove ${name}?`,
       text: 'They lose access immediately. Their actions stay in the audit log.',
       action: 'Remove member',
-      change: { method: 'DELETE', path: `/api/members/${id}`, done: `${name} was removed.` },
+      change: { method: 'DELETE', path: `/api/members/${id}`, notice: `${name} was removed.` },
     });
   const withdraw = (invitation: Invitation) =>
-    setAsking({
+    setQuestion({
       title: `Withdraw the invitation of ${inviteeOf(invitation)}?`,
       text: 'Its link no longer works. You can invite them again.',
       action: 'Withdraw',
-      change: { method: 'DELETE', path: `/api/invitations/${invitation.id}`, done: 'The invitation was withdrawn.' },
+      change: { method: 'DELETE', path: `/api/invitations/${invitation.id}`, notice: 'The invitation was withdrawn.' },
     });
   return (
     <>
       <Section
         title="Members"
         actions={
-          may && (
+          mayChange && (
             <Button kind="primary" onClick={() => setInviting(true)}>
               Invite someone
             </Button>
@@ -87,14 +89,14 @@ export function Members() {
         {invitations.data !== undefined && <OpenInvitations invitations={invitations.data} onWithdraw={withdraw} />}
       </Section>
       {inviting && <InviteMember onClose={() => setInviting(false)} />}
-      {asking !== undefined && (
+      {question !== undefined && (
         <Confirm
-          title={asking.title}
-          text={asking.text}
-          action={asking.action}
+          title={question.title}
+          text={question.text}
+          action={question.action}
           busy={change.isPending}
-          onConfirm={() => change.mutate(asking.change)}
-          onClose={() => setAsking(undefined)}
+          onConfirm={() => change.mutate(question.change)}
+          onClose={() => setQuestion(undefined)}
         />
       )}
     </>
@@ -107,13 +109,13 @@ interface OpenInvitationsProps {
 }
 
 function OpenInvitations({ invitations, onWithdraw }: OpenInvitationsProps) {
-  const may = useMay('members:write');
+  const mayChange = useMay('members:write');
   if (invitations.length === 0)
     return (
       <Empty
         title="No open invitations."
         text="An invitation is a link that works once, for seven days; no mail is sent. From a terminal:"
-        command={`curl -s -X POST ${window.location.origin}/api/invitations -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"email":"grace@example.com","role":"member"}'`}
+        command={curlCommand('POST', '/api/invitations', { email: 'grace@example.com', role: 'member' })}
       />
     );
   return (
@@ -125,7 +127,7 @@ function OpenInvitations({ invitations, onWithdraw }: OpenInvitationsProps) {
           <span className="text-dim">
             expires <Time at={invitation.expires_at} />
           </span>
-          {may && (
+          {mayChange && (
             <Button kind="danger" className="ml-auto" onClick={() => onWithdraw(invitation)}>
               Withdraw
             </Button>

@@ -2,15 +2,15 @@ import { useParams } from 'wouter';
 import { Page } from '../../parts/page.tsx';
 import { Tabs } from '../../parts/tabs.tsx';
 import { useGo } from '../../server/queries.ts';
-import { Access } from './access.tsx';
 import { Credentials } from './credentials.tsx';
 import { Members } from './members.tsx';
+import { OrganizationSettings } from './organization.tsx';
 import { SystemFacts } from './system.tsx';
 
 const sections = [
   { value: 'models', label: 'Models', component: Credentials },
   { value: 'members', label: 'Members', component: Members },
-  { value: 'organization', label: 'Organization', component: Access },
+  { value: 'organization', label: 'Organization', component: OrganizationSettings },
   { value: 'system', label: 'System', component: SystemFacts },
 ] as const;
 

@@ -1,10 +1,10 @@
 import { CopyId } from '../../parts/copy.tsx';
+import { Fact } from '../../parts/fact.tsx';
 import { bytes, count } from '../../parts/format.ts';
 import { Failure, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useRead } from '../../server/queries.ts';
 import type { SystemInformation } from '../../server/types.ts';
-import { Fact } from '../sessions/facts.tsx';
 
 export function SystemFacts() {
   const { data, error } = useRead<SystemInformation>('/dashboard/api/system', { refetchInterval: 10_000 });

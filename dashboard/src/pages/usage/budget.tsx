@@ -5,41 +5,41 @@ import { Button } from '../../parts/button.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
+import { Figure } from '../../parts/figure.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
 import { Failure, Section, Waiting } from '../../parts/page.tsx';
 import { forget, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
-import type { Budget as BudgetFacts } from '../../server/types.ts';
-import { Figure } from '../overview/figure.tsx';
+import type { Budget } from '../../server/types.ts';
 
-export function Budget() {
-  const { data, error } = useRead<{ budget: BudgetFacts }>('/api/budget');
-  const may = useMay('budgets:write');
+export function BudgetSection() {
+  const { data, error } = useRead<{ budget: Budget }>('/api/budget');
+  const mayChange = useMay('budgets:write');
   const [editing, setEditing] = useState(false);
   if (data === undefined) return <Section title="Caps">{error === null ? <Waiting /> : <Failure error={error} />}</Section>;
   const { budget } = data;
-  const share = (used: number, cap: number | null) => (cap === null ? undefined : cap === 0 ? 100 : (used / cap) * 100);
+  const percentOf = (used: number, cap: number | null) => (cap === null ? undefined : cap === 0 ? 100 : (used / cap) * 100);
   const spent = budget.credits_micros === null ? 0 : budget.credits_micros - (budget.credits_remaining_micros ?? 0);
   return (
     <Section
       title="Caps"
       hint={budget.state === 'exhausted' ? <Badge tone="bad">{budget.reason}</Badge> : 'Turns over a cap are refused with 402.'}
-      actions={may && <Button onClick={() => setEditing(true)}>Change caps</Button>}
+      actions={mayChange && <Button onClick={() => setEditing(true)}>Change caps</Button>}
     >
       <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
         <Figure
           label="Tokens"
           value={count(budget.tokens_used)}
           note={budget.total_tokens_cap === null ? 'no cap' : `of ${count(budget.total_tokens_cap)}`}
-          share={share(budget.tokens_used, budget.total_tokens_cap)}
+          percent={percentOf(budget.tokens_used, budget.total_tokens_cap)}
         />
         <Figure
           label="Prepaid credits"
           value={budget.credits_micros === null ? money(budget.spent_micros) : money(budget.credits_remaining_micros ?? 0)}
           note={budget.credits_micros === null ? 'spent, without a limit' : `left of ${money(budget.credits_micros)}, set by the operator`}
-          share={share(spent, budget.credits_micros)}
+          percent={percentOf(spent, budget.credits_micros)}
         />
         <Figure
           label="Per instance"
@@ -52,7 +52,7 @@ export function Budget() {
   );
 }
 
-function EditBudget({ budget, onClose }: { budget: BudgetFacts; onClose(): void }) {
+function EditBudget({ budget, onClose }: { budget: Budget; onClose(): void }) {
   const save = useMutation({
     mutationFn: (form: FormData) => {
       const tokens = textOf(form, 'tokens').trim();

@@ -6,7 +6,7 @@ export type Measure = 'total_tokens' | 'turns' | 'cost_micros';
 
 export interface UsageGroup {
   name: string;
-  /** Of the measure, day by day. */
+  /** The measure on each day of the range. */
   values: number[];
   turns: number;
   input: number;
@@ -16,37 +16,39 @@ export interface UsageGroup {
 
 export interface ReadUsage {
   rows: UsageRow[];
-  /** There are more rows than are read: they begin in this day. */
-  cutIn: string | undefined;
+  /** Set if the range has more rows than are read: the day of the last row. */
+  truncatedAt: string | undefined;
 }
 
-/** The rows of the range, the oldest day first, page by page. */
+const maxPages = 50;
+
+/** Reads the rows of the range, the oldest day first. */
 export async function readUsage(from: string, to: string, dimension: Dimension, signal: AbortSignal): Promise<ReadUsage> {
   const rows: UsageRow[] = [];
   let cursor = '';
-  for (let page = 0; page < 50; page += 1) {
+  for (let page = 0; page < maxPages; page += 1) {
     const after = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
     const answer = await get<List<UsageRow>>(`/api/usage?group_by=day,${dimension}&from=${from}&to=${to}&limit=200${after}`, signal);
     rows.push(...answer.data);
-    if (answer.next_cursor === null) return { rows, cutIn: undefined };
+    if (answer.next_cursor === null) return { rows, truncatedAt: undefined };
     cursor = answer.next_cursor;
   }
-  return { rows, cutIn: rows.at(-1)?.day };
+  return { rows, truncatedAt: rows.at(-1)?.day };
 }
 
-/** By day and group, the largest first. Beyond the largest few, groups are one. */
+/** Adds up the rows by group, the largest first. Several groups after the first `maxGroups` are added up as "N others". */
 export function breakDown(
   rows: readonly UsageRow[],
   days: readonly string[],
   dimension: Dimension,
   measure: Measure,
-  most: number,
+  maxGroups: number,
 ): UsageGroup[] {
   const groups = new Map<string, UsageGroup>();
   const indexes = new Map(days.map((day, index) => [day, index]));
   for (const row of rows) {
     const name = nameOf(row, dimension);
-    const group = groups.get(name) ?? { name, values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 };
+    const group = groups.get(name) ?? emptyGroup(name, days);
     groups.set(name, group);
     const index = indexes.get(row.day ?? '');
     if (index !== undefined) group.values[index] = (group.values[index] ?? 0) + row[measure];
@@ -56,25 +58,26 @@ export function breakDown(
     group.cost += row.cost_micros;
   }
   const sorted = [...groups.values()].sort((a, b) => sum(b.values) - sum(a.values));
-  const rest = sorted.slice(most);
+  const rest = sorted.slice(maxGroups);
   if (rest.length < 2) return sorted;
-  const other = rest.reduce(
-    (total, group) => ({
-      name: `${rest.length} others`,
-      values: total.values.map((value, index) => value + (group.values[index] ?? 0)),
-      turns: total.turns + group.turns,
-      input: total.input + group.input,
-      output: total.output + group.output,
-      cost: total.cost + group.cost,
-    }),
-    { name: '', values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 },
-  );
-  return [...sorted.slice(0, most), other];
+  const others = emptyGroup(`${rest.length} others`, days);
+  for (const group of rest) {
+    others.values = others.values.map((value, index) => value + (group.values[index] ?? 0));
+    others.turns += group.turns;
+    others.input += group.input;
+    others.output += group.output;
+    others.cost += group.cost;
+  }
+  return [...sorted.slice(0, maxGroups), others];
+}
+
+function emptyGroup(name: string, days: readonly string[]): UsageGroup {
+  return { name, values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 };
 }
 
 export function daysBetween(from: string, to: string): string[] {
   const days: string[] = [];
-  for (let time = Date.parse(from); time <= Date.parse(to) && days.length < 400; time += 86_400_000) days.push(dayOf(new Date(time)));
+  for (let time = Date.parse(from); time <= Date.parse(to); time += 86_400_000) days.push(dayOf(new Date(time)));
   return days;
 }
 

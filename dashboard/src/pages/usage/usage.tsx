@@ -7,7 +7,7 @@ import { compact, count, money } from '../../parts/format.ts';
 import { Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
-import { Budget } from './budget.tsx';
+import { BudgetSection } from './budget.tsx';
 import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage, type UsageGroup } from './read-usage.ts';
 
 const measures = [
@@ -25,16 +25,16 @@ const colours = ['--color-accent', '--color-warn', '--color-dim', '--color-bad',
 
 export default function UsagePage() {
   const query = useQueryState();
-  const length = ranges.find((days) => String(days) === query.read('days')) ?? 30;
-  const dimension = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
-  const measure = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
+  const rangeDays = ranges.find((days) => String(days) === query.read('days')) ?? 30;
+  const split = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
+  const shown = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
   const to = dayOf(new Date());
-  const from = dayOf(new Date(Date.now() - (length - 1) * 86_400_000));
-  const by = dimension.value;
-  const shown = measure.value;
+  const from = dayOf(new Date(Date.now() - (rangeDays - 1) * 86_400_000));
+  const dimension = split.value;
+  const measure = shown.value;
   const usage = useQuery({
-    queryKey: [`/api/usage ${from} ${to} ${by}`],
-    queryFn: ({ signal }) => readUsage(from, to, by, signal),
+    queryKey: [`/api/usage ${from} ${to} ${dimension}`],
+    queryFn: ({ signal }) => readUsage(from, to, dimension, signal),
     refetchInterval: 30_000,
   });
   const { times, series, table } = useMemo(() => {
@@ -42,15 +42,15 @@ export default function UsagePage() {
     const rows = usage.data?.rows ?? [];
     return {
       times: days.map((day) => Date.parse(day) / 1000),
-      series: breakDown(rows, days, by, shown, 4).map(({ name, values }, index) => ({
+      series: breakDown(rows, days, dimension, measure, 4).map(({ name, values }, index) => ({
         label: name,
         values,
         colour: colours[index % colours.length] ?? '--color-accent',
       })),
-      table: breakDown(rows, days, by, shown, 100),
+      table: breakDown(rows, days, dimension, measure, 100),
     };
-  }, [usage.data, from, to, by, shown]);
-  const format = shown === 'cost_micros' ? money : compact;
+  }, [usage.data, from, to, dimension, measure]);
+  const format = measure === 'cost_micros' ? money : compact;
   return (
     <Page
       title="Usage"
@@ -58,14 +58,19 @@ export default function UsagePage() {
         <>
           <Tabs
             label="Measure"
-            value={shown}
+            value={measure}
             onChange={(next) => query.write({ measure: next === 'total_tokens' ? '' : next })}
             tabs={measures}
           />
-          <Select label="Split" value={by} onChange={(next) => query.write({ by: next === 'agent' ? '' : next })} options={dimensions} />
+          <Select
+            label="Split"
+            value={dimension}
+            onChange={(next) => query.write({ by: next === 'agent' ? '' : next })}
+            options={dimensions}
+          />
           <Select
             label="Range"
-            value={String(length)}
+            value={String(rangeDays)}
             onChange={(next) => query.write({ days: next === '30' ? '' : next })}
             options={ranges.map((days) => ({ value: String(days), label: `${days} days` }))}
           />
@@ -79,14 +84,14 @@ export default function UsagePage() {
         <FirstMessage title="No usage in this period." text="Turns are counted when they end; days are in UTC." />
       ) : (
         <>
-          {usage.data.cutIn !== undefined && (
+          {usage.data.truncatedAt !== undefined && (
             <p role="status" className="mb-4 text-warn">
-              This is too much to show at once: what came after {usage.data.cutIn} is not counted here. Choose a shorter range.
+              This is too much to show at once: what came after {usage.data.truncatedAt} is not counted here. Choose a shorter range.
             </p>
           )}
-          <Section title={`${measure.label} by day`} hint="Days are in UTC.">
+          <Section title={`${shown.label} by day`} hint="Days are in UTC.">
             <Chart
-              label={`${measure.label} of each day, ${from} to ${to}`}
+              label={`${shown.label} of each day, ${from} to ${to}`}
               times={times}
               series={series}
               step={86_400}
@@ -94,12 +99,12 @@ export default function UsagePage() {
               height={220}
             />
           </Section>
-          <Section title={dimension.label}>
-            <UsageTable heading={dimension.heading} groups={table} />
+          <Section title={split.label}>
+            <UsageTable heading={split.heading} groups={table} />
           </Section>
         </>
       )}
-      {!usage.isPending && <Budget />}
+      {!usage.isPending && <BudgetSection />}
     </Page>
   );
 }

@@ -3,7 +3,7 @@ export interface Verdict {
   message: string;
 }
 
-/** The rule of the deliveries: HMAC-SHA256 with the secret over `<timestamp>.<raw body>`, in hex. */
+/** A delivery is signed with the HMAC-SHA256 of `<timestamp>.<raw body>` in hex, keyed with the endpoint's secret. */
 export async function checkSignature(secret: string, header: string, body: string): Promise<Verdict> {
   const entries = header.split(',').map((entry) => entry.trim().split('='));
   const timestamp = entries.find(([name]) => name === 't')?.[1];

@@ -11,20 +11,21 @@ import { forget } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Delivery } from '../../server/types.ts';
 
-const stateNames: Record<Delivery['state'], string> = { pending: 'pending', delivered: 'succeeded', failed: 'failed' };
+/** The names under which `State` knows the colours for a delivery. */
+const badgeStates: Record<Delivery['state'], string> = { pending: 'pending', delivered: 'succeeded', failed: 'failed' };
 
 interface DeliveryListProps {
   deliveries: readonly Delivery[];
-  /** Its endpoint is disabled: what is still to be sent waits for that to end. */
-  held: boolean;
-  may: boolean;
-  /** The one that the address names. */
+  /** The endpoint is disabled: pending deliveries wait until it is enabled. */
+  isHeld: boolean;
+  mayResend: boolean;
+  /** The id of the delivery whose details are shown, or empty. */
   opened: string;
   onOpen(id: string): void;
 }
 
-/** What was sent, each with every attempt made at it. */
-export function DeliveryList({ deliveries, held, may, opened, onOpen }: DeliveryListProps) {
+/** The deliveries of an endpoint. Each unfolds to its attempts and its payload. */
+export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: DeliveryListProps) {
   const resend = useMutation({
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
@@ -48,12 +49,12 @@ export function DeliveryList({ deliveries, held, may, opened, onOpen }: Delivery
           <summary className="flex list-none flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2 hover:bg-hover">
             <ChevronRight size={13} className="shrink-0 transition-transform group-open:rotate-90" aria-hidden />
             <code className="font-medium">{delivery.event_type}</code>
-            <State name={stateNames[delivery.state]} label={delivery.state} />
+            <State name={badgeStates[delivery.state]} label={delivery.state} />
             {delivery.test && <Badge>test</Badge>}
             <span className="text-dim">{plural(delivery.attempts.length, 'attempt')}</span>
             {delivery.next_attempt_at !== null && (
               <span className="text-dim">
-                {held ? (
+                {isHeld ? (
                   'waits until it is enabled'
                 ) : (
                   <>
@@ -67,7 +68,7 @@ export function DeliveryList({ deliveries, held, may, opened, onOpen }: Delivery
           <div className="border-t border-line bg-sunken px-3 py-3">
             <div className="mb-3 flex flex-wrap items-center gap-3">
               <CopyId value={delivery.id} />
-              {may && (
+              {mayResend && (
                 <Button className="ml-auto" disabled={resend.isPending} onClick={() => resend.mutate(delivery.id)}>
                   Resend
                 </Button>

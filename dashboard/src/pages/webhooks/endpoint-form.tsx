@@ -10,13 +10,13 @@ import { request } from '../../server/request.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
 
 interface EndpointFormProps {
-  types: readonly string[];
-  /** The one to change; absent: a new one. */
+  eventTypes: readonly string[];
+  /** The endpoint to change. Without it the form creates one. */
   endpoint?: WebhookEndpoint;
   onClose(): void;
 }
 
-export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
+export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProps) {
   const [name, setName] = useState(endpoint?.name ?? '');
   const [url, setUrl] = useState(endpoint?.url ?? '');
   const [chosen, setChosen] = useState<readonly string[]>(endpoint?.event_types ?? []);
@@ -32,7 +32,7 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
       if (secret === undefined) onClose();
     },
   });
-  if (save.data?.secret !== undefined) return <ShowSecret secret={save.data.secret} onClose={onClose} />;
+  if (save.data?.secret !== undefined) return <SigningSecret secret={save.data.secret} onClose={onClose} />;
   return (
     <Dialog title={endpoint === undefined ? 'New webhook endpoint' : 'Change endpoint'} onClose={onClose} wide>
       <DialogForm action={endpoint === undefined ? 'Create endpoint' : 'Save'} work={save} onSubmit={() => save.mutate()} onClose={onClose}>
@@ -58,7 +58,7 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
           <legend className="mb-1 font-medium">Events</legend>
           <p className="mb-2 text-dim">None chosen means every one of them.</p>
           <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2">
-            {types.map((type) => (
+            {eventTypes.map((type) => (
               <Toggle
                 key={type}
                 label={type}
@@ -73,7 +73,7 @@ export function EndpointForm({ types, endpoint, onClose }: EndpointFormProps) {
   );
 }
 
-export function ShowSecret({ secret, onClose }: { secret: string; onClose(): void }) {
+export function SigningSecret({ secret, onClose }: { secret: string; onClose(): void }) {
   return (
     <ShownOnce
       title="Save this signing secret now"

@@ -5,6 +5,7 @@ import { State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
+import { Fact } from '../../parts/fact.tsx';
 import { Select } from '../../parts/field.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
@@ -15,13 +16,12 @@ import { postOnce } from '../../server/post-once.ts';
 import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
-import { Fact } from '../sessions/facts.tsx';
 import { DeliveryList } from './delivery-list.tsx';
-import { EndpointForm, ShowSecret } from './endpoint-form.tsx';
+import { EndpointForm, SigningSecret } from './endpoint-form.tsx';
 import { Recover } from './recover.tsx';
-import { stateOf } from './webhooks.tsx';
+import { endpointState } from './webhooks.tsx';
 
-const done = {
+const notices = {
   test: 'Test delivery sent.',
   enable: 'The endpoint is enabled.',
   disable: 'The endpoint is disabled: nothing is sent until it is enabled again.',
@@ -38,28 +38,26 @@ export default function EndpointPage() {
   return <Endpoint endpoint={data.webhook_endpoint} />;
 }
 
-type Question = 'rotate' | 'delete';
-
 function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   const go = useGo();
-  const may = useMay('webhooks:write');
+  const mayChange = useMay('webhooks:write');
   const [editing, setEditing] = useState(false);
-  const [asking, setAsking] = useState<Question>();
+  const [asking, setAsking] = useState<'rotate' | 'delete'>();
   const [secret, setSecret] = useState<string>();
-  const base = `/api/webhook_endpoints/${endpoint.id}`;
-  const types = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
+  const path = `/api/webhook_endpoints/${endpoint.id}`;
+  const eventTypes = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
   const act = useMutation({
-    mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') => postOnce<{ secret?: string }>(`${base}/${action}`, {}),
+    mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') => postOnce<{ secret?: string }>(`${path}/${action}`, {}),
     onSuccess: async (answer, action) => {
       setAsking(undefined);
       if (answer.secret !== undefined) setSecret(answer.secret);
-      if (action !== 'rotate_secret') notify(done[action]);
+      if (action !== 'rotate_secret') notify(notices[action]);
       await forget('/api/webhook_endpoints');
     },
     onError: notifyError,
   });
   const remove = useMutation({
-    mutationFn: () => request('DELETE', base),
+    mutationFn: () => request('DELETE', path),
     onSuccess: async () => {
       go('/webhooks');
       notify(`${endpoint.name} was deleted.`);
@@ -70,9 +68,9 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   return (
     <Page
       title={endpoint.name}
-      aside={<State name={stateOf(endpoint)} />}
+      aside={<State name={endpointState(endpoint)} />}
       actions={
-        may && (
+        mayChange && (
           <>
             <Button kind="primary" disabled={act.isPending} onClick={() => act.mutate('test')}>
               Send a test
@@ -89,10 +87,10 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
         )
       }
     >
-      <Facts endpoint={endpoint} />
+      <EndpointFacts endpoint={endpoint} />
       <Deliveries endpoint={endpoint} />
-      {editing && <EndpointForm types={types} endpoint={endpoint} onClose={() => setEditing(false)} />}
-      {secret !== undefined && <ShowSecret secret={secret} onClose={() => setSecret(undefined)} />}
+      {editing && <EndpointForm eventTypes={eventTypes} endpoint={endpoint} onClose={() => setEditing(false)} />}
+      {secret !== undefined && <SigningSecret secret={secret} onClose={() => setSecret(undefined)} />}
       {asking === 'rotate' && (
         <Confirm
           title={`Rotate the signing secret of ${endpoint.name}?`}
@@ -118,7 +116,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   );
 }
 
-function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
+function EndpointFacts({ endpoint }: { endpoint: WebhookEndpoint }) {
   const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
   return (
     <dl className="mb-8 grid max-w-3xl grid-cols-[auto_1fr] gap-x-6 gap-y-1.5">
@@ -146,7 +144,7 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
 
 function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
   const query = useQueryState();
-  const may = useMay('webhooks:write');
+  const maySend = useMay('webhooks:write');
   const state = query.read('state');
   const [recovering, setRecovering] = useState(false);
   const deliveries = usePages<Delivery>(withQuery(`/api/webhook_endpoints/${endpoint.id}/deliveries`, { state, limit: 50 }), 3_000);
@@ -161,7 +159,7 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
             onChange={(next) => query.write({ state: next })}
             options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
           />
-          {may && <Button onClick={() => setRecovering(true)}>Recover</Button>}
+          {maySend && <Button onClick={() => setRecovering(true)}>Recover</Button>}
         </>
       }
     >
@@ -175,8 +173,8 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
       ) : (
         <DeliveryList
           deliveries={deliveries.items}
-          held={!endpoint.enabled}
-          may={may}
+          isHeld={!endpoint.enabled}
+          mayResend={maySend}
           opened={query.read('delivery')}
           onOpen={(delivery) => query.write({ delivery })}
         />

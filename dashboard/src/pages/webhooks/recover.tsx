@@ -9,7 +9,7 @@ import { postOnce } from '../../server/post-once.ts';
 import { forget } from '../../server/queries.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
 
-/** Sends what an endpoint missed: after it was repaired, it is what remains to be done. */
+/** Sends the events of a period that an endpoint missed, for when its receiver works again. */
 export function Recover({ endpoint, onClose }: { endpoint: WebhookEndpoint; onClose(): void }) {
   const recover = useMutation({
     mutationFn: (form: FormData) => {
@@ -45,7 +45,7 @@ export function Recover({ endpoint, onClose }: { endpoint: WebhookEndpoint; onCl
   );
 }
 
-/** As the field takes it: in local time, to the minute. */
+/** The same time yesterday, as a `datetime-local` input takes it: in local time, to the minute. */
 function yesterday(): string {
   const day = new Date();
   day.setDate(day.getDate() - 1);

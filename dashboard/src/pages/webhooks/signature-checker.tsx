@@ -4,7 +4,7 @@ import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { checkSignature, type Verdict } from './check-signature.ts';
 
-/** For whoever's receiver says that a signature is wrong: tells which part is. */
+/** Checks the signature of a delivery, and says what is wrong with it, for someone whose backend refuses it. */
 export function SignatureChecker() {
   const [verdict, setVerdict] = useState<Verdict>();
   const submit = (event: FormEvent<HTMLFormElement>) => {

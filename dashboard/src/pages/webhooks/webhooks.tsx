@@ -2,6 +2,7 @@ import { Plus } from 'lucide-react';
 import { Link } from 'wouter';
 import { State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Empty, Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { useMay, useRead } from '../../server/queries.ts';
@@ -11,14 +12,14 @@ import { SignatureChecker } from './signature-checker.tsx';
 
 export default function WebhooksPage() {
   const query = useQueryState();
-  const may = useMay('webhooks:write');
+  const mayCreate = useMay('webhooks:write');
   const { data, error, isPending } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 5_000 });
   const limit = useRead<SystemInformation>('/dashboard/api/system').data?.webhook_max_failures ?? 25;
   return (
     <Page
       title="Webhooks"
       actions={
-        may && (
+        mayCreate && (
           <Button kind="primary" onClick={() => query.write({ new: '1' })}>
             <Plus size={15} /> New endpoint
           </Button>
@@ -35,7 +36,7 @@ export default function WebhooksPage() {
         <Empty
           title="No endpoints yet."
           text="Parley can tell your backend when turns complete, fail or wait for approval. From a terminal:"
-          command={`curl -s -X POST ${window.location.origin}/api/webhook_endpoints -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"name":"Backend","url":"https://example.com/hooks"}'`}
+          command={curlCommand('POST', '/api/webhook_endpoints', { name: 'Backend', url: 'https://example.com/hooks' })}
         />
       )}
       {data !== undefined && data.webhook_endpoints.length > 0 && (
@@ -59,7 +60,7 @@ export default function WebhooksPage() {
                     <p className="truncate text-dim">{endpoint.url}</p>
                   </td>
                   <td>
-                    <State name={stateOf(endpoint)} />
+                    <State name={endpointState(endpoint)} />
                   </td>
                   <td className="text-dim max-md:hidden">{endpoint.event_types.length === 0 ? 'all' : endpoint.event_types.length}</td>
                   <td className={`number ${endpoint.consecutive_failures > 0 ? 'text-bad' : 'text-dim'}`}>
@@ -76,12 +77,14 @@ export default function WebhooksPage() {
           <SignatureChecker />
         </Section>
       )}
-      {query.read('new') !== '' && data !== undefined && <EndpointForm types={data.event_types} onClose={() => query.write({ new: '' })} />}
+      {query.read('new') !== '' && data !== undefined && (
+        <EndpointForm eventTypes={data.event_types} onClose={() => query.write({ new: '' })} />
+      )}
     </Page>
   );
 }
 
-export function stateOf({ enabled, consecutive_failures: failures }: WebhookEndpoint): string {
+export function endpointState({ enabled, consecutive_failures: failures }: WebhookEndpoint): string {
   if (!enabled) return 'disabled';
   return failures > 0 ? 'failing' : 'enabled';
 }

@@ -9,12 +9,12 @@ import { forget, useAgents, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Organization } from '../../server/types.ts';
 
-export function Access() {
-  const may = useMay('organization:write');
+export function OrganizationSettings() {
+  const mayChange = useMay('organization:write');
   const agents = useAgents().data ?? [];
   const { data, error } = useRead<{ organization: Organization }>('/api/organization');
   const save = useMutation({
-    // One after the other: the last choice is the one that stays.
+    // Mutations of one scope run one after the other, so that the last choice wins.
     scope: { id: 'organization' },
     mutationFn: (body: Partial<Organization>) => request('PATCH', '/api/organization', { body }),
     onSuccess: async () => {
@@ -26,7 +26,8 @@ export function Access() {
   if (error !== null) return <Failure error={error} />;
   if (data === undefined) return <Waiting />;
   const { organization } = data;
-  const chosen = save.isPending ? { ...organization, ...save.variables } : organization;
+  // While a change is being saved the controls already show it.
+  const shown = save.isPending ? { ...organization, ...save.variables } : organization;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -41,16 +42,16 @@ export function Access() {
       <Section title="Support access" hint="Whether anyone other than the end user can read conversations, with an API key or here.">
         <Toggle
           label="Transcripts may be read"
-          disabled={!may}
-          checked={chosen.support_access.transcripts}
+          disabled={!mayChange}
+          checked={shown.support_access.transcripts}
           onChange={(transcripts) => save.mutate({ support_access: { transcripts } })}
         />
       </Section>
       <Section title="Default agent" hint="The agent that the flat /v1 routes use.">
         <Select
           label="Default agent"
-          value={chosen.default_agent ?? ''}
-          disabled={!may}
+          value={shown.default_agent ?? ''}
+          disabled={!mayChange}
           onChange={(slug) => save.mutate({ default_agent: slug === '' ? null : slug })}
           options={[{ value: '', label: 'none' }, ...agents.map(({ slug, name }) => ({ value: slug, label: name }))]}
         />
@@ -59,7 +60,15 @@ export function Access() {
         <form onSubmit={submit} className="flex flex-col gap-4">
           <Field label="Name">
             {(props) => (
-              <input {...props} name="name" className="input" required maxLength={200} defaultValue={organization.name} disabled={!may} />
+              <input
+                {...props}
+                name="name"
+                className="input"
+                required
+                maxLength={200}
+                defaultValue={organization.name}
+                disabled={!mayChange}
+              />
             )}
           </Field>
           <Field label="Alert thresholds" hint="Percentages of a budget at which a webhook event is sent.">
@@ -69,11 +78,11 @@ export function Access() {
                 name="thresholds"
                 className="input"
                 defaultValue={organization.alert_thresholds.join(', ')}
-                disabled={!may}
+                disabled={!mayChange}
               />
             )}
           </Field>
-          {may && (
+          {mayChange && (
             <div>
               <Button type="submit" kind="primary" disabled={save.isPending}>
                 Save
