@@ -2,6 +2,7 @@ import { TerminalSquare } from 'lucide-react';
 import { useParams } from 'wouter';
 import { LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { More, usePages } from '../../parts/more.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
@@ -13,7 +14,7 @@ import { ChangeAgent } from './change-agent.tsx';
 import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
 import { isUnfinished } from './release-facts.ts';
-import { ReleaseList } from './release-list.tsx';
+import { ReleaseList, type ReleasePins } from './release-list.tsx';
 import { useIsActivating } from './use-activation.ts';
 import { WidgetButton } from './widget.tsx';
 
@@ -28,28 +29,28 @@ export default function AgentPage() {
 
 function AgentReleases({ agent }: { agent: Agent }) {
   const { organization } = useSignedIn();
-  const mayWrite = useMay('releases:write');
-  const mayChange = useMay('agents:write');
+  const mayRelease = useMay('releases:write');
+  const mayChangeAgent = useMay('agents:write');
   const query = useQueryState();
   const path = `/api/agents/${agent.slug}/releases`;
   const pages = usePages<Release>(`${path}?limit=50`, 5_000);
   const isActivating = useIsActivating(path);
-  const pins = useRead<{ data: { version: number; sessions: number }[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
+  const pins = useRead<{ data: ReleasePins[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
     refetchInterval: 30_000,
   });
   const releases = pages.items;
   const active = releases.find((release) => release.active);
   const from = query.read('from');
-  // The one to begin with may be older than those that are listed.
-  const wanted = from === '' ? String(active?.version ?? agent.active_version ?? '') : from;
-  const listed = releases.find((release) => String(release.version) === wanted);
-  const older = useRead<{ release: Release }>(`${path}/${encodeURIComponent(wanted)}`, {
-    enabled: pages.isSuccess && listed === undefined && wanted !== '',
+  // The release that the editor starts from may be older than the listed ones; then it is read on its own.
+  const sourceVersion = from === '' ? String(active?.version ?? agent.active_version ?? '') : from;
+  const listed = releases.find((release) => String(release.version) === sourceVersion);
+  const unlisted = useRead<{ release: Release }>(`${path}/${encodeURIComponent(sourceVersion)}`, {
+    enabled: pages.isSuccess && listed === undefined && sourceVersion !== '',
   });
-  const source = listed ?? older.data?.release ?? active ?? releases[0];
+  const source = listed ?? unlisted.data?.release ?? active ?? releases[0];
   const tabs = [
     { value: 'releases', label: 'Releases' },
-    ...(mayWrite ? [{ value: 'edit', label: 'New release' }] : []),
+    ...(mayRelease ? [{ value: 'edit', label: 'New release' }] : []),
     ...(releases.length > 1 ? [{ value: 'diff', label: 'Compare' }] : []),
   ];
   const { value: tab } = tabs.find(({ value }) => value === query.read('tab')) ?? { value: 'releases' };
@@ -63,7 +64,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
             <TerminalSquare size={15} /> Playground
           </LinkButton>
           <WidgetButton agent={agent} />
-          {mayChange && <ChangeAgent agent={agent} />}
+          {mayChangeAgent && <ChangeAgent agent={agent} />}
         </>
       }
     >
@@ -77,21 +78,21 @@ function AgentReleases({ agent }: { agent: Agent }) {
         />
       </div>
       {pages.error !== null && <Failure error={pages.error} />}
-      {pages.isPending || (tab === 'edit' && older.isLoading) ? (
+      {pages.isPending || (tab === 'edit' && unlisted.isLoading) ? (
         <Waiting />
       ) : tab === 'edit' ? (
-        <ConfigEditor key={from} agent={agent} source={source} from={from} onMade={() => query.write({ tab: '', from: '' })} />
+        <ConfigEditor key={from} agent={agent} source={source} from={from} onCreated={() => query.write({ tab: '', from: '' })} />
       ) : tab === 'diff' ? (
         <ConfigDiff releases={releases} />
       ) : releases.length === 0 ? (
         <Empty
           title="No release yet."
           text="A release defines the agent: instructions, model, tools and rules. Create one under New release, or:"
-          command={`curl -s -X POST ${window.location.origin}/api/agents/${agent.slug}/releases -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"instructions":"Answer briefly.","model":{"provider":"offline"},"activate":true}'`}
+          command={curlCommand('POST', path, { instructions: 'Answer briefly.', model: { provider: 'offline' }, activate: true })}
         />
       ) : (
         <>
-          <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayWrite={mayWrite} />
+          <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayActivate={mayRelease} />
           {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 most recently active.</p>}
           {releases.some(isUnfinished) && (
             <p className="mt-2 text-dim" role="status">

@@ -5,6 +5,7 @@ import { Link } from 'wouter';
 import { Badge, State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
@@ -20,13 +21,13 @@ import type { Agent } from '../../server/types.ts';
 export default function AgentsPage() {
   const pages = usePages<Agent>('/api/agents?limit=100', 15_000);
   const { items: agents, error } = pages;
-  const may = useMay('agents:write');
+  const mayCreate = useMay('agents:write');
   const query = useQueryState();
   return (
     <Page
       title="Agents"
       actions={
-        may && (
+        mayCreate && (
           <Button kind="primary" onClick={() => query.write({ new: '1' })}>
             <Plus size={15} /> New agent
           </Button>
@@ -39,7 +40,7 @@ export default function AgentsPage() {
         <Empty
           title="No agents yet."
           text="From a terminal:"
-          command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"support","name":"Support"}'`}
+          command={curlCommand('POST', '/api/agents', { slug: 'support', name: 'Support' })}
         />
       )}
       {agents.length > 0 && (
@@ -100,7 +101,7 @@ function NewAgent({ onClose }: { onClose(): void }) {
     },
     onSuccess: async ({ agent }) => {
       await forget('/api/agents');
-      // The way back leads to the list, not to this dialog.
+      // Takes the dialog out of the address, so that Back leads to the list.
       onClose();
       go(`/agents/${agent.slug}?tab=edit`);
     },
@@ -116,7 +117,7 @@ function NewAgent({ onClose }: { onClose(): void }) {
               required
               maxLength={63}
               pattern="[a-z0-9][a-z0-9_\-]*"
-              // The browser's own message names no format, and covers the hint.
+              // The browser adds this to its own message, which names no format and covers the hint.
               title="Only a-z, 0-9, _ and -; a letter or digit first."
               value={slug}
               onChange={(event) => setSlug(event.target.value)}

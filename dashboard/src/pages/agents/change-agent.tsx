@@ -10,12 +10,12 @@ import { forget, useGo } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
 
-/** What of an agent is in no release: what it is called, and whether it is there at all. */
+/** Buttons to change the agent's name and description, which belong to no release, and to delete the agent. */
 export function ChangeAgent({ agent }: { agent: Agent }) {
   const go = useGo();
-  const [asking, setAsking] = useState<'change' | 'delete'>();
+  const [dialog, setDialog] = useState<'change' | 'delete'>();
   const path = `/api/agents/${agent.slug}`;
-  const close = () => setAsking(undefined);
+  const close = () => setDialog(undefined);
   const save = useMutation({
     mutationFn: (form: FormData) =>
       request('PATCH', path, { body: { name: textOf(form, 'name').trim(), description: textOf(form, 'description') } }),
@@ -35,11 +35,11 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
   });
   return (
     <>
-      <Button onClick={() => setAsking('change')}>Change</Button>
-      <Button kind="danger" onClick={() => setAsking('delete')}>
+      <Button onClick={() => setDialog('change')}>Change</Button>
+      <Button kind="danger" onClick={() => setDialog('delete')}>
         Delete
       </Button>
-      {asking === 'change' && (
+      {dialog === 'change' && (
         <Dialog title={`Change ${agent.name}`} onClose={close}>
           <DialogForm action="Save" work={save} onSubmit={(form) => save.mutate(form)} onClose={close}>
             <Field label="Name">
@@ -51,10 +51,10 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
           </DialogForm>
         </Dialog>
       )}
-      {asking === 'delete' && (
+      {dialog === 'delete' && (
         <Confirm
           title={`Delete ${agent.name}?`}
-          text={`Requests to it, and to its sessions, will be answered with 404. This cannot be undone.`}
+          text="Requests to it, and to its sessions, will be answered with 404. This cannot be undone."
           action="Delete agent"
           busy={remove.isPending}
           onConfirm={() => remove.mutate()}

@@ -9,10 +9,11 @@ import { forget } from '../../server/queries.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
-import { withoutRepetition } from './release-facts.ts';
+import { configText } from './release-facts.ts';
 import { useActivation } from './use-activation.ts';
 
-const starter = {
+/** What the editor shows for an agent without a release. */
+const firstConfig = {
   instructions: 'You are the support desk of Example Ltd. Answer briefly.',
   model: { provider: 'offline', name: 'demo' },
   tools: ['files'],
@@ -21,29 +22,30 @@ const starter = {
 
 interface ConfigEditorProps {
   agent: Agent;
+  /** The release to start from; undefined if the agent has none. */
   source: Release | undefined;
-  /** The version that was asked for as its source; empty: the active one. */
+  /** The version that the address names, or empty. Each has a draft of its own. */
   from: string;
-  onMade(): void;
+  onCreated(): void;
 }
 
-/** A new release, from an existing one. Said to be wrong while typing where it is not JSON; the server checks the rest. */
-export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps) {
-  // Of the moment it was opened: a release that somebody else makes meanwhile takes nothing away from what is being written.
-  const [origin] = useState(source);
-  const before = useMemo(() => JSON.stringify(origin === undefined ? starter : withoutRepetition(origin.config), null, 2), [origin]);
+/** Creates a release by editing the JSON of an existing one. Says while typing what is not JSON; the server checks the rest. */
+export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorProps) {
+  // `source` may change when somebody else creates or activates a release; what is being edited must not change with it.
+  const [original] = useState(source);
+  const originalText = useMemo(() => configText(original?.config ?? firstConfig), [original]);
   const draftKey = `parley-release-draft ${agent.id} ${from}`;
-  const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? before);
+  const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? originalText);
   const write = (next: string) => {
     setText(next);
-    if (next === before) sessionStorage.removeItem(draftKey);
+    if (next === originalText) sessionStorage.removeItem(draftKey);
     else sessionStorage.setItem(draftKey, next);
   };
-  const [activate, setActivate] = useState(origin === undefined);
+  const [activate, setActivate] = useState(original === undefined);
   const parsed = useMemo(() => parse(text), [text]);
   const path = `/api/agents/${agent.slug}/releases`;
   const activation = useActivation(path);
-  const make = useMutation({
+  const create = useMutation({
     mutationFn: (config: object) => postOnce<{ release: Release }>(path, config),
     onSuccess: async ({ release }) => {
       sessionStorage.removeItem(draftKey);
@@ -53,12 +55,12 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
       await forget('/api/agents');
     },
   });
-  const changed = text !== before;
+  const isChanged = text !== originalText;
   return (
     <div className="grid gap-6 lg:grid-cols-2">
       <div>
         <Field
-          label={origin === undefined ? 'Release' : `Release, from ${origin.version}`}
+          label={original === undefined ? 'Release' : `Release, from ${original.version}`}
           error={parsed.error}
           hint="Instructions, model, sub-agents, tools, MCP servers, permissions, instance and limits."
         >
@@ -73,23 +75,23 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
             />
           )}
         </Field>
-        {make.error !== null && (
+        {create.error !== null && (
           <div className="mt-3">
-            <Failure error={make.error} />
+            <Failure error={create.error} />
           </div>
         )}
         <div className="mt-3 flex flex-wrap items-center gap-4">
           <Button
             kind="primary"
-            disabled={make.isPending || parsed.value === undefined || (!changed && origin !== undefined)}
-            // Not where the editor was left meanwhile.
-            onClick={() => parsed.value !== undefined && make.mutate(parsed.value, { onSuccess: onMade })}
+            disabled={create.isPending || parsed.value === undefined || (!isChanged && original !== undefined)}
+            // A callback given to `mutate`, unlike those of `useMutation`, is not called once the editor has been left.
+            onClick={() => parsed.value !== undefined && create.mutate(parsed.value, { onSuccess: onCreated })}
           >
-            {make.isPending ? 'Creating…' : 'Create release'}
+            {create.isPending ? 'Creating…' : 'Create release'}
           </Button>
           <Toggle label="Activate it once it is ready" checked={activate} onChange={setActivate} />
-          {changed && (
-            <Button kind="quiet" onClick={() => write(before)}>
+          {isChanged && (
+            <Button kind="quiet" onClick={() => write(originalText)}>
               Start over
             </Button>
           )}
@@ -97,7 +99,11 @@ export function ConfigEditor({ agent, source, from, onMade }: ConfigEditorProps)
       </div>
       <div>
         <p className="mb-1 font-medium">What changes</p>
-        {changed ? <DiffView lines={diffLines(before, text)} /> : <p className="text-dim">Nothing yet: edit the release on the left.</p>}
+        {isChanged ? (
+          <DiffView lines={diffLines(originalText, text)} />
+        ) : (
+          <p className="text-dim">Nothing yet: edit the release on the left.</p>
+        )}
       </div>
     </div>
   );

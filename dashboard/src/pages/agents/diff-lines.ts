@@ -3,7 +3,10 @@ export interface DiffLine {
   text: string;
 }
 
-/** Line by line, by the longest common subsequence of what lies between the first and the last line that differ: usually little. */
+/**
+ * Compares two texts line by line. Lines that both have at the start or at the end are set aside first: the comparison of
+ * the rest takes time and memory in proportion to the product of the two lengths.
+ */
 export function diffLines(before: string, after: string): DiffLine[] {
   const a = before.split('\n');
   const b = after.split('\n');
@@ -14,7 +17,7 @@ export function diffLines(before: string, after: string): DiffLine[] {
   while (tail < shorter - head && a.at(-1 - tail) === b.at(-1 - tail)) tail += 1;
   return [
     ...same(a.slice(0, head)),
-    ...changes(a.slice(head, a.length - tail), b.slice(head, b.length - tail)),
+    ...diffMiddle(a.slice(head, a.length - tail), b.slice(head, b.length - tail)),
     ...same(a.slice(a.length - tail)),
   ];
 }
@@ -23,14 +26,15 @@ function same(lines: string[]): DiffLine[] {
   return lines.map((text) => ({ kind: 'same', text }));
 }
 
-function changes(a: string[], b: string[]): DiffLine[] {
-  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  const at = (row: number, column: number) => lengths[row]?.[column] ?? 0;
+function diffMiddle(a: string[], b: string[]): DiffLine[] {
+  // The length of the longest common subsequence of `a` from line `row` on and `b` from line `column` on.
+  const width = b.length + 1;
+  const lengths = new Uint16Array((a.length + 1) * width);
+  const at = (row: number, column: number) => lengths[row * width + column] ?? 0;
   for (let row = a.length - 1; row >= 0; row -= 1)
-    for (let column = b.length - 1; column >= 0; column -= 1) {
-      const value = a[row] === b[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
-      lengths[row]?.fill(value, column, column + 1);
-    }
+    for (let column = b.length - 1; column >= 0; column -= 1)
+      lengths[row * width + column] =
+        a[row] === b[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
   const lines: DiffLine[] = [];
   let row = 0;
   let column = 0;
@@ -52,7 +56,7 @@ function changes(a: string[], b: string[]): DiffLine[] {
   return lines;
 }
 
-/** The changes, with a few lines around each; null stands for what is left out. */
+/** The changed lines with a few lines around them; null stands for the lines left out in between. */
 export function condense(lines: readonly DiffLine[], around = 3): (DiffLine | null)[] {
   const near = lines.map((_, index) => lines.slice(Math.max(0, index - around), index + around + 1).some(({ kind }) => kind !== 'same'));
   const shown: (DiffLine | null)[] = [];

@@ -2,7 +2,7 @@ import { Select } from '../../parts/field.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import type { Release } from '../../server/types.ts';
 import { condense, type DiffLine, diffLines } from './diff-lines.ts';
-import { withoutRepetition } from './release-facts.ts';
+import { configText } from './release-facts.ts';
 
 const marks: Record<DiffLine['kind'], { sign: string; style: string; word: string }> = {
   same: { sign: ' ', style: 'text-dim', word: '' },
@@ -10,7 +10,7 @@ const marks: Record<DiffLine['kind'], { sign: string; style: string; word: strin
   removed: { sign: '-', style: 'bg-bad-tint text-bad', word: 'removed' },
 };
 
-/** Two releases, held against each other. Which two is in the address. */
+/** Compares the releases that the address names; without them, the active one with the newest. */
 export function ConfigDiff({ releases }: { releases: readonly Release[] }) {
   const query = useQueryState();
   const active = releases.find((release) => release.active) ?? releases[0];
@@ -30,13 +30,9 @@ export function ConfigDiff({ releases }: { releases: readonly Release[] }) {
         <span className="text-dim">to</span>
         <Select label="To" value={String(right.version)} onChange={(b) => query.write({ b })} options={options} />
       </div>
-      <DiffView lines={diffLines(textOf(left), textOf(right))} />
+      <DiffView lines={diffLines(configText(left.config), configText(right.config))} />
     </>
   );
-}
-
-function textOf({ config }: Release): string {
-  return JSON.stringify(withoutRepetition(config), null, 2);
 }
 
 export function DiffView({ lines }: { lines: readonly DiffLine[] }) {

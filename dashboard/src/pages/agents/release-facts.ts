@@ -13,9 +13,15 @@ export function modelOf(config: Record<string, unknown>): string {
     .join('/');
 }
 
+/** A release's config as people edit and compare it. */
+export function configText(config: Record<string, unknown>): string {
+  return JSON.stringify(withoutRepetition(config), null, 2);
+}
+
 /**
- * A config without the instructions that its main sub-agent has from the release: the server writes them down twice, and
- * whoever changed the first of them would change nothing.
+ * The server stores the instructions of a release a second time, in its main sub-agent, where they take precedence: who
+ * edited only the first copy would change nothing. So the second is left out, and the list of sub-agents as well if only
+ * a name remains in it.
  */
 export function withoutRepetition(config: Record<string, unknown>): Record<string, unknown> {
   const { agents, main, instructions } = config;

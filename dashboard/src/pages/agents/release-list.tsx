@@ -12,14 +12,20 @@ import { post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { modelOf } from './release-facts.ts';
 
+/** How many sessions are pinned to a release: they stay on it when another one becomes active. */
+export interface ReleasePins {
+  version: number;
+  sessions: number;
+}
+
 interface ReleaseListProps {
   agent: Agent;
   releases: readonly Release[];
-  pins: readonly { version: number; sessions: number }[];
-  mayWrite: boolean;
+  pins: readonly ReleasePins[];
+  mayActivate: boolean;
 }
 
-export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProps) {
+export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListProps) {
   const [asking, setAsking] = useState<Release>();
   const activate = useMutation({
     mutationFn: (version: number) => post(`/api/agents/${agent.slug}/releases/${version}/activate`),
@@ -30,7 +36,7 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
     },
     onError: notifyError,
   });
-  const isBack = (release: Release) => agent.active_version !== null && release.version < agent.active_version;
+  const isRollback = (release: Release) => agent.active_version !== null && release.version < agent.active_version;
   return (
     <div className="panel overflow-hidden">
       <table className="grid-table">
@@ -63,21 +69,21 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
               <td className="text-dim [overflow-wrap:anywhere] max-md:hidden">{modelOf(release.config)}</td>
               <td className="number">
                 <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
-                  {pinned(pins, release.version)}
+                  {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
                 </Link>
               </td>
               <td className="number text-dim max-sm:hidden">
                 <Time at={release.created_at} />
               </td>
               <td className="number">
-                {mayWrite && release.active && release.state === 'failed' && (
+                {mayActivate && release.active && release.state === 'failed' && (
                   <Button className="-my-1" disabled={activate.isPending} onClick={() => activate.mutate(release.version)}>
                     Try again
                   </Button>
                 )}
-                {mayWrite && !release.active && (
+                {mayActivate && !release.active && (
                   <Button className="-my-1" onClick={() => setAsking(release)}>
-                    {isBack(release) ? 'Roll back' : 'Activate'}
+                    {isRollback(release) ? 'Roll back' : 'Activate'}
                   </Button>
                 )}
               </td>
@@ -87,9 +93,9 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
       </table>
       {asking !== undefined && (
         <Confirm
-          title={isBack(asking) ? `Roll back to release ${asking.version}?` : `Activate release ${asking.version}?`}
+          title={isRollback(asking) ? `Roll back to release ${asking.version}?` : `Activate release ${asking.version}?`}
           text={`New sessions of ${agent.name} will use it. Existing sessions stay on the release they were created with.${asking.state === 'materialized' ? '' : ' It is not materialized: until it is, new sessions and turns are refused.'}`}
-          action={isBack(asking) ? 'Roll back' : 'Activate'}
+          action={isRollback(asking) ? 'Roll back' : 'Activate'}
           kind="primary"
           busy={activate.isPending}
           onConfirm={() => activate.mutate(asking.version)}
@@ -98,8 +104,4 @@ export function ReleaseList({ agent, releases, pins, mayWrite }: ReleaseListProp
       )}
     </div>
   );
-}
-
-function pinned(pins: readonly { version: number; sessions: number }[], version: number): string {
-  return count(pins.find((pin) => pin.version === version)?.sessions ?? 0);
 }

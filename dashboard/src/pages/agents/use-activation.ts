@@ -6,14 +6,17 @@ import { get } from '../../server/request.ts';
 import type { Release } from '../../server/types.ts';
 import { isUnfinished } from './release-facts.ts';
 
-/** Activates a release once it can run: one that failed would take the agent down. Other pages may be looked at meanwhile. */
-export function useActivation(path: string): UseMutationResult<Release, Error, Release> {
+/**
+ * Activates a release as soon as it is materialized. One that failed is not activated: the agent could no longer answer.
+ * The wait goes on when the person turns to another page, but not after the tab is closed.
+ */
+export function useActivation(releasesPath: string): UseMutationResult<Release, Error, Release> {
   return useMutation({
-    mutationKey: [path],
+    mutationKey: [releasesPath],
     mutationFn: async ({ version }: Release) => {
       for (;;) {
-        const { release } = await untilAnswered(() => get<{ release: Release }>(`${path}/${version}`));
-        if (release.state === 'materialized') await postOnce(`${path}/${version}/activate`, {});
+        const { release } = await untilAnswered(() => get<{ release: Release }>(`${releasesPath}/${version}`));
+        if (release.state === 'materialized') await postOnce(`${releasesPath}/${version}/activate`, {});
         if (!isUnfinished(release)) return release;
         await new Promise((resolve) => setTimeout(resolve, 500));
       }
@@ -27,7 +30,7 @@ export function useActivation(path: string): UseMutationResult<Release, Error, R
   });
 }
 
-/** Whether one is waited for. */
-export function useIsActivating(path: string): boolean {
-  return useIsMutating({ mutationKey: [path] }) > 0;
+/** Whether `useActivation` is waiting for one of these releases, or activating it. */
+export function useIsActivating(releasesPath: string): boolean {
+  return useIsMutating({ mutationKey: [releasesPath] }) > 0;
 }

@@ -16,15 +16,15 @@ export function WidgetButton({ agent }: { agent: Agent }) {
   return (
     <>
       <Button onClick={() => setOpen(true)}>Widget</Button>
-      {isOpen && <Widget agent={agent} onClose={() => setOpen(false)} />}
+      {isOpen && <WidgetDialog agent={agent} onClose={() => setOpen(false)} />}
     </>
   );
 }
 
-/** What puts the agent on a page, and a token to try it at once. */
-function Widget({ agent, onClose }: { agent: Agent; onClose(): void }) {
+/** The HTML that embeds the agent in a page, and a form that puts a session token into it for a first try. */
+function WidgetDialog({ agent, onClose }: { agent: Agent; onClose(): void }) {
   const { organization } = useSignedIn();
-  const may = useMay('session_tokens:mint');
+  const mayMint = useMay('session_tokens:mint');
   const origin = useRead<SystemInformation>('/dashboard/api/system').data?.public_url ?? window.location.origin;
   const mint = useMutation({
     mutationFn: (form: FormData) => {
@@ -32,9 +32,9 @@ function Widget({ agent, onClose }: { agent: Agent; onClose(): void }) {
       return post<SessionToken>(`/api/agents/${agent.slug}/session_tokens`, endUser === '' ? {} : { end_user_id: endUser });
     },
   });
-  const source = mint.data === undefined ? 'token-url="/token"' : `token="${mint.data.token}"`;
+  const tokenAttribute = mint.data === undefined ? 'token-url="/token"' : `token="${mint.data.token}"`;
   const code = `<script type="module" src="${origin}/widget/parley-chat.js"></script>
-<parley-chat org="${organization.slug}" agent="${agent.slug}" ${source}></parley-chat>`;
+<parley-chat org="${organization.slug}" agent="${agent.slug}" ${tokenAttribute}></parley-chat>`;
   return (
     <Dialog title={`${agent.name} on your page`} onClose={onClose} wide>
       <CodeBlock text={code} label="Copy code" wrap />
@@ -51,7 +51,7 @@ function Widget({ agent, onClose }: { agent: Agent; onClose(): void }) {
           Its token is for a trial, and expires <Time at={mint.data.expires_at} />: <CopyId value={mint.data.token} />
         </div>
       )}
-      {may && (
+      {mayMint && (
         <DialogForm action="Create a token" leave="Close" work={mint} onSubmit={(form) => mint.mutate(form)} onClose={onClose}>
           <Field label="End user" hint="The id of who the token is for. Leave empty for an anonymous visitor.">
             {(props) => <input {...props} name="end_user" className="input" maxLength={256} autoComplete="off" placeholder="user_42" />}
