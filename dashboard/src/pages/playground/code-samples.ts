@@ -5,10 +5,11 @@ export interface SampleInput {
   text: string;
 }
 
-/** The same message, sent by the three clients that people start with. */
+/** Code that sends the message in the composer to this agent, for three clients. `text` may be empty. */
 export function codeSamples({ origin, org, agent, text }: SampleInput): { name: string; code: string }[] {
   const base = `${origin}/${org}/${agent}/v1`;
-  const said = text === '' ? 'Hello!' : text;
+  const message = text === '' ? 'Hello!' : text;
+  // For a shell string in single quotes.
   const shellJson = (value: unknown) => JSON.stringify(value).replaceAll("'", "'\\''");
   return [
     {
@@ -20,7 +21,7 @@ SESSION=$(curl -s -X POST ${base}/managed-agents/sessions \\
 
 curl -s -X POST ${base}/managed-agents/sessions/$SESSION/events \\
   -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" \\
-  -d '${shellJson({ type: 'user.message', text: said })}'
+  -d '${shellJson({ type: 'user.message', text: message })}'
 
 curl -sN "${base}/managed-agents/sessions/$SESSION/events/stream?until=idle" \\
   -H "Authorization: Bearer $PARLEY_API_KEY"
@@ -37,7 +38,7 @@ const parley = new ParleyClient({
 });
 
 const session = await parley.sessions.create();
-for await (const event of parley.messages.stream(session.id, { text: ${JSON.stringify(said)} })) {
+for await (const event of parley.messages.stream(session.id, { text: ${JSON.stringify(message)} })) {
   if (event.type === 'text') process.stdout.write(event.data.part.text);
 }
 `,
@@ -50,7 +51,7 @@ const client = new OpenAI({ baseURL: ${JSON.stringify(base)}, apiKey: process.en
 
 const stream = await client.chat.completions.create({
   model: ${JSON.stringify(agent)},
-  messages: [{ role: 'user', content: ${JSON.stringify(said)} }],
+  messages: [{ role: 'user', content: ${JSON.stringify(message)} }],
   stream: true,
 });
 for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta?.content ?? '');

@@ -8,19 +8,19 @@ interface ComposerProps {
   onText(text: string): void;
   files: readonly File[];
   onFiles(files: readonly File[]): void;
-  busy: boolean;
-  /** There is nobody to answer. */
+  isSending: boolean;
+  /** No release could answer. */
   disabled: boolean;
-  running: boolean;
+  isTurnRunning: boolean;
   onSend(): void;
   onStop(): void;
 }
 
-export function Composer({ text, onText, files, onFiles, busy, disabled, running, onSend, onStop }: ComposerProps) {
+export function Composer({ text, onText, files, onFiles, isSending, disabled, isTurnRunning, onSend, onStop }: ComposerProps) {
   const picker = useRef<HTMLInputElement>(null);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (text.trim() !== '' && !busy && !disabled) onSend();
+    if (text.trim() !== '' && !isSending && !disabled) onSend();
   };
   return (
     <form onSubmit={submit} className="border-t border-line px-4 py-3 sm:px-6">
@@ -49,9 +49,9 @@ export function Composer({ text, onText, files, onFiles, busy, disabled, running
             className="input max-h-60 min-h-[2.6rem] flex-1 resize-none py-2 [field-sizing:content]"
             onChange={(event) => onText(event.target.value)}
             onKeyDown={(event) => {
-              // Safari says of the Enter that ends a composition only that the input method took it: 229.
-              const composes = event.nativeEvent.isComposing || event.keyCode === 229;
-              if (event.key === 'Enter' && !event.shiftKey && !composes) submit(event);
+              // An Enter that ends the composition of an input method must not send. In Safari only its key code, 229, tells it apart.
+              const isComposing = event.nativeEvent.isComposing || event.keyCode === 229;
+              if (event.key === 'Enter' && !event.shiftKey && !isComposing) submit(event);
               if (event.key === 'Escape') event.currentTarget.blur();
             }}
           />
@@ -69,12 +69,12 @@ export function Composer({ text, onText, files, onFiles, busy, disabled, running
           <IconButton label="Attach files" className="!h-[2.6rem]" disabled={disabled} onClick={() => picker.current?.click()}>
             <Paperclip size={16} />
           </IconButton>
-          {running && (
+          {isTurnRunning && (
             <Button className="!h-[2.6rem]" onClick={onStop}>
               <CircleStop size={16} /> Stop
             </Button>
           )}
-          <Button type="submit" kind="primary" className="!h-[2.6rem]" disabled={busy || disabled || text.trim() === ''}>
+          <Button type="submit" kind="primary" className="!h-[2.6rem]" disabled={isSending || disabled || text.trim() === ''}>
             <SendHorizontal size={16} /> Send
           </Button>
         </div>

@@ -7,6 +7,7 @@ import type { LogEvent } from '../../conversation/log-event.ts';
 import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
 import { Button } from '../../parts/button.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Select, Toggle } from '../../parts/field.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
@@ -14,7 +15,7 @@ import { useAgents, useGo, useRead, useSignedIn } from '../../server/queries.ts'
 import type { RequestError } from '../../server/request.ts';
 import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
 import { Composer } from './composer.tsx';
-import { usePlayground } from './use-playground.ts';
+import { useComposer } from './use-composer.ts';
 import { ViewCode } from './view-code.tsx';
 import { Welcome } from './welcome.tsx';
 
@@ -22,7 +23,7 @@ export default function PlaygroundPage() {
   const { data: agents, error, isFetching } = useAgents();
   const { agent: slug } = useParams<{ agent?: string }>();
   const named = agents?.find((each) => each.slug === slug);
-  // Never another agent than the address says. One that was made just now may not be in a list that was read before.
+  // An agent that was created just now may be missing from a cached list: wait until the list has been read again.
   if (agents === undefined || (slug !== undefined && named === undefined && isFetching))
     return <UnreadPage title="Playground" error={error} />;
   if (slug !== undefined && named === undefined)
@@ -34,7 +35,7 @@ export default function PlaygroundPage() {
         <Empty
           title="No agents yet."
           text="Create one under Agents, or from a terminal:"
-          command={`curl -s -X POST ${window.location.origin}/api/agents -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"slug":"assistant"}'`}
+          command={curlCommand('POST', '/api/agents', { slug: 'assistant' })}
         />
       </Page>
     );
@@ -49,14 +50,16 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
   const query = useQueryState();
   const sessionId = query.read('session');
   const thinking = query.read('thinking') !== 'off';
-  const [coding, setCoding] = useState(false);
-  const [rail, setRail] = useState(() => (localStorage.getItem(railKey) ?? (window.innerWidth >= 1024 ? 'open' : '')) === 'open');
+  const [isCodeOpen, setCodeOpen] = useState(false);
+  const [isRailOpen, setRailOpen] = useState(() => (localStorage.getItem(railKey) ?? (window.innerWidth >= 1024 ? 'open' : '')) === 'open');
   const releases = useRead<List<Release>>(`/api/agents/${agent.slug}/releases?limit=50`).data?.data ?? [];
-  const head = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(sessionId)}`, { enabled: sessionId !== '' });
+  const session = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(sessionId)}`, {
+    enabled: sessionId !== '',
+  });
   const base = sessionId === '' ? undefined : managedPath(organization.slug, agent.slug, sessionId);
   const { conversation, events, preview, phase, refusal } = useConversation(base);
   const release = query.read('release');
-  const playground = usePlayground({
+  const composer = useComposer({
     org: organization.slug,
     agent: agent.slug,
     sessionId,
@@ -64,16 +67,18 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
     onSession: (id) => query.write({ session: id }),
   });
   const toggleRail = () => {
-    localStorage.setItem(railKey, rail ? '' : 'open');
-    setRail(!rail);
+    localStorage.setItem(railKey, isRailOpen ? '' : 'open');
+    setRailOpen(!isRailOpen);
   };
   const drop = (event: DragEvent) => {
     event.preventDefault();
-    playground.addFiles([...playground.files, ...event.dataTransfer.files]);
+    composer.chooseFiles([...composer.files, ...event.dataTransfer.files]);
   };
-  const pinned = head.data?.session.release;
   const { pending, items } = conversation;
-  const chosen = releases.find(({ active, version }) => (pinned ? version === pinned : release ? String(version) === release : active));
+  const pinned = session.data?.session.release;
+  const answeringRelease = releases.find(({ active, version }) =>
+    pinned ? version === pinned : release ? String(version) === release : active,
+  );
   const canAnswer = agent.active_version !== null || release !== '' || sessionId !== '';
 
   return (
@@ -98,10 +103,10 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             }
           />
           <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
-          <Button kind="quiet" onClick={() => setCoding(true)}>
+          <Button kind="quiet" onClick={() => setCodeOpen(true)}>
             <Braces size={15} /> <span className="max-sm:sr-only">View code</span>
           </Button>
-          <Button kind="quiet" aria-pressed={rail} onClick={toggleRail}>
+          <Button kind="quiet" aria-pressed={isRailOpen} onClick={toggleRail}>
             <PanelRight size={15} /> <span className="max-sm:sr-only">Events</span>
           </Button>
           <Button disabled={sessionId === ''} onClick={() => go(withQuery(`/playground/${agent.slug}`, { release }))}>
@@ -113,37 +118,37 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
       <div className="flex min-h-0 flex-1">
         <section
           aria-label="Chat"
-          className={`${rail ? 'hidden md:flex' : 'flex'} min-w-0 flex-1 flex-col`}
+          className={`${isRailOpen ? 'hidden md:flex' : 'flex'} min-w-0 flex-1 flex-col`}
           onDragOver={(event) => event.preventDefault()}
           onDrop={drop}
         >
           {refusal !== undefined ? (
             <Refused agent={agent} refusal={refusal} />
           ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
-            <Welcome agent={agent} canAnswer={canAnswer} onPick={playground.write} release={chosen} />
+            <Welcome agent={agent} canAnswer={canAnswer} onPick={composer.writeText} release={answeringRelease} />
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking={thinking}>
               {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}
             </Transcript>
           )}
           <Composer
-            text={playground.text}
-            onText={playground.write}
-            files={playground.files}
-            onFiles={playground.addFiles}
-            busy={playground.busy}
+            text={composer.text}
+            onText={composer.writeText}
+            files={composer.files}
+            onFiles={composer.chooseFiles}
+            isSending={composer.isSending}
             disabled={!canAnswer}
-            running={conversation.running}
-            onSend={playground.send}
-            onStop={playground.stop}
+            isTurnRunning={conversation.running}
+            onSend={composer.send}
+            onStop={composer.stop}
           />
         </section>
-        {rail && <Rail sessionId={sessionId} events={events} />}
+        {isRailOpen && <Rail sessionId={sessionId} events={events} />}
       </div>
-      {coding && (
+      {isCodeOpen && (
         <ViewCode
-          input={{ origin: window.location.origin, org: organization.slug, agent: agent.slug, text: playground.text }}
-          onClose={() => setCoding(false)}
+          input={{ origin: window.location.origin, org: organization.slug, agent: agent.slug, text: composer.text }}
+          onClose={() => setCodeOpen(false)}
         />
       )}
     </Page>
@@ -154,7 +159,7 @@ interface ReleaseSelectProps {
   agent: Agent;
   releases: readonly Release[];
   value: string;
-  /** The session has its release: there is no "whichever is active" to choose. */
+  /** A session is open, which stays on its release: there is no entry for whichever release is active. */
   isPinned: boolean;
   onChange(version: string): void;
 }

@@ -9,12 +9,12 @@ const directives = ['/think Let me see.\n/say **Hello** from the offline model.'
 interface WelcomeProps {
   agent: Agent;
   canAnswer: boolean;
-  /** The one that would answer, once it is known. */
+  /** The release that would answer; undefined until it is known. */
   release: Release | undefined;
   onPick(text: string): void;
 }
 
-/** Before the first message: what to say, or why nothing can be said yet. */
+/** Shown before the first message: what to write, or why the agent cannot answer yet. */
 export function Welcome({ agent, canAnswer, release, onPick }: WelcomeProps) {
   if (!canAnswer)
     return (

@@ -27,7 +27,7 @@ export function SessionTable({ sessions }: { sessions: readonly SessionRow[] }) 
                 <span className="flex min-w-0 items-center">
                   <Link to={`/sessions/${session.id}`} className="min-w-0 truncate font-mono text-[0.92em] hover:text-accent">
                     <span className="max-lg:hidden">{session.id}</span>
-                    {/* The beginning is the time, alike in neighbours: a narrow list shows the end. */}
+                    {/* Ids begin with a timestamp, so those of neighbours begin alike: a narrow list shows the end. */}
                     <span className="lg:hidden">{session.id.length > 13 ? `…${session.id.slice(-12)}` : session.id}</span>
                   </Link>
                   <span className="-my-2 opacity-50 focus-within:opacity-100 hover:opacity-100 max-sm:hidden">

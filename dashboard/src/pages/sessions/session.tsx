@@ -10,6 +10,7 @@ import { managedPath, useConversation } from '../../conversation/use-conversatio
 import { State } from '../../parts/badge.tsx';
 import { Button, LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
+import { curlCommand } from '../../parts/curl-command.ts';
 import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
@@ -19,15 +20,13 @@ import { postOnce } from '../../server/post-once.ts';
 import { forget, useRead, useSignedIn } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { SessionHead } from '../../server/types.ts';
-import { Facts } from './facts.tsx';
+import { SessionFacts } from './session-facts.tsx';
 
 type Followed = ReturnType<typeof useConversation>;
 
 export default function SessionPage() {
   const { id = '' } = useParams<{ id: string }>();
-  const { data, error } = useRead<{ session: SessionHead }>(`/dashboard/api/sessions/${encodeURIComponent(id)}`, {
-    refetchInterval: 5_000,
-  });
+  const { data, error } = useRead<{ session: SessionHead }>(pathOf(id), { refetchInterval: 5_000 });
   if (error instanceof RequestError && error.status === 404)
     return <MissingPage title="Session" text="There is no session with this id." to="/sessions" all="All sessions" />;
   if (data === undefined) return <UnreadPage title="Session" error={error} />;
@@ -40,20 +39,18 @@ function Session({ session }: { session: SessionHead }) {
   const base = managedPath(organization.slug, session.agent, session.id);
   const followed = useConversation(base, session.event_count);
   const { phase } = followed;
-  const head = `/dashboard/api/sessions/${encodeURIComponent(session.id)}`;
-  const seen = followed.events.length;
-  // The head follows the log: what the stream brings may have changed the session's state.
+  const eventCount = followed.events.length;
+  // Events that came after `session` was read may have changed its state: read it again as soon as they pause.
   useEffect(() => {
-    if (phase !== 'live' || seen <= session.event_count) return;
-    const timer = setTimeout(() => void forget(head), 300);
+    if (phase !== 'live' || eventCount <= session.event_count) return;
+    const timer = setTimeout(() => void forget(pathOf(session.id)), 300);
     return () => clearTimeout(timer);
-  }, [phase, seen, session.event_count, head]);
-  const shortId = `…${session.id.slice(-8)}`;
+  }, [phase, eventCount, session.event_count, session.id]);
   return (
     <Page
       full
       title="Session"
-      tab={`${shortId}, session`}
+      tab={`${shortIdOf(session)}, session`}
       aside={
         <span className="flex min-w-0 flex-wrap items-center gap-x-3">
           <CopyId value={session.id} /> <State name={stateOf(session, followed)} />
@@ -64,13 +61,7 @@ function Session({ session }: { session: SessionHead }) {
           <LinkButton kind="quiet" to={`/playground/${session.agent}?session=${session.id}`}>
             <TerminalSquare size={15} /> Open in playground
           </LinkButton>
-          <StopButton
-            base={`/${organization.slug}/${session.agent}/v1/sessions`}
-            id={session.id}
-            shortId={shortId}
-            head={head}
-            stopped={session.status === 'stopped'}
-          />
+          <StopOrResume session={session} />
         </>
       }
     >
@@ -83,7 +74,7 @@ function Session({ session }: { session: SessionHead }) {
             tabs={[
               { value: 'transcript', label: 'Transcript' },
               { value: 'timeline', label: 'Timeline' },
-              { value: 'log', label: 'Raw log', note: String(seen) },
+              { value: 'log', label: 'Raw log', note: String(eventCount) },
               { value: 'facts', label: 'Details' },
             ]}
           />
@@ -94,7 +85,7 @@ function Session({ session }: { session: SessionHead }) {
   );
 }
 
-/** The log is ahead of what was read of the session, once it is there. */
+/** Taken from the log once that has been read, since it is newer than `session`. */
 function stateOf(session: SessionHead, { conversation, phase, refusal }: Followed): string {
   if (refusal !== undefined || phase === 'reading') return session.state;
   if (session.status === 'stopped') return 'stopped';
@@ -102,12 +93,11 @@ function stateOf(session: SessionHead, { conversation, phase, refusal }: Followe
   return conversation.running ? 'running' : 'idle';
 }
 
-/** The session as the address asks to see it. */
 function View({ session, base, followed }: { session: SessionHead; base: string; followed: Followed }) {
   const { conversation, events, preview, phase, refusal } = followed;
   const query = useQueryState();
   const view = query.read('view');
-  if (view === 'facts') return <Facts session={session} />;
+  if (view === 'facts') return <SessionFacts session={session} />;
   if (refusal !== undefined)
     return (
       <div className="px-4 sm:px-6">
@@ -132,7 +122,7 @@ function View({ session, base, followed }: { session: SessionHead; base: string;
         <Empty
           title="No messages in this session yet."
           text="Messages appear here as they are sent. To send one from a terminal:"
-          command={`curl -s -X POST ${window.location.origin}${base}/events -H "Authorization: Bearer $PARLEY_API_KEY" -H "Content-Type: application/json" -d '{"type":"user.message","text":"Hello!"}'`}
+          command={curlCommand('POST', `${base}/events`, { type: 'user.message', text: 'Hello!' })}
         />
       </div>
     );
@@ -165,36 +155,28 @@ function Refusal({ error }: { error: RequestError }) {
   );
 }
 
-interface StopButtonProps {
-  /** Of the agent's sessions. */
-  base: string;
-  id: string;
-  shortId: string;
-  head: string;
-  stopped: boolean;
-}
-
-/** Stops the session, and lets one that was stopped go on. */
-function StopButton({ base, id, shortId, head, stopped }: StopButtonProps) {
+function StopOrResume({ session }: { session: SessionHead }) {
+  const { organization } = useSignedIn();
+  const sessionsPath = `/${organization.slug}/${session.agent}/v1/sessions`;
   const [asking, setAsking] = useState(false);
   const stop = useMutation({
-    mutationFn: () => request('DELETE', `${base}/${encodeURIComponent(id)}`),
+    mutationFn: () => request('DELETE', `${sessionsPath}/${encodeURIComponent(session.id)}`),
     onSuccess: async () => {
       setAsking(false);
       notify('The session was stopped.');
-      await forget(head, '/dashboard/api/sessions');
+      await forget('/dashboard/api/sessions');
     },
     onError: notifyError,
   });
   const resume = useMutation({
-    mutationFn: () => postOnce(base, { session_id: id }),
+    mutationFn: () => postOnce(sessionsPath, { session_id: session.id }),
     onSuccess: async () => {
       notify('The session takes messages again.');
-      await forget(head, '/dashboard/api/sessions');
+      await forget('/dashboard/api/sessions');
     },
     onError: notifyError,
   });
-  if (stopped)
+  if (session.status === 'stopped')
     return (
       <Button disabled={resume.isPending} onClick={() => resume.mutate()}>
         <CirclePlay size={15} /> Resume
@@ -207,7 +189,7 @@ function StopButton({ base, id, shortId, head, stopped }: StopButtonProps) {
       </Button>
       {asking && (
         <Confirm
-          title={`Stop session ${shortId}?`}
+          title={`Stop session ${shortIdOf(session)}?`}
           text="A running turn is interrupted and new messages are refused. The conversation stays readable, and can be resumed."
           action="Stop session"
           busy={stop.isPending}
@@ -217,4 +199,12 @@ function StopButton({ base, id, shortId, head, stopped }: StopButtonProps) {
       )}
     </>
   );
+}
+
+function pathOf(id: string): string {
+  return `/dashboard/api/sessions/${encodeURIComponent(id)}`;
+}
+
+function shortIdOf({ id }: SessionHead): string {
+  return `…${id.slice(-8)}`;
 }

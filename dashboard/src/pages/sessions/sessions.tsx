@@ -12,7 +12,7 @@ import { SessionTable } from './session-table.tsx';
 export default function SessionsPage() {
   const query = useQueryState();
   const agents = useAgents().data ?? [];
-  const live = query.read('live') !== 'off';
+  const isLive = query.read('live') !== 'off';
   const filters = {
     agent: query.read('agent'),
     state: query.read('state'),
@@ -20,20 +20,22 @@ export default function SessionsPage() {
     release: query.read('release'),
     q: query.read('q'),
   };
-  const pages = usePages<SessionRow>(withQuery('/dashboard/api/sessions', { ...filters, limit: 50 }), live ? 2_000 : false);
-  const paused = (pages.data?.pages.length ?? 0) > 1;
-  // What is rare is looked for page by page: short ones are no reason to stop.
+  const pages = usePages<SessionRow>(withQuery('/dashboard/api/sessions', { ...filters, limit: 50 }), isLive ? 2_000 : false);
+  // Once a second page is shown, `usePages` no longer refreshes the list.
+  const isPaused = (pages.data?.pages.length ?? 0) > 1;
+  // The server looks through a limited number of sessions for each page: one with few matches, or none, may be followed by
+  // more. Read on until there are enough of them.
   const { hasNextPage, isFetching, fetchNextPage } = pages;
-  const looking = pages.items.length < 50 && hasNextPage && pages.error === null;
+  const isSearching = pages.items.length < 50 && hasNextPage && pages.error === null;
   useEffect(() => {
-    if (looking && !isFetching) void fetchNextPage();
-  }, [looking, isFetching, fetchNextPage]);
-  const filtered = Object.values(filters).some((value) => value !== '');
+    if (isSearching && !isFetching) void fetchNextPage();
+  }, [isSearching, isFetching, fetchNextPage]);
+  const isFiltered = Object.values(filters).some((value) => value !== '');
   return (
     <Page
       title="Sessions"
-      {...(live && paused ? { aside: 'not live while older ones are shown' } : {})}
-      actions={<Toggle label="Live" checked={live} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}
+      {...(isLive && isPaused ? { aside: 'not live while older ones are shown' } : {})}
+      actions={<Toggle label="Live" checked={isLive} onChange={(next) => query.write({ live: next ? '' : 'off' })} />}
     >
       <div className="filters">
         <SearchField value={filters.q} onChange={(q) => query.write({ q })} />
@@ -55,7 +57,7 @@ export default function SessionsPage() {
           onChange={(surface) => query.write({ surface })}
           options={[{ value: '', label: 'Any surface' }, ...surfaces.map((value) => ({ value, label: value }))]}
         />
-        {filtered && (
+        {isFiltered && (
           <button
             type="button"
             className="px-1 text-left text-accent hover:underline"
@@ -71,11 +73,11 @@ export default function SessionsPage() {
       ) : pages.items.length > 0 ? (
         <>
           <SessionTable sessions={pages.items} />
-          {looking ? <Waiting what="Looking through older sessions" /> : <More pages={pages} />}
+          {isSearching ? <Waiting what="Looking through older sessions" /> : <More pages={pages} />}
         </>
-      ) : looking ? (
+      ) : isSearching ? (
         <Waiting what="Looking through older sessions" />
-      ) : pages.error !== null ? null : filtered ? (
+      ) : pages.error !== null ? null : isFiltered ? (
         <Empty title="No matching sessions." text="Search for a complete session id or end user id." />
       ) : (
         <FirstMessage title="No sessions yet." text="The first message through any API creates one." />
@@ -84,10 +86,10 @@ export default function SessionsPage() {
   );
 }
 
-/** Searches when typing stops, so that the address and the list follow words and not letters. */
+/** Searches when typing pauses, not at every letter. */
 function SearchField({ value, onChange }: { value: string; onChange(value: string): void }) {
   const [text, setText] = useState(value);
-  // A blank at the end may be the first of the next word.
+  // Takes over a new value from the address, but keeps the blank at the end of what is being typed.
   useEffect(() => setText((typed) => (typed.trim() === value ? typed : value)), [value]);
   useEffect(() => {
     if (text.trim() === value) return;

@@ -4,24 +4,25 @@ import { managedPath } from '../../conversation/use-conversation.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
-import { maxFileBytes, uploadFile } from './send.ts';
+import { maxFileBytes, uploadFile } from './upload-file.ts';
 
-interface Place {
+interface Recipient {
   org: string;
   agent: string;
+  /** Empty before the first message, which opens a session. */
   sessionId: string;
-  /** A release to try that is not the active one; empty: the active one. */
+  /** The release of a new session; empty for the active one. */
   release: string;
   onSession(sessionId: string): void;
 }
 
 const draftKey = 'parley-playground-draft';
 
-/** What is being written, and sending it: opens a session for the first message, stages files before theirs. */
-export function usePlayground({ org, agent, sessionId, release, onSession }: Place) {
+/** The message that is being written, which survives a reload, and its files, which are uploaded before it is sent. */
+export function useComposer({ org, agent, sessionId, release, onSession }: Recipient) {
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? '');
   const [files, setFiles] = useState<readonly File[]>([]);
-  const write = (next: string) => {
+  const writeText = (next: string) => {
     setText(next);
     sessionStorage.setItem(draftKey, next);
   };
@@ -34,12 +35,12 @@ export function usePlayground({ org, agent, sessionId, release, onSession }: Pla
       for (const file of files) await uploadFile(base, file);
       await postOnce(`${base}/events`, { type: 'user.message', text: message });
     },
-    onMutate: () => write(''),
+    onMutate: () => writeText(''),
     onSuccess: () => setFiles([]),
     onError: (error, message) => {
-      // Before what was written since.
-      const since = sessionStorage.getItem(draftKey) ?? '';
-      write(since === '' ? message : `${message}\n${since}`);
+      // Puts the message back, before what was written meanwhile.
+      const meanwhile = sessionStorage.getItem(draftKey) ?? '';
+      writeText(meanwhile === '' ? message : `${message}\n${meanwhile}`);
       notifyError(error);
     },
   });
@@ -48,12 +49,12 @@ export function usePlayground({ org, agent, sessionId, release, onSession }: Pla
     onError: notifyError,
   });
 
-  const addFiles = (next: readonly File[]) => {
+  const chooseFiles = (next: readonly File[]) => {
     const tooLarge = next.find((file) => file.size > maxFileBytes);
     if (tooLarge !== undefined) notify(`${tooLarge.name} is larger than 10 MiB.`, true);
     setFiles(next.filter((file) => file.size <= maxFileBytes));
   };
-  return { text, write, files, addFiles, busy: send.isPending, send: () => send.mutate(text), stop: () => stop.mutate() };
+  return { text, writeText, files, chooseFiles, isSending: send.isPending, send: () => send.mutate(text), stop: () => stop.mutate() };
 }
 
 async function openSession(org: string, agent: string, release: string): Promise<string> {

@@ -1,13 +1,13 @@
-import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { CopyId } from '../../parts/copy.tsx';
+import { Fact } from '../../parts/fact.tsx';
 import { count } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import type { SessionHead } from '../../server/types.ts';
 
-export function Facts({ session }: { session: SessionHead }) {
+export function SessionFacts({ session }: { session: SessionHead }) {
   return (
     <div className="min-h-0 flex-1 overflow-y-auto px-4 py-4 sm:px-6">
       <dl className="grid max-w-2xl grid-cols-[auto_1fr] gap-x-6 gap-y-2">
@@ -48,14 +48,5 @@ export function Facts({ session }: { session: SessionHead }) {
         <Json value={session.metadata} />
       </div>
     </div>
-  );
-}
-
-export function Fact({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-dim">{label}</dt>
-      <dd className="min-w-0 break-words">{children}</dd>
-    </>
   );
 }
