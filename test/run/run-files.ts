@@ -16,7 +16,7 @@ const maxSecondTries = 6;
 const filesAtOnce = Math.max(3, availableParallelism() - 1);
 /** Up to this many more are started, one at a time, while `spareProcessors` were idle for a second. */
 const maxExtraFiles = 3;
-const spareProcessors = 0.2;
+const spareProcessors = 0.35;
 /** If tests were run and none is under way for this long, the process is only kept alive by something that a test left open. */
 const silenceTimeout = 15_000;
 

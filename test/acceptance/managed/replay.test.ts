@@ -1,4 +1,5 @@
 // Whatever is posted and wherever streams break off, every reader puts the same log together.
+// One engine: this is about how the log is shown on a wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
