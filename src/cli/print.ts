@@ -18,11 +18,11 @@ export function jsonText(data: unknown): string {
 export function table(rows: readonly Row[], columns: string[], empty: string): string {
   if (rows.length === 0) return empty;
   const cells = [columns.map((name) => name.toUpperCase()), ...rows.map((row) => columns.map((name) => cell(row[name])))];
-  const widths = columns.map((_name, index) => cells.reduce((most, line) => Math.max(most, line[index]?.length ?? 0), 0));
+  const widths = columns.map((_name, index) => cells.reduce((most, line) => Math.max(most, displayWidth(line[index] ?? '')), 0));
   return cells
     .map((line) =>
       line
-        .map((text, index) => text.padEnd(widths[index] ?? 0))
+        .map((text, index) => text + ' '.repeat((widths[index] ?? 0) - displayWidth(text)))
         .join('  ')
         .trimEnd(),
     )
@@ -41,6 +41,20 @@ export function oneLine(text: string): string {
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '-';
-  if (Array.isArray(value)) return value.join(',') || '-';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value).replaceAll(/[\n\t]/g, ' ');
+  const text = typeof value === 'object' && !Array.isArray(value) ? JSON.stringify(value) : String(value);
+  return text.replaceAll(/[\n\t]/g, ' ') || '-';
+}
+
+const characters = new Intl.Segmenter();
+/** Emoji, and what Unicode calls wide or fullwidth: Chinese, Japanese and Korean. */
+const wide =
+  /^(?:\p{Emoji_Presentation}|.\uFE0F|[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uA960-\uA97C\uAC00-\uD7A3\uF900-\uFAFF\uFE10-\uFE19\uFE30-\uFE6F\uFF01-\uFF60\uFFE0-\uFFE6\u{16FE0}-\u{18DFF}\u{1AFF0}-\u{1B2FF}\u{20000}-\u{3FFFD}])/u;
+
+/** How many columns of a terminal a text takes. */
+function displayWidth(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  return [...characters.segment(text)].reduce(
+    (sum, { segment }) => sum + (wide.test(segment) ? 2 : /^[\p{M}\p{Cf}]/u.test(segment) ? 0 : 1),
+    0,
+  );
 }

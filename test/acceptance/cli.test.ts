@@ -39,7 +39,7 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
 });
 
-test('Ctrl-C stops the answer and not the conversation; a reader that has seen enough ends what follows a session', async (t) => {
+test('Ctrl-C stops the answer and not the conversation, and at an approval says how to answer it later; a reader that has ended ends what follows a session', async (t) => {
   const app = await startApp(t);
   const start = async (...args: string[]) => {
     const settings = { PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey };
@@ -59,11 +59,26 @@ test('Ctrl-C stops the answer and not the conversation; a reader that has seen e
   chat.child.stdin.end('/say still here\n');
   assert.deepEqual([await chat.ended, (await said).endsWith('\nstill here\n')], [0, true], await said);
 
+  const asked = await start('chat', '--session', 'asked');
+  asked.child.stdin.write('/tool bash {"command":"echo"}\n');
+  let noted = '';
+  for await (const piece of asked.child.stderr.setEncoding('utf8')) {
+    if (!noted.includes('Allow?') && (noted + piece).includes('Allow?')) asked.child.kill('SIGINT');
+    noted += piece;
+  }
+  assert.match(noted, /Allow\? \[y\/a\/n\] \n! the request is still open; answer it with: parley chat --session asked\n$/);
+  assert.equal(await asked.ended, 130);
+
   const tail = await start('sessions', 'tail', 'assistant', 'stopped');
   const complaint = text(tail.child.stderr);
-  await once(tail.child.stdout, 'data');
-  tail.child.stdout.destroy();
-  await app.request('POST', '/demo/assistant/v1/sessions/stopped/messages', { text: '/say more' });
+  let followed = '';
+  for await (const piece of tail.child.stdout.setEncoding('utf8')) {
+    followed += piece;
+    // The last entry of the second turn: nothing more is written after it.
+    if (/more.*status_idle/s.test(followed)) break;
+    if (followed.endsWith('\n ')) await app.request('POST', '/demo/assistant/v1/sessions/stopped/messages', { text: '/say more' });
+  }
+  assert.match(followed, /^( {4}[ \d]\d {2}\S.*\n)+ ?$/, 'all lines are aligned');
   assert.deepEqual([await tail.ended, await complaint], [0, '']);
 });
 

@@ -124,18 +124,18 @@ async function answerRequests(lines: AsyncIterator<string>, session: Session, fi
   }
 }
 
-/** Asks until there is a decision, or the input ends and the request stays pending. Returns the id of the turn's next one, if any. */
+/** Asks until there is a decision, or the input ends or Ctrl-C quits, and the request stays pending. Returns the id of the turn's next one, if any. */
 async function answerRequest(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;
   while (decision === undefined) {
-    const answer = await ask(lines, 'Allow? [y/a/n] ');
-    if (answer === undefined) {
-      // Without the exit code, a script would take the text so far for the whole answer; a person's screen has moved on from the id.
-      const again = ['parley chat', ...(session.agent === undefined ? [] : [session.agent]), '--session', session.id].join(' ');
-      fail(`the request is still open; answer it with: ${again}`);
-      return undefined;
-    }
+    const quit = () => {
+      failUnanswered(session);
+      process.exit(130);
+    };
+    process.on('SIGINT', quit);
+    const answer = await ask(lines, 'Allow? [y/a/n] ').finally(() => process.off('SIGINT', quit));
+    if (answer === undefined) return failUnanswered(session);
     decision = decisions[answer.trim().toLowerCase()];
   }
   let nextId: string | undefined;
@@ -144,6 +144,12 @@ async function answerRequest(lines: AsyncIterator<string>, session: Session, req
     for (const event of events) nextId = show(event) ?? nextId;
   });
   return nextId;
+}
+
+/** Without the exit code, a script would take the text so far for the whole answer; a person's screen has moved on from the id. */
+function failUnanswered({ agent, id }: Session): undefined {
+  const again = ['parley chat', ...(agent === undefined ? [] : [agent]), '--session', id].join(' ');
+  fail(`the request is still open; answer it with: ${again}`);
 }
 
 /** Prints a frame. Returns the id of the request, if the frame asks for a decision. */

@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs';
 import type { Command } from 'commander';
 import { agentRoutes, call, stream } from '../api.ts';
 import { print, type Row, table } from '../print.ts';
@@ -36,10 +37,22 @@ export function sessionCommands(program: Command): void {
       const path = `${await agentRoutes(agent)}/managed-agents/sessions/${encodeURIComponent(id)}/events/stream`;
       let last: unknown = options.after;
       const describeBreak = (error?: unknown) => new Error(`the server closed the stream; continue with --after ${last}`, { cause: error });
+      let early = '';
+      let timer: NodeJS.Timeout | undefined;
       for await (const event of stream('GET', `${path}?after=${encodeURIComponent(options.after)}`, undefined, describeBreak)) {
+        clearTimeout(timer);
         const entry = JSON.parse(event.data) as Row;
-        print(command, entry, () => `${String(entry.seq ?? '').padStart(5)}  ${entry.type}  ${summary(entry)}`);
+        const line = `${String(entry.seq ?? '').padStart(6)}  ${entry.type}  ${summary(entry)}`;
+        print(command, entry, () => line.slice(early.length));
+        early = '';
         last = entry.seq ?? last;
+        // Only a write shows that the program that reads the output has ended, as `head` does, and the next entry may be long in
+        // coming. Its line begins with a space, which is written early; JSON may have spaces before it.
+        if (!isPiped()) continue;
+        timer = setTimeout(() => {
+          early = ' ';
+          process.stdout.write(early);
+        }, 250).unref();
       }
       throw describeBreak();
     });
@@ -50,6 +63,11 @@ export function sessionCommands(program: Command): void {
       const answer = await call('DELETE', `${await agentRoutes(agent)}/sessions/${encodeURIComponent(id)}`);
       print(command, answer, () => `Stopped ${id}.`);
     });
+}
+
+function isPiped(): boolean {
+  const output = fstatSync(process.stdout.fd);
+  return output.isFIFO() || output.isSocket();
 }
 
 function summary(entry: Row): string {

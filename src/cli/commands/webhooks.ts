@@ -6,7 +6,7 @@ import { errorMessage } from '../../errors.ts';
 import { list } from '../../setting-parsers.ts';
 import { call } from '../api.ts';
 import { requireSome, url as urlOf } from '../given.ts';
-import { print, type Row, table } from '../print.ts';
+import { harmless, oneLine, print, type Row, table } from '../print.ts';
 
 export function webhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('webhook endpoints and deliveries');
@@ -104,7 +104,7 @@ export function webhookCommands(program: Command): void {
 async function listen(forward: string, events: string[]): Promise<void> {
   const server = createServer(async (incoming, answer) => {
     const status = await forwardTo(forward, incoming);
-    process.stdout.write(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`);
+    process.stdout.write(harmless(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`));
     answer.writeHead(status).end();
   });
   server.listen(0, '127.0.0.1');
@@ -122,11 +122,13 @@ async function listen(forward: string, events: string[]): Promise<void> {
     call('DELETE', pathOf(endpoint.id)).then(
       () => process.exit(0),
       (error: unknown) => {
-        process.stderr.write(`parley: endpoint ${endpoint.id} could not be removed: ${errorMessage(error)}\n`);
+        process.stderr.write(`parley: endpoint ${endpoint.id} could not be removed: ${oneLine(errorMessage(error))}\n`);
         process.exit(1);
       },
     );
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
+  // When the program that reads the output has ended, the endpoint is removed too, before the process exits.
+  process.stdout.removeAllListeners('error').once('error', leave);
 }
 
 function pathOf(id: string | number): string {

@@ -16,19 +16,22 @@ test('events are passed on with their signature, and the endpoint is gone afterw
   const receiver = await startReceiver(t);
   const endpoints = async () => JSON.parse((await app.request('GET', '/api/webhook_endpoints')).text).webhook_endpoints;
   const { PATH, NODE_COMPILE_CACHE } = process.env;
-  const child = spawn(process.execPath, [command, 'webhooks', 'listen', '--forward', receiver.url, '--events', 'api_key.created'], {
-    env: { PATH, NODE_COMPILE_CACHE, PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  t.after(() => child.kill('SIGKILL'));
-  let printed = '';
-  await new Promise<void>((resolve) => {
-    child.once('exit', () => resolve());
-    child.stdout.setEncoding('utf8').on('data', (text) => {
-      printed += text;
-      if (printed.includes('Ctrl-C')) resolve();
+  const env = { PATH, NODE_COMPILE_CACHE, PARLEY_URL: await app.listen(), PARLEY_API_KEY: app.apiKey };
+  const listen = async () => {
+    const args = [command, 'webhooks', 'listen', '--forward', receiver.url, '--events', 'api_key.created'];
+    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+    t.after(() => child.kill('SIGKILL'));
+    let printed = '';
+    await new Promise<void>((resolve) => {
+      child.once('exit', () => resolve());
+      child.stdout.setEncoding('utf8').on('data', (text) => {
+        printed += text;
+        if (printed.includes('Ctrl-C')) resolve();
+      });
     });
-  });
+    return { child, printed, exited: once(child, 'exit') };
+  };
+  const { child, printed, exited } = await listen();
   const secret = /whsec_svc_\S+/.exec(printed)?.[0] ?? '';
   assert.deepEqual(
     (await endpoints()).map((endpoint: { event_types: string[] }) => endpoint.event_types),
@@ -38,8 +41,13 @@ test('events are passed on with their signature, and the endpoint is gone afterw
   const [one] = await receiver.until((received) => received.length === 1);
   assert.equal(one?.body.data.name, 'Event');
   new Stripe('sk_test_unused').webhooks.constructEvent(one?.text ?? '', String(one?.headers['svc-signature']), secret);
-  const exited = once(child, 'exit');
   child.kill('SIGINT');
   await exited;
   assert.deepEqual(await endpoints(), []);
+
+  const unread = await listen();
+  unread.child.stdout.destroy();
+  await app.request('POST', '/api/api_keys', { name: 'Unread', scopes: [] });
+  assert.deepEqual(await unread.exited, [0, null]);
+  assert.deepEqual(await endpoints(), [], 'also when the program that reads the output has ended');
 });

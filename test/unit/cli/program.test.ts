@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Command } from 'commander';
 import { day, jsonObject, url, wholeNumberOrNone } from '../../../src/cli/given.ts';
+import { table } from '../../../src/cli/print.ts';
 import { program } from '../../../src/cli/program.ts';
 
 test('every command says what it is for, and every option what it means', () => {
@@ -47,4 +48,22 @@ test('days, URLs and files are checked before anything is sent', async (t) => {
   }
   writeFileSync(file, '{"instructions":"Be brief."}');
   assert.deepEqual(await jsonObject(file), { instructions: 'Be brief.' });
+});
+
+test('columns are as wide as a terminal shows them: Chinese, Japanese, Korean and emoji take two columns, combining characters none', () => {
+  const names = ['demo', '東京', '서울', 'ｶﾅカナ', 'Ａ', '👩‍💻🇯🇵', '❤️', 'e\u0301', '\u200bx', '𠮷'];
+  const rows = names.map((name) => ({ name, scopes: ['a\nb', 'c'] }));
+  assert.deepEqual(table(rows, ['name', 'scopes'], '').split('\n'), [
+    'NAME    SCOPES',
+    'demo    a b,c',
+    '東京    a b,c',
+    '서울    a b,c',
+    'ｶﾅカナ  a b,c',
+    'Ａ      a b,c',
+    '👩‍💻🇯🇵    a b,c',
+    '❤️      a b,c',
+    'e\u0301       a b,c',
+    '\u200bx       a b,c',
+    '𠮷      a b,c',
+  ]);
 });
