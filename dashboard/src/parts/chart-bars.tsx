@@ -1,5 +1,11 @@
 import type { MouseEvent } from 'react';
-import type { ChartSeries } from './chart.tsx';
+
+export interface ChartSeries {
+  label: string;
+  values: readonly number[];
+  /** A colour of the theme, such as `--color-accent`. */
+  colour: string;
+}
 
 interface BarsProps {
   width: number;

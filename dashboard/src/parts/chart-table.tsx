@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { ChartSeries } from './chart.tsx';
+import type { ChartSeries } from './chart-bars.tsx';
 
 interface ChartTableProps {
   label: string;

@@ -1,13 +1,6 @@
 import { type KeyboardEvent, type RefObject, useLayoutEffect, useRef, useState } from 'react';
-import { Bars } from './chart-bars.tsx';
+import { Bars, type ChartSeries } from './chart-bars.tsx';
 import { ChartTable } from './chart-table.tsx';
-
-export interface ChartSeries {
-  label: string;
-  values: readonly number[];
-  /** A colour of the theme, such as `--color-accent`. */
-  colour: string;
-}
 
 interface ChartProps {
   /** Name of the chart for screen readers. */
