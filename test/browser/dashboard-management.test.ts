@@ -72,7 +72,9 @@ test('pages are reached with two keys, a skip link leads past the menu, and the 
 });
 
 test('a key is shown once, works, and is refused once revoked; a login that ended meanwhile costs nothing', async () => {
-  await page.goto('/dashboard/keys?new=1');
+  await page.goto('/dashboard/');
+  await page.getByRole('link', { name: 'API keys', exact: true }).click();
+  await page.getByRole('button', { name: 'New key' }).click();
   await dialog().getByLabel('Name').fill('Backend');
   await dialog().getByLabel('agents:read').check();
   await context.clearCookies();
@@ -92,8 +94,9 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   assert.match(secret, /^svc_live_/);
   const keys = await app.request('GET', '/api/api_keys');
   assert.equal(keys.body.data.filter(({ name }: { name: string }) => name === 'Backend').length, 1);
-  // What cannot be shown again is not lost to a key.
+  // What cannot be shown again is not lost to a key, nor to Back.
   for (const key of ['Enter', 'Escape', 'Escape']) await page.keyboard.press(key);
+  await page.evaluate('history.back()');
   await dialog().getByText(secret).waitFor();
   // As over plain HTTP on another machine, where there is no clipboard API.
   await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined });

@@ -7,11 +7,14 @@ interface DialogProps {
   onClose(): void;
   children: ReactNode;
   wide?: boolean;
-  /** Escape does not close it. */
+  /** Neither Escape nor the browser's Back button closes it. */
   stays?: boolean;
 }
 
-/** A modal dialog of the browser, which keeps the focus inside, closes on Escape and gives the focus back. */
+/** The open dialogs, the topmost last. */
+const openDialogs: HTMLDialogElement[] = [];
+
+/** A modal dialog of the browser, which keeps the focus inside, closes on Escape and on Back, and gives the focus back. */
 export function Dialog({ title, onClose, children, wide = false, stays = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -21,9 +24,21 @@ export function Dialog({ title, onClose, children, wide = false, stays = false }
     element.showModal();
     // By default the browser focuses the close button, which comes first.
     element.querySelector<HTMLElement>('form input, form textarea, form select, [data-first]')?.focus();
-    // Removing an open dialog from the page would not give the focus back.
-    return () => element.close();
-  }, []);
+    openDialogs.push(element);
+    // Without this, Back would leave the page, and lose what was typed here. Browsers without this API still do.
+    const closeOnBack = (event: NavigateEvent) => {
+      if (event.navigationType !== 'traverse' || !event.cancelable || openDialogs.at(-1) !== element) return;
+      event.preventDefault();
+      if (!stays) element.close();
+    };
+    window.navigation?.addEventListener('navigate', closeOnBack);
+    return () => {
+      window.navigation?.removeEventListener('navigate', closeOnBack);
+      openDialogs.splice(openDialogs.indexOf(element), 1);
+      // Removing an open dialog from the page would not give the focus back.
+      element.close();
+    };
+  }, [stays]);
   return (
     <dialog
       ref={dialog}

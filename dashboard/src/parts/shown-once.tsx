@@ -12,8 +12,8 @@ interface ShownOnceProps {
 }
 
 /**
- * Shows a secret that the server tells only once. So that it is not lost by accident, Escape does not close the dialog, and
- * the focus is not on a button, where an Enter that is still held down would press it.
+ * Shows a secret that the server tells only once. So that it is not lost by accident, neither Escape nor Back closes the dialog,
+ * and the focus is not on a button, where an Enter that is still held down would press it.
  */
 export function ShownOnce({ title, text, value, copyLabel, done, onClose }: ShownOnceProps) {
   return (
