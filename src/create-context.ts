@@ -1,6 +1,6 @@
 import { credentialReader } from './accounts/credential-for.ts';
 import { Directory } from './accounts/directory.ts';
-import { checkSecretKey, loadSecretKey } from './accounts/secret-key.ts';
+import { loadSecretKey } from './accounts/secret-key.ts';
 import { seedInstallation } from './accounts/seed.ts';
 import { SessionTokens } from './accounts/session-tokens.ts';
 import { SignIn } from './accounts/sign-in.ts';
@@ -10,7 +10,7 @@ import { type Config, describeIdleSettings } from './config.ts';
 import type { Context } from './context.ts';
 import { createCourier, createGateway, createLeases, createMaterializer, createRunner } from './context-parts.ts';
 import { openBus } from './database/bus.ts';
-import { migrate } from './database/migrate.ts';
+import { describeNewer, migrate } from './database/migrate.ts';
 import { openDatabase } from './database/open.ts';
 import { createDestinations } from './destination/destinations.ts';
 import { sweepExpiredRows } from './expired-rows.ts';
@@ -36,14 +36,13 @@ import { createWarming } from './turn/warming.ts';
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
-  const secretKey = await loadSecretKey(config);
-  const secrets = secretKey.box;
   const database = await openDatabase(config);
   opened.defer(() => database.close());
   const foreign = await migrate(database, logger);
-  await checkSecretKey(database, secretKey);
+  const secretKey = await loadSecretKey(config, database);
+  const secrets = secretKey.box;
   const seeded = await seedInstallation(database, config, clock);
-  const notes = [secretKey.warning, seeded.warning, newerDatabase(foreign)].filter((text) => text !== undefined);
+  const notes = [secretKey.warning, seeded.warning, describeNewer(foreign)].filter((text) => text !== undefined);
   const warnings = [...describeIdleSettings(config), ...notes];
 
   const processId = newId('proc_');
@@ -132,9 +131,4 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     },
     close: () => started.disposeAsync(),
   };
-}
-
-function newerDatabase(foreign: string[]): string | undefined {
-  if (foreign.length === 0) return undefined;
-  return `A newer version of Parley has changed this database (${foreign.join(', ')}). This version is meant to run on it only during an upgrade.`;
 }

@@ -16,8 +16,24 @@ interface SecretKey {
   warning: string | undefined;
 }
 
+/** The key that a server starts with. Throws if it is not the one with which the database was encrypted. */
+export async function loadSecretKey(config: Config, database: Database): Promise<SecretKey> {
+  if ((await findSecretKey(config)) === undefined) await refuseNewKey(config, database);
+  const key = await findOrCreateSecretKey(config);
+  await checkSecretKey(database, key);
+  return key;
+}
+
+/** A database that was encrypted needs its own key: a new file would look as if it were that. */
+export async function refuseNewKey(config: Config, database: Database): Promise<void> {
+  const id = await idOfKey(database);
+  if (id === undefined) return;
+  const absent = `it is not set, and there is no ${keyFile(config)}`;
+  throw new ConfigError(`PARLEY_SECRET_KEY: ${absent}, but this database was encrypted with the key ${id}. Set that key`);
+}
+
 /** The key in `PARLEY_SECRET_KEY`, or else the one in the data directory, which is created if there is none. */
-export async function loadSecretKey(config: Config): Promise<SecretKey> {
+export async function findOrCreateSecretKey(config: Config): Promise<SecretKey> {
   return (await findSecretKey(config)) ?? keyOfDirectory(config, await generateKey(config));
 }
 
@@ -57,13 +73,17 @@ export async function checkSecretKey(database: Database, key: Pick<SecretKey, 'b
 
 /** The same for a command that must not write. */
 export async function compareSecretKey(database: Database, { box, origin }: Pick<SecretKey, 'box' | 'origin'>): Promise<void> {
-  const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
-  const id = rows[0]?.id;
-  // No id is stored if the first start ended before this.
+  const id = await idOfKey(database);
   if (id === undefined || id === box.keyId) return;
   throw new ConfigError(
     `PARLEY_SECRET_KEY: this database was encrypted with the key ${id}, but ${origin} is ${box.keyId}. Set the one it was started with`,
   );
+}
+
+/** Undefined if the first start ended before it stored the id. */
+async function idOfKey(database: Database): Promise<string | undefined> {
+  const { rows } = await sql<{ id: string }>`select value ->> 'id' as id from installation where key = 'secret_key'`.execute(database.db);
+  return rows[0]?.id;
 }
 
 async function readKey(file: string): Promise<Buffer | undefined> {

@@ -29,23 +29,36 @@ const advices: Record<string, string> = {
  * each other. Returns the names of applied migrations that this version does not know, because a newer version applied them.
  */
 export async function migrate(database: Database, logger?: Logger): Promise<string[]> {
-  const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
   let foreign: string[] = [];
   const waiting = setTimeout(() => logger?.warn('waiting for another process to migrate the database'), warnAfterMs);
   await database
     .exclusively(async (db, runScript) => {
       clearTimeout(waiting);
-      const applied = await appliedMigrations(db);
-      const missing = files.filter((file) => !applied.includes(file));
-      // Compared without their numbers: some were renumbered before the first release.
-      const known = new Set(files.map(withoutNumber));
-      foreign = applied.filter((name) => !known.has(withoutNumber(name))).sort();
-      if (applied.length > 0 && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
+      const found = await compareMigrations(db);
+      const { missing, isNew } = found;
+      foreign = found.foreign;
+      if (!isNew && missing.length > 0) logger?.warn({ migrations: missing }, 'migrating the database');
       for (const file of missing) await apply(file, runScript, logger);
     })
     .finally(() => clearTimeout(waiting))
     .catch(explain);
   return foreign;
+}
+
+/** The migrations that the database misses, and those in it that this version does not know. */
+export async function compareMigrations(db: Db): Promise<{ missing: string[]; foreign: string[]; isNew: boolean }> {
+  const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).sort();
+  const applied = await appliedMigrations(db);
+  const missing = files.filter((file) => !applied.includes(file));
+  // Compared without their numbers: some were renumbered before the first release.
+  const known = new Set(files.map(withoutNumber));
+  const foreign = applied.filter((name) => !known.has(withoutNumber(name))).sort();
+  return { missing, foreign, isNew: applied.length === 0 };
+}
+
+export function describeNewer(foreign: string[]): string | undefined {
+  if (foreign.length === 0) return undefined;
+  return `A newer version of Parley has changed this database (${foreign.join(', ')}). This version is meant to run on it only during an upgrade.`;
 }
 
 /** Throws what a start would throw if the database cannot be migrated. */

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
+import pg from 'pg';
 import { startApp } from '../support/app.ts';
 import { baseEnvironment, commandLine, main, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
@@ -182,6 +183,8 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.equal(doctor.code, 1);
   const file = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, PARLEY_DATA_DIR: main }, ['doctor']);
   assert.match(file.stdout, /^FAIL {2}data directory: \S+main\.ts is not a directory \(PARLEY_DATA_DIR\)$/m);
+  const invalid = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_MAX_TURNS: 'many' }, ['doctor']);
+  assert.match(invalid.stdout, /^ok {4}Node: .*\nFAIL {2}settings: PARLEY_MAX_TURNS: .*\nFAIL {2}server: /, 'said once');
   const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));
   t.after(() => ailing.close());
   const lost = 'postgres://parley@127.0.0.1:1/parley';
@@ -210,6 +213,23 @@ test('the doctor tells a PostgreSQL that no start could use', { skip: engine !==
   );
   const pooler = await startTransactionPooler(t, settings.DATABASE_URL ?? '');
   assert.match(await saidOf(pooler), /^FAIL {2}database: DATABASE_URL: leads to a pooler in transaction mode\. /m);
+});
+
+test('the doctor tells a clock that is wrong, and a database of another version', {
+  skip: engine !== 'postgres' && 'as above',
+}, async (t) => {
+  const { settings, remove } = await createDatabase();
+  const database = new pg.Client(settings.DATABASE_URL);
+  await database.connect();
+  t.after(() => database.end().then(remove));
+  const said = async (more = {}) => (await run({ ...settings, ...more, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor'])).stdout;
+  const hourAhead = '--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+36e5';
+  assert.match(await said({ NODE_OPTIONS: hourAhead }), /^FAIL {2}database: the clock here and that of PostgreSQL differ by 3600 s: /m);
+  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable$/m);
+  await database.query('delete from migrations where name = (select max(name) from migrations)');
+  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable; the next start migrates it \(\d+-\S+\.sql\)$/m);
+  await database.query("insert into migrations (name) values ('9999-from-tomorrow.sql')");
+  assert.match(await said(), /^FAIL {2}database: A newer version of Parley has changed this database \(9999-from-tomorrow\.sql\)\./m);
 });
 
 test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {

@@ -1,8 +1,9 @@
 // How the program starts: the first start, the data directory and what it cannot start with.
 import assert from 'node:assert/strict';
 import { fork, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -138,15 +139,23 @@ test('after a kill -9 the same data is opened again', async (t) => {
   assert.equal((await fetch(`${server.url}/v1/sessions/kept`, { headers })).status, 200);
 });
 
-test('a key that is not the one of the database stops the start with a line that says where it comes from', async (t) => {
+test('a key that is not the one of the database stops the start with a line that says where it comes from; no new one is made', async (t) => {
   const server = await startServer(t);
   await server.kill();
   const { PARLEY_DATA_DIR } = server.database.settings;
-  rmSync(join(PARLEY_DATA_DIR, 'secret.key'));
+  const file = join(PARLEY_DATA_DIR, 'secret.key');
+  rmSync(file);
+  const lost = await runToEnd(server.database.settings);
+  assert.equal(lost.code, 2);
+  const absent =
+    /^parley: PARLEY_SECRET_KEY: it is not set, and there is no (\S+), but this database was encrypted with the key \w{8}\. Set that key\n$/;
+  assert.equal(absent.exec(lost.output)?.[1], file, lost.output);
+  assert.ok(!existsSync(file));
+  writeFileSync(file, randomBytes(32).toString('base64'));
   const { code, output } = await runToEnd(server.database.settings);
   assert.equal(code, 2);
   const keyIds = /encrypted with the key \w{8}, but the key in (.*) is \w{8}\. Set the one it was started with\n$/.exec(output);
-  assert.equal(keyIds?.[1], join(PARLEY_DATA_DIR, 'secret.key'), output);
+  assert.equal(keyIds?.[1], file, output);
 });
 
 if (engine === 'pglite') {

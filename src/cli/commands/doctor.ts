@@ -21,8 +21,7 @@ export function doctorCommand(program: Command): void {
       const findings = [
         await check('Node', checkNode),
         await check('settings', checkSettings),
-        await check('data directory', checkDataDirectory),
-        await check('database', checkDatabase),
+        ...(await checkData()),
         ...(await checkServer()),
       ];
       print(command, findings, () => findings.map(({ check: name, ok, says }) => `${ok ? 'ok  ' : 'FAIL'}  ${name}: ${says}`).join('\n'));
@@ -52,8 +51,18 @@ function checkSettings(): string {
   return config.PARLEY_SECRET_KEY === undefined ? 'valid; PARLEY_SECRET_KEY is not set, so back up secret.key' : 'valid';
 }
 
-async function checkDataDirectory(): Promise<string> {
-  const { PARLEY_DATA_DIR: directory } = loadConfig();
+/** Settings that are not valid name no data to look at. The line before says what to change. */
+async function checkData(): Promise<Finding[]> {
+  let config: Config;
+  try {
+    config = loadConfig();
+  } catch {
+    return [];
+  }
+  return [await check('data directory', () => checkDataDirectory(config)), await check('database', () => checkDatabase(config))];
+}
+
+async function checkDataDirectory({ PARLEY_DATA_DIR: directory }: Config): Promise<string> {
   try {
     await access(directory, constants.R_OK | constants.W_OK);
   } catch (error) {
@@ -67,8 +76,7 @@ async function checkDataDirectory(): Promise<string> {
   return `${directory}, ${freeMiB} MiB free`;
 }
 
-async function checkDatabase(): Promise<string> {
-  const config = loadConfig();
+async function checkDatabase(config: Config): Promise<string> {
   // The server may have it open, and only one process can. Its readiness, checked below, covers the database.
   if (config.DATABASE_URL === undefined) return 'embedded, in the data directory';
   const { openDatabase } = await import('../../database/open.ts');
@@ -82,18 +90,31 @@ async function checkDatabase(): Promise<string> {
   // If REDIS_URL is set, the server does not start without Redis.
   const bus = await openBus(postgres, config.REDIS_URL, createLogger('silent'));
   opened.defer(() => bus.close());
-  await checkSecretKey(config, postgres);
-  return config.REDIS_URL === undefined ? 'PostgreSQL, reachable' : 'PostgreSQL and Redis, reachable';
+  await checkClock(postgres);
+  const { isInstalled } = await import('../../database/backup.ts');
+  const migrations = (await isInstalled(config)) ? await checkInstallation(config, postgres) : '';
+  return `${config.REDIS_URL === undefined ? 'PostgreSQL' : 'PostgreSQL and Redis'}, reachable${migrations}`;
 }
 
-/** Nor does it start with a secret key that is not the database's. */
-async function checkSecretKey(config: Config, postgres: Database): Promise<void> {
-  const { isInstalled } = await import('../../database/backup.ts');
-  if (!(await isInstalled(config))) return;
-  const { compareSecretKey, findSecretKey } = await import('../../accounts/secret-key.ts');
+/** Session tokens and the signatures of webhooks are only as good as the clock of the process that makes or checks them. */
+async function checkClock(postgres: Database): Promise<void> {
+  const before = Date.now();
+  const { now } = await postgres.db.selectNoFrom(({ fn }) => fn<Date>('clock_timestamp').as('now')).executeTakeFirstOrThrow();
+  const theirs = now.getTime();
+  const seconds = Math.round(Math.max(before - theirs, theirs - Date.now()) / 1_000);
+  if (seconds > 10) throw new Error(`the clock here and that of PostgreSQL differ by ${seconds} s: synchronize both, for example with NTP`);
+}
+
+/** A server does not start with another secret key than the database's, and should not start if it is older than the database. */
+async function checkInstallation(config: Config, postgres: Database): Promise<string> {
+  const { compareSecretKey, findSecretKey, refuseNewKey } = await import('../../accounts/secret-key.ts');
   const key = await findSecretKey(config);
-  if (key === undefined) throw new Error('PARLEY_SECRET_KEY is not set: set the one that the installation has');
-  await compareSecretKey(postgres, key);
+  await (key === undefined ? refuseNewKey(config, postgres) : compareSecretKey(postgres, key));
+  const { compareMigrations, describeNewer } = await import('../../database/migrate.ts');
+  const { missing, foreign } = await compareMigrations(postgres.db);
+  const newer = describeNewer(foreign);
+  if (newer !== undefined) throw new Error(newer);
+  return missing.length === 0 ? '' : `; the next start migrates it (${missing.join(', ')})`;
 }
 
 /** Checks the server over HTTP, as a client would use it. */

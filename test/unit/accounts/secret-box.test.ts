@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
-import { loadSecretKey } from '../../../src/accounts/secret-key.ts';
+import { findOrCreateSecretKey } from '../../../src/accounts/secret-key.ts';
 import { loadConfig } from '../../../src/config.ts';
 
 test('what is sealed opens only with its key and its context, and is never the same twice', () => {
@@ -23,13 +23,13 @@ test('without a key in the settings one is made, kept for its owner only, and fo
   const directory = mkdtempSync(join(tmpdir(), 'parley-'));
   try {
     const config = loadConfig({ PARLEY_DATA_DIR: directory });
-    const [first, second] = await Promise.all([loadSecretKey(config), loadSecretKey(config)]);
+    const [first, second] = await Promise.all([findOrCreateSecretKey(config), findOrCreateSecretKey(config)]);
     assert.match(first.warning ?? '', /PARLEY_SECRET_KEY/);
     assert.equal(first.box.keyId, second.box.keyId);
-    assert.equal((await loadSecretKey(config)).box.keyId, first.box.keyId);
+    assert.equal((await findOrCreateSecretKey(config)).box.keyId, first.box.keyId);
     assert.equal(statSync(join(directory, 'secret.key')).mode & 0o777, 0o600);
     assert.deepEqual(readdirSync(directory), ['secret.key'], 'nothing else is left there');
-    const fixed = await loadSecretKey(loadConfig({ PARLEY_SECRET_KEY: 'ab'.repeat(32) }));
+    const fixed = await findOrCreateSecretKey(loadConfig({ PARLEY_SECRET_KEY: 'ab'.repeat(32) }));
     assert.equal(fixed.warning, undefined);
   } finally {
     rmSync(directory, { recursive: true });
@@ -41,9 +41,9 @@ test('a start that dies in the first write of its key leaves no half of one, and
   try {
     const config = loadConfig({ PARLEY_DATA_DIR: directory });
     const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../../src', path));
-    const program = `const { loadSecretKey } = await import(${source('accounts/secret-key.ts')});
+    const program = `const { findOrCreateSecretKey } = await import(${source('accounts/secret-key.ts')});
       const { loadConfig } = await import(${source('config.ts')});
-      await loadSecretKey(loadConfig({ PARLEY_DATA_DIR: ${JSON.stringify(directory)} }));`;
+      await findOrCreateSecretKey(loadConfig({ PARLEY_DATA_DIR: ${JSON.stringify(directory)} }));`;
     // The shell's limit ends every write into a file at its first byte, whoever writes.
     const start = `ulimit -f 0; exec "$0" --input-type=module --eval "$1"`;
     const died = spawnSync('/bin/sh', ['-c', start, process.execPath, program], { encoding: 'utf8' });
@@ -52,8 +52,8 @@ test('a start that dies in the first write of its key leaves no half of one, and
     assert.ok(!readdirSync(directory).includes('secret.key'));
     // As kill -9 would leave it.
     writeFileSync(join(directory, 'secret.key.0123456789ab'), '');
-    const { box } = await loadSecretKey(config);
-    assert.equal((await loadSecretKey(config)).box.keyId, box.keyId);
+    const { box } = await findOrCreateSecretKey(config);
+    assert.equal((await findOrCreateSecretKey(config)).box.keyId, box.keyId);
   } finally {
     rmSync(directory, { recursive: true });
   }
@@ -63,7 +63,7 @@ test('many starts at once agree on one key', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'parley-'));
   try {
     const config = loadConfig({ PARLEY_DATA_DIR: directory });
-    const loaded = await Promise.all(Array.from({ length: 16 }, () => loadSecretKey(config)));
+    const loaded = await Promise.all(Array.from({ length: 16 }, () => findOrCreateSecretKey(config)));
     assert.equal(new Set(loaded.map(({ box }) => box.keyId)).size, 1);
     assert.deepEqual(readdirSync(directory), ['secret.key']);
   } finally {
@@ -77,7 +77,7 @@ test('a data directory that is a file, or lies below one or where none can be ma
   writeFileSync(file, '');
   try {
     for (const path of [file, join(file, 'data'), ...(process.platform === 'linux' ? ['/proc/parley/data'] : [])])
-      await assert.rejects(loadSecretKey(loadConfig({ PARLEY_DATA_DIR: path })), (error: Error) =>
+      await assert.rejects(findOrCreateSecretKey(loadConfig({ PARLEY_DATA_DIR: path })), (error: Error) =>
         error.message.startsWith(`PARLEY_DATA_DIR: ${path} is not writable (`),
       );
   } finally {
