@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts';
 import type { ReleaseConfig } from '../release-config.ts';
+import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { UnderWay } from '../under-way.ts';
 import type { Directory } from './directory.ts';
 import { pinRelease, type Upstreams } from './pin-release.ts';
 import { outcomeColumns, type PinOutcome } from './releases.ts';
@@ -16,7 +16,7 @@ export class Materializer {
   private readonly directory: Directory;
   private readonly upstreams: Upstreams;
   private readonly logger: Logger;
-  private readonly running = new UnderWay<void>();
+  private readonly running = new SharedWork<void>();
   private readonly closing = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private looking: Promise<void> = Promise.resolve();

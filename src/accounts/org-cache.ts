@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
-import { UnderWay } from '../under-way.ts';
+import { SharedWork } from '../shared-work.ts';
 
 interface Entry<Value extends object> {
   orgId: number;
@@ -27,7 +27,7 @@ export class OrgCache<Value extends object> {
     sizeCalculation: ({ size = usualCharacters }) => Math.max(1, size),
     ttl: 60_000,
   });
-  private readonly reads = new UnderWay<Entry<Value> | undefined>();
+  private readonly reads = new SharedWork<Entry<Value> | undefined>();
   /** Counts the changes so far. */
   private generation = 0;
 

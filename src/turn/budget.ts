@@ -5,7 +5,7 @@ import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
-import { UnderWay } from '../under-way.ts';
+import { SharedWork } from '../shared-work.ts';
 import type { SessionRequest } from './open-session.ts';
 
 /** Whose budget a turn draws on. */
@@ -63,9 +63,9 @@ export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<
 
 /** Equal checks at the same moment share one query. Its answer may be a little old: what counts is the check at admission. */
 function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
-  const checks = checksOf.get(db) ?? new UnderWay<void>();
+  const checks = checksOf.get(db) ?? new SharedWork<void>();
   checksOf.set(db, checks);
   return checks.run(`${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`, () => checkBudget(db, payer, ownKey));
 }
 
-const checksOf = new WeakMap<Db, UnderWay<void>>();
+const checksOf = new WeakMap<Db, SharedWork<void>>();

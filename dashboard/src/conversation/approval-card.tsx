@@ -4,7 +4,7 @@ import { type ReactNode, useCallback, useLayoutEffect, useRef } from 'react';
 import { Button, type ButtonKind } from '../parts/button.tsx';
 import { Json } from '../parts/json.tsx';
 import { notifyError } from '../parts/notice.tsx';
-import { forget } from '../server/queries.ts';
+import { refresh } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 import { isTyping, Key } from '../shell/shortcuts.tsx';
 import type { PendingApproval } from './fold.ts';
@@ -36,7 +36,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
   const { requestId, tool, message, options, input } = request;
   const answer = useMutation({
     mutationFn: (result: string) => post(`${base}/events`, { type: 'user.tool_confirmation', request_id: requestId, result }),
-    onSuccess: () => forget('/dashboard/api/approvals'),
+    onSuccess: () => refresh('/dashboard/api/approvals'),
     onError: notifyError,
   });
   const { mutate, isPending, isSuccess } = answer;

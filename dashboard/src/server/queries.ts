@@ -85,7 +85,7 @@ export function useRead<Answer>(path: string, options: ReadOptions = {}): UseQue
 }
 
 /** Marks everything read under these paths as stale; what is on the page is read again at once. */
-export async function forget(...prefixes: string[]): Promise<void> {
+export async function refresh(...prefixes: string[]): Promise<void> {
   await queryClient.invalidateQueries({
     predicate: ({ queryKey }) => prefixes.some((prefix) => String(queryKey[0]).startsWith(prefix)),
   });
@@ -120,7 +120,7 @@ export function useAgents(options: ReadOptions = {}): UseQueryResult<Agent[], Er
   return useAll<Agent>('/api/agents', options);
 }
 
-export function useGo(): (path: string) => void {
-  const [, go] = useLocation();
-  return go;
+export function useNavigate(): (path: string) => void {
+  const [, navigate] = useLocation();
+  return navigate;
 }

@@ -5,7 +5,7 @@ import { destinations } from './destinations.ts';
 
 /** Keyboard shortcuts of every page, and the dialog that lists them. */
 export function Shortcuts() {
-  const [, go] = useLocation();
+  const [, navigate] = useLocation();
   const [helping, setHelping] = useState(false);
   useEffect(() => {
     /** When g was pressed: for a moment, the next key chooses a page. */
@@ -17,7 +17,7 @@ export function Shortcuts() {
         const target = destinations.flat().find(({ key }) => key === event.key);
         if (target !== undefined) {
           event.preventDefault();
-          go(target.path);
+          navigate(target.path);
         }
       } else if (event.key === 'g') pressedGAt = Date.now();
       else if (event.key === '?') setHelping(true);
@@ -30,7 +30,7 @@ export function Shortcuts() {
     };
     window.addEventListener('keydown', onKey);
     return () => window.removeEventListener('keydown', onKey);
-  }, [go]);
+  }, [navigate]);
   if (!helping) return null;
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => setHelping(false)}>

@@ -6,14 +6,14 @@ import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
 import { NewPasswordField } from '../parts/password-field.tsx';
-import { queryClient, useGo } from '../server/queries.ts';
+import { queryClient, useNavigate } from '../server/queries.ts';
 import { post, RequestError } from '../server/request.ts';
 import type { Member } from '../server/types.ts';
 import { Card } from './card.tsx';
 
 /** The page that the link of an invitation opens, including the first owner's. */
 export function Join() {
-  const go = useGo();
+  const navigate = useNavigate();
   const [params] = useSearchParams();
   const join = useMutation({
     mutationFn: async (form: FormData) => {
@@ -26,7 +26,7 @@ export function Join() {
     onSuccess: () => {
       // Cached data may belong to somebody else who was signed in in this tab.
       queryClient.removeQueries();
-      go('/');
+      navigate('/');
     },
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {

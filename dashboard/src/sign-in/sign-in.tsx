@@ -6,12 +6,12 @@ import { Field } from '../parts/field.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { Failure } from '../parts/page.tsx';
 import { PasswordField } from '../parts/password-field.tsx';
-import { queryClient, useGo } from '../server/queries.ts';
+import { queryClient, useNavigate } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 import { Card } from './card.tsx';
 
 export function SignIn() {
-  const go = useGo();
+  const navigate = useNavigate();
   const [params] = useSearchParams();
   const signIn = useMutation({
     mutationFn: (form: FormData) => post('/auth/sign-in/email', { email: textOf(form, 'email'), password: textOf(form, 'password') }),
@@ -20,7 +20,7 @@ export function SignIn() {
       queryClient.removeQueries();
       // Only a path of the dashboard: `//` would begin the URL of another site.
       const next = params.get('next') ?? '/';
-      go(next.startsWith('/') && !next.startsWith('//') ? next : '/');
+      navigate(next.startsWith('/') && !next.startsWith('//') ? next : '/');
     },
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {

@@ -15,7 +15,7 @@ import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget, useGo, useMay } from '../../server/queries.ts';
+import { refresh, useMay, useNavigate } from '../../server/queries.ts';
 import type { Agent } from '../../server/types.ts';
 
 export default function AgentsPage() {
@@ -91,7 +91,7 @@ export default function AgentsPage() {
 }
 
 function NewAgent({ onClose }: { onClose(): void }) {
-  const go = useGo();
+  const navigate = useNavigate();
   const [slug, setSlug] = useState('');
   const create = useMutation({
     mutationFn: (form: FormData) => {
@@ -100,10 +100,10 @@ function NewAgent({ onClose }: { onClose(): void }) {
       return postOnce<{ agent: Agent }>('/api/agents', { slug, description, ...(name === '' ? {} : { name }) });
     },
     onSuccess: async ({ agent }) => {
-      await forget('/api/agents');
+      await refresh('/api/agents');
       // Takes the dialog out of the address, so that Back leads to the list.
       onClose();
-      go(`/agents/${agent.slug}?tab=edit`);
+      navigate(`/agents/${agent.slug}?tab=edit`);
     },
   });
   return (

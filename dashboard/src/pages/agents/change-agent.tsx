@@ -6,13 +6,13 @@ import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { forget, useGo } from '../../server/queries.ts';
+import { refresh, useNavigate } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Agent } from '../../server/types.ts';
 
 /** Buttons to change the agent's name and description, which belong to no release, and to delete the agent. */
 export function ChangeAgent({ agent }: { agent: Agent }) {
-  const go = useGo();
+  const navigate = useNavigate();
   const [dialog, setDialog] = useState<'change' | 'delete'>();
   const path = `/api/agents/${agent.slug}`;
   const close = () => setDialog(undefined);
@@ -20,16 +20,16 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
     mutationFn: (form: FormData) =>
       request('PATCH', path, { body: { name: textOf(form, 'name').trim(), description: textOf(form, 'description') } }),
     onSuccess: async () => {
-      await forget('/api/agents');
+      await refresh('/api/agents');
       close();
     },
   });
   const remove = useMutation({
     mutationFn: () => request('DELETE', path),
     onSuccess: async () => {
-      go('/agents');
+      navigate('/agents');
       notify(`${agent.name} was deleted.`);
-      await forget('/api/agents', '/api/organization');
+      await refresh('/api/agents', '/api/organization');
     },
     onError: notifyError,
   });

@@ -5,7 +5,7 @@ import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
 import { Failure } from '../../parts/page.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
@@ -52,7 +52,7 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
       if (activate) activation.mutate(release);
       else if (release.state === 'failed') notify(`Release ${release.version} failed: ${release.error}`, true);
       else notify(`Release ${release.version} was created.`);
-      await forget('/api/agents');
+      await refresh('/api/agents');
     },
   });
   const isChanged = text !== originalText;

@@ -7,7 +7,7 @@ import { Confirm } from '../../parts/dialog.tsx';
 import { count } from '../../parts/format.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { modelOf } from './release-facts.ts';
@@ -32,7 +32,7 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
     onSuccess: async (_answer, version) => {
       setAsking(undefined);
       notify(version === agent.active_version ? `Release ${version} is being materialized again.` : `Release ${version} is active.`);
-      await forget('/api/agents');
+      await refresh('/api/agents');
     },
     onError: notifyError,
   });

@@ -1,7 +1,7 @@
 import { type UseMutationResult, useIsMutating, useMutation } from '@tanstack/react-query';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { postOnce, untilAnswered } from '../../server/post-once.ts';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import { get } from '../../server/request.ts';
 import type { Release } from '../../server/types.ts';
 import { isUnfinished } from './release-facts.ts';
@@ -24,7 +24,7 @@ export function useActivation(releasesPath: string): UseMutationResult<Release, 
     onSuccess: async ({ version, state, error }) => {
       if (state === 'failed') notify(`Release ${version} failed and was not activated: ${error}`, true);
       else notify(`Release ${version} is active.`);
-      await forget('/api/agents');
+      await refresh('/api/agents');
     },
     onError: notifyError,
   });

@@ -8,7 +8,7 @@ import { More, usePages } from '../../parts/more.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
-import { forget, useMay } from '../../server/queries.ts';
+import { refresh, useMay } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { ApiKey } from '../../server/types.ts';
 import { KeyTable } from './key-table.tsx';
@@ -26,7 +26,7 @@ export default function KeysPage() {
     onSuccess: async () => {
       setRevoking(undefined);
       notify('The key was revoked.');
-      await forget('/api/api_keys');
+      await refresh('/api/api_keys');
     },
     onError: notifyError,
   });

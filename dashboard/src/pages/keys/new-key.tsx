@@ -5,7 +5,7 @@ import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget, useSignedIn } from '../../server/queries.ts';
+import { refresh, useSignedIn } from '../../server/queries.ts';
 import type { ApiKey } from '../../server/types.ts';
 
 /** Creates a key with some of the person's own scopes, then shows its secret, which cannot be read again. */
@@ -17,7 +17,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
   );
   const create = useMutation({
     mutationFn: () => postOnce<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
-    onSuccess: () => forget('/api/api_keys'),
+    onSuccess: () => refresh('/api/api_keys'),
   });
   if (create.data !== undefined)
     return (

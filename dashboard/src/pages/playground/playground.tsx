@@ -11,7 +11,7 @@ import { curlCommand } from '../../parts/curl-command.ts';
 import { Select, Toggle } from '../../parts/field.tsx';
 import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
-import { useAgents, useGo, useRead, useSignedIn } from '../../server/queries.ts';
+import { useAgents, useNavigate, useRead, useSignedIn } from '../../server/queries.ts';
 import type { RequestError } from '../../server/request.ts';
 import type { Agent, List, Release, SessionHead } from '../../server/types.ts';
 import { Composer } from './composer.tsx';
@@ -45,7 +45,7 @@ export default function PlaygroundPage() {
 const railKey = 'parley-rail';
 
 function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] }) {
-  const go = useGo();
+  const navigate = useNavigate();
   const { organization } = useSignedIn();
   const query = useQueryState();
   const sessionId = query.read('session');
@@ -90,7 +90,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           <Select
             label="Agent"
             value={agent.slug}
-            onChange={(slug) => go(`/playground/${slug}`)}
+            onChange={(slug) => navigate(`/playground/${slug}`)}
             options={agents.map(({ slug, name }) => ({ value: slug, label: name }))}
           />
           <ReleaseSelect
@@ -99,7 +99,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             value={pinned === undefined ? release : String(pinned)}
             isPinned={pinned !== undefined}
             onChange={(version) =>
-              go(withQuery(`/playground/${agent.slug}`, { release: version === String(agent.active_version) ? '' : version }))
+              navigate(withQuery(`/playground/${agent.slug}`, { release: version === String(agent.active_version) ? '' : version }))
             }
           />
           <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
@@ -109,7 +109,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           <Button kind="quiet" aria-pressed={isRailOpen} onClick={toggleRail}>
             <PanelRight size={15} /> <span className="max-sm:sr-only">Events</span>
           </Button>
-          <Button disabled={sessionId === ''} onClick={() => go(withQuery(`/playground/${agent.slug}`, { release }))}>
+          <Button disabled={sessionId === ''} onClick={() => navigate(withQuery(`/playground/${agent.slug}`, { release }))}>
             <Plus size={15} /> New session
           </Button>
         </>

@@ -17,7 +17,7 @@ import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget, useRead, useSignedIn } from '../../server/queries.ts';
+import { refresh, useRead, useSignedIn } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { SessionHead } from '../../server/types.ts';
 import { SessionFacts } from './session-facts.tsx';
@@ -43,7 +43,7 @@ function Session({ session }: { session: SessionHead }) {
   // Events that came after `session` was read may have changed its state: read it again as soon as they pause.
   useEffect(() => {
     if (phase !== 'live' || eventCount <= session.event_count) return;
-    const timer = setTimeout(() => void forget(pathOf(session.id)), 300);
+    const timer = setTimeout(() => void refresh(pathOf(session.id)), 300);
     return () => clearTimeout(timer);
   }, [phase, eventCount, session.event_count, session.id]);
   return (
@@ -164,7 +164,7 @@ function StopOrResume({ session }: { session: SessionHead }) {
     onSuccess: async () => {
       setAsking(false);
       notify('The session was stopped.');
-      await forget('/dashboard/api/sessions');
+      await refresh('/dashboard/api/sessions');
     },
     onError: notifyError,
   });
@@ -172,7 +172,7 @@ function StopOrResume({ session }: { session: SessionHead }) {
     mutationFn: () => postOnce(sessionsPath, { session_id: session.id }),
     onSuccess: async () => {
       notify('The session takes messages again.');
-      await forget('/dashboard/api/sessions');
+      await refresh('/dashboard/api/sessions');
     },
     onError: notifyError,
   });

@@ -9,7 +9,7 @@ import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget, useAll, useMay } from '../../server/queries.ts';
+import { refresh, useAll, useMay } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Credential } from '../../server/types.ts';
 import { providers } from '../../server/values.ts';
@@ -26,7 +26,7 @@ export function Credentials() {
     mutationFn: (name: string) => request('DELETE', `/api/model_credentials/${name}`),
     onSuccess: async () => {
       setRemoving(undefined);
-      await forget('/api/model_credentials');
+      await refresh('/api/model_credentials');
     },
     onError: notifyError,
   });
@@ -109,7 +109,7 @@ function StoreCredential({ onClose }: { onClose(): void }) {
       }),
     onSuccess: async () => {
       notify('The key is stored.');
-      await forget('/api/model_credentials');
+      await refresh('/api/model_credentials');
       onClose();
     },
   });

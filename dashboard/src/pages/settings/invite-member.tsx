@@ -5,14 +5,14 @@ import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import { roles } from '../../server/values.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
   const invite = useMutation({
     mutationFn: (form: FormData) =>
       postOnce<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role: textOf(form, 'role') }),
-    onSuccess: () => forget('/api/invitations'),
+    onSuccess: () => refresh('/api/invitations'),
   });
   if (invite.data !== undefined)
     return (

@@ -6,7 +6,7 @@ import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Empty, Failure, Section, Waiting } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget, useAll, useMay, useSignedIn } from '../../server/queries.ts';
+import { refresh, useAll, useMay, useSignedIn } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Invitation, Member } from '../../server/types.ts';
 import { InviteMember } from './invite-member.tsx';
@@ -40,7 +40,7 @@ export function Members() {
     onSuccess: async (_answer, { notice }) => {
       setQuestion(undefined);
       notify(notice);
-      await forget('/api/members', '/api/invitations', '/dashboard/session');
+      await refresh('/api/members', '/api/invitations', '/dashboard/session');
     },
     onError: notifyError,
   });

@@ -5,7 +5,7 @@ import { Field, Select, Toggle } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Failure, Section, Waiting } from '../../parts/page.tsx';
-import { forget, useAgents, useMay, useRead } from '../../server/queries.ts';
+import { refresh, useAgents, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Organization } from '../../server/types.ts';
 
@@ -19,7 +19,7 @@ export function OrganizationSettings() {
     mutationFn: (body: Partial<Organization>) => request('PATCH', '/api/organization', { body }),
     onSuccess: async () => {
       notify('Saved.');
-      await forget('/api/organization', '/dashboard/session', '/api/agents');
+      await refresh('/api/organization', '/dashboard/session', '/api/agents');
     },
     onError: notifyError,
   });

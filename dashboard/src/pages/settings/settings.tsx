@@ -1,7 +1,7 @@
 import { useParams } from 'wouter';
 import { Page } from '../../parts/page.tsx';
 import { Tabs } from '../../parts/tabs.tsx';
-import { useGo } from '../../server/queries.ts';
+import { useNavigate } from '../../server/queries.ts';
 import { Credentials } from './credentials.tsx';
 import { Members } from './members.tsx';
 import { OrganizationSettings } from './organization.tsx';
@@ -15,14 +15,14 @@ const sections = [
 ] as const;
 
 export default function SettingsPage() {
-  const go = useGo();
+  const navigate = useNavigate();
   const { section } = useParams<{ section?: string }>();
   const current = sections.find(({ value }) => value === section) ?? sections[0];
   const Current = current.component;
   return (
     <Page title="Settings">
       <div className="mb-5 border-b border-line pb-2">
-        <Tabs label="Settings" value={current.value} onChange={(next) => go(`/settings/${next}`)} tabs={sections} />
+        <Tabs label="Settings" value={current.value} onChange={(next) => navigate(`/settings/${next}`)} tabs={sections} />
       </div>
       <Current />
     </Page>

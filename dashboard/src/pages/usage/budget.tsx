@@ -10,7 +10,7 @@ import { textOf } from '../../parts/form-text.ts';
 import { count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
 import { Failure, Section, Waiting } from '../../parts/page.tsx';
-import { forget, useMay, useRead } from '../../server/queries.ts';
+import { refresh, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Budget } from '../../server/types.ts';
 
@@ -66,7 +66,7 @@ function EditBudget({ budget, onClose }: { budget: Budget; onClose(): void }) {
     },
     onSuccess: async () => {
       notify('The caps were changed.');
-      await forget('/api/budget', '/dashboard/api/overview');
+      await refresh('/api/budget', '/dashboard/api/overview');
       onClose();
     },
   });

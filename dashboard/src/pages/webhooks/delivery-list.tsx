@@ -7,7 +7,7 @@ import { duration, plural } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { Time } from '../../parts/time.tsx';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Delivery } from '../../server/types.ts';
 
@@ -30,7 +30,7 @@ export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: 
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
       notify('Sent again.');
-      await forget('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints');
     },
     onError: notifyError,
   });

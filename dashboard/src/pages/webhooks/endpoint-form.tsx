@@ -5,7 +5,7 @@ import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
 
@@ -28,7 +28,7 @@ export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProp
         : request<{ secret?: string }>('PATCH', `/api/webhook_endpoints/${endpoint.id}`, { body });
     },
     onSuccess: async ({ secret }) => {
-      await forget('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints');
       if (secret === undefined) onClose();
     },
   });

@@ -13,7 +13,7 @@ import { Empty, Failure, MissingPage, Page, Section, UnreadPage } from '../../pa
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget, useGo, useMay, useRead } from '../../server/queries.ts';
+import { refresh, useMay, useNavigate, useRead } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
 import { DeliveryList } from './delivery-list.tsx';
@@ -39,7 +39,7 @@ export default function EndpointPage() {
 }
 
 function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
-  const go = useGo();
+  const navigate = useNavigate();
   const mayChange = useMay('webhooks:write');
   const [editing, setEditing] = useState(false);
   const [asking, setAsking] = useState<'rotate' | 'delete'>();
@@ -52,16 +52,16 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       setAsking(undefined);
       if (answer.secret !== undefined) setSecret(answer.secret);
       if (action !== 'rotate_secret') notify(notices[action]);
-      await forget('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints');
     },
     onError: notifyError,
   });
   const remove = useMutation({
     mutationFn: () => request('DELETE', path),
     onSuccess: async () => {
-      go('/webhooks');
+      navigate('/webhooks');
       notify(`${endpoint.name} was deleted.`);
-      await forget('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints');
     },
     onError: notifyError,
   });

@@ -6,7 +6,7 @@ import { textOf } from '../../parts/form-text.ts';
 import { plural } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
 import { postOnce } from '../../server/post-once.ts';
-import { forget } from '../../server/queries.ts';
+import { refresh } from '../../server/queries.ts';
 import type { WebhookEndpoint } from '../../server/types.ts';
 
 /** Sends the events of a period that an endpoint missed, for when its receiver works again. */
@@ -25,7 +25,7 @@ export function Recover({ endpoint, onClose }: { endpoint: WebhookEndpoint; onCl
       notify(
         recovered === 0 ? 'Nothing was missed in that time.' : `${what} will be sent${endpoint.enabled ? '' : ' once it is enabled'}.`,
       );
-      await forget('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints');
     },
   });
   return (

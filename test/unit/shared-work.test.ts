@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { UnderWay } from '../../src/under-way.ts';
+import { SharedWork } from '../../src/shared-work.ts';
 
 test('work that is asked for while it is under way is shared, by its name, and begun anew once it has ended, also in failure', async () => {
-  const work = new UnderWay<string>();
+  const work = new SharedWork<string>();
   const first = Promise.withResolvers<string>();
   let begun = 0;
   const begin = () => {

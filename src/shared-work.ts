@@ -1,5 +1,5 @@
 /** Shares work by name: while it runs, further calls with the same name get the same result instead of starting it again. */
-export class UnderWay<Result> {
+export class SharedWork<Result> {
   private readonly work = new Map<string, Promise<Result>>();
 
   get size(): number {
