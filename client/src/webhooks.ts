@@ -13,15 +13,19 @@ export interface WebhookEvent {
 
 /**
  * Checks the signature of a delivery and returns its event. `payload` is the body exactly as it was received, `header` the
- * value of `Svc-Signature`, and `toleranceSeconds` how old the signature may be. Throws `SignatureError`.
+ * value of `Svc-Signature`, and `toleranceSeconds` how old the signature may be. Throws `SignatureError`, or
+ * `TypeError` if the secret is missing or the body has been parsed.
  */
 export async function verify(
   payload: string | Uint8Array,
-  header: string | null | undefined,
-  secret: string,
+  header: string | string[] | null | undefined,
+  secret: string | undefined,
   toleranceSeconds = 300,
 ): Promise<WebhookEvent> {
-  const { timestamp, signatures } = parseHeader(header ?? '');
+  if (!secret) throw new TypeError('The secret of the webhook endpoint is missing');
+  if (typeof payload !== 'string' && !(payload instanceof Uint8Array))
+    throw new TypeError('The payload must be the body as it was received, not what a JSON parser made of it');
+  const { timestamp, signatures } = parseHeader(String(header ?? ''));
   if (Math.abs(Date.now() / 1000 - timestamp) > toleranceSeconds)
     throw new SignatureError('The signature is too old, or the clocks of the two machines differ');
   const encoder = new TextEncoder();

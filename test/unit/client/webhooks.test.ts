@@ -48,6 +48,15 @@ for (const [name, header, body = payload] of refused) {
   test(`refused: ${name}`, () => assert.rejects(verifyWebhook(body, header, secret), SignatureError));
 }
 
+test('a missing secret and a body that was parsed are named, not taken for a forgery', async () => {
+  const header = [`t=${now},v1=${sign(now)}`];
+  assert.equal((await verifyWebhook(payload, header, secret)).id, 'evt', 'as the types of node:http give it');
+  const parsed = JSON.parse(payload);
+  await assert.rejects(verifyWebhook(parsed, header, secret), { name: 'TypeError', message: /not what a JSON parser made of it/ });
+  for (const missing of [undefined, ''])
+    await assert.rejects(verifyWebhook(payload, header, missing), { name: 'TypeError', message: /secret .* is missing/ });
+});
+
 test('the tolerance is the caller’s', async () => {
   const header = `t=${now - 900},v1=${sign(now - 900)}`;
   assert.equal((await verifyWebhook(payload, header, secret, 1_000)).id, 'evt');
