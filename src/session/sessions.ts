@@ -57,6 +57,12 @@ export async function findSession(db: Db, orgId: number, sessionId: string): Pro
   return row === undefined ? undefined : sessionFrom(row);
 }
 
+/** Whether any organization has a session with this id, so that none can be created with it. */
+export async function isTakenId(db: Db, sessionId: string): Promise<boolean> {
+  if (!isSessionId(sessionId)) return false;
+  return (await db.selectFrom('sessions').select('id').where('id', '=', sessionId).executeTakeFirst()) !== undefined;
+}
+
 /** The session of a turn, and the fields of its request that the response repeats; undefined if the response was deleted. */
 export async function findTurnOfResponse(
   db: Db,

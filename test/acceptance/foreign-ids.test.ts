@@ -160,9 +160,13 @@ test('in the body', async () => {
     for (const path of ['/v1/sessions', `${agent}/sessions`]) {
       const taken = await asStranger('POST', path, { body: { session_id: owner.sessionId, metadata: { a: 1 } } });
       assert.deepEqual([taken.status, taken.text], [404, '{"detail":"Not Found"}']);
-      // A body that is refused anyway says nothing about the id.
-      const bad = (id: string) => asStranger('POST', path, { body: { session_id: id, metadata: 'none' } });
-      assertSame(await bad(owner.sessionId), await bad(never.sessionId), 422, path);
+      // Whose session it is comes before what else is wrong with the body, as on every other route.
+      const keys = Object.fromEntries(Array.from({ length: 51 }, (_value, index) => [`key${index}`, index]));
+      for (const metadata of ['none', keys]) {
+        const bad = (id: string) => asStranger('POST', path, { body: { session_id: id, metadata } });
+        assert.deepEqual([(await bad(owner.sessionId)).status, (await bad(owner.sessionId)).text], [404, '{"detail":"Not Found"}'], path);
+        for (const id of [never.sessionId, stranger.sessionId, 'no id']) assert.equal((await bad(id)).status, 422, `${path} ${id}`);
+      }
     }
     // An echoed item of a stranger is an item of nobody.
     const echo = (id: string) => asStranger('POST', `${agent}/responses`, { body: { input: [{ type: 'item_reference', id }, said] } });

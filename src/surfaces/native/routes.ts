@@ -1,8 +1,10 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
+import { fieldOf } from '../../json.ts';
 import { countSessions, listSessions } from '../../session/list-sessions.ts';
 import { assertMetadata, instanceOf } from '../../session/metadata.ts';
+import { isTakenId } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertSessionId, openSession, resumeSession } from '../../turn/open-session.ts';
 import { hideFromOtherAgents, principalOf, requireAgent, requireKey, requireScope } from '../shared/caller/authenticate.ts';
@@ -48,6 +50,10 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     {
       config,
       onRequest: [guard],
+      errorHandler: async (error, request) => {
+        await refuseHiddenSession(context, request);
+        throw error;
+      },
       schema: {
         tags,
         summary: 'Create or resume a session',
@@ -179,6 +185,15 @@ function agentOnlyRoutes(server: Server, context: Context): void {
 /** Runs before the scope and the body are checked: a session that the caller cannot see is 404, whatever else is wrong. */
 function requireSession(context: Context): onRequestAsyncHookHandler {
   return (request) => visibleSetting(context, request, sessionIdOf(request));
+}
+
+/**
+ * Runs when the creation of a session is refused: if the body names a session that the caller cannot see, that is 404, whatever
+ * else is wrong. A creation that goes well finds this out itself.
+ */
+async function refuseHiddenSession(context: Context, request: FastifyRequest): Promise<void> {
+  const sessionId = fieldOf(request.body, 'session_id');
+  if (typeof sessionId === 'string' && (await isTakenId(context.database.db, sessionId))) await visibleSession(context, request, sessionId);
 }
 
 function sessionIdOf(request: FastifyRequest): string {
