@@ -12,7 +12,7 @@ import type { OperationResult, Reservation } from '../session/operations.ts';
 import { participantsFull } from '../session/participants.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
-import { TurnPlaces } from './places.ts';
+import { type TurnPlace, TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { type WatchableTurn, watchAgain } from './watch.ts';
@@ -69,9 +69,9 @@ export class Turns {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     assertSubAgent(setting.world.release, admission.message.agent);
     await this.assertRunnable(setting);
-    this.assertRoom(orgId);
+    this.assertNotDraining();
     // A message that is queued needs no place: its turn takes over that of the turn before it.
-    const place = this.parts.runner.turnOf(sessionId) === undefined ? this.places.take(orgId) : undefined;
+    const place = this.parts.runner.turnOf(sessionId) === undefined ? this.takePlace(orgId) : undefined;
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
@@ -114,7 +114,7 @@ export class Turns {
 
   /** Throws while this process has no room for the organization's turns. Also called before a session is created, which sends a webhook. */
   assertRoom(orgId: number): void {
-    if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
+    this.assertNotDraining();
     this.places.assertRoom(orgId);
   }
 
@@ -217,6 +217,15 @@ export class Turns {
     if (release?.state === 'materialized') return;
     await checkBudget(this.parts.database.db, setting);
     requireMaterialized(release);
+  }
+
+  private assertNotDraining(): void {
+    if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
+  }
+
+  private takePlace(orgId: number): TurnPlace {
+    this.places.assertRoom(orgId);
+    return this.places.take(orgId);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {

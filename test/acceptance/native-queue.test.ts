@@ -176,7 +176,7 @@ test('a failed turn lets the next one begin', async () => {
   assert.equal((await next).text, 'next');
 });
 
-test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) => {
+test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After, and a message to a session whose turn runs waits', async (context) => {
   const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '2', PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
   const tenant = await createTenant(await small.listen());
   const busy = [await tenant.session(), await tenant.session()];
@@ -185,6 +185,8 @@ test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) =
   assert.equal(refused.status, 503);
   assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
   assert.equal(typeof refused.body.detail, 'string');
+  const [held = ''] = busy;
+  const waiting = tenant.say(held, '/say in line');
   const endpoint = { name: 'Hook', url: deadUrl, event_types: ['session.started'] };
   assert.equal((await tenant.post('/api/webhook_endpoints', endpoint)).status, 201);
   const started = () => small.context.database.db.selectFrom('webhook_events').select(['type', 'data']).execute();
@@ -197,6 +199,8 @@ test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After', async (context) =
   ] as const)
     assert.equal((await tenant.post(path, body)).status, 503, path);
   assert.deepEqual(await started(), before, 'no webhook tells of a session that was opened for nothing');
+  await tenant.post(`${tenant.agentPath}/v1/managed-agents/sessions/${held}/events`, { type: 'user.interrupt' });
+  assert.equal((await waiting).text, 'in line');
   for (const id of busy) await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
   for (const stream of streams) await stream.rest();
   assert.equal((await tenant.say(await tenant.session(), '/say room again')).text, 'room again');
