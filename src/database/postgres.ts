@@ -132,7 +132,10 @@ async function checkServer(pool: pg.Pool, url: string): Promise<void> {
   } catch (error) {
     await pool.end();
     if (error instanceof ConfigError) throw error;
-    throw new Error(`DATABASE_URL: ${errorMessage(error) || errorCode(error) || 'the server cannot be reached'}`, { cause: error });
+    const why = errorMessage(error) || errorCode(error) || 'the server cannot be reached';
+    const isUnanswered = why === 'Query read timeout';
+    const advice = isUnanswered ? '. If this is a pooler, it needs more connections to give, see default_pool_size of PgBouncer' : '';
+    throw new Error(`DATABASE_URL: ${why}${advice}`, { cause: error });
   }
 }
 
@@ -142,7 +145,10 @@ async function checkServer(pool: pg.Pool, url: string): Promise<void> {
  * same server process, or one of them changes its own. `one` has a single connection, and is closed here.
  */
 async function checkPooler(one: pg.Pool, others: pg.Pool): Promise<void> {
-  const backendOf = async (pool: pg.Pool) => (await pool.query<{ pid: number }>('select pg_backend_pid() as pid')).rows[0]?.pid;
+  // With one connection to give, a pooler in session mode leaves the second of ours waiting. If we waited longer, the pool would close
+  // the first, and both would seem to share a server process.
+  const askPid = within(connectMs, { text: 'select pg_backend_pid() as pid' });
+  const backendOf = async (pool: pg.Pool) => (await pool.query<{ pid: number }>(askPid)).rows[0]?.pid;
   try {
     const first = await backendOf(one);
     if ((await backendOf(others)) !== first && (await backendOf(one)) === first) return;
