@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { CryptoKey, JWK } from 'jose';
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
@@ -23,6 +24,8 @@ export interface SigningKey {
 const context = 'signing keys';
 /** No token lives longer than two hours; the rest is for clocks that differ. */
 const verifyAfterRetirementMs = 3 * 3_600_000;
+/** How often requests that anybody can send may make a process read the keys. */
+const readEveryMs = 1_000;
 
 /** The Ed25519 keys of session tokens. Every process reads them from the table `installation`, where they are stored encrypted. */
 export class SigningKeys {
@@ -46,14 +49,20 @@ export class SigningKeys {
     return this.signing;
   }
 
-  /** The public key of that id, or undefined. For an unknown id the database is read, at most once a second. */
+  /**
+   * The public key of that id, or undefined. For an unknown id the database is read, at most once a second. Whoever asks sooner
+   * waits: another process may have rotated the keys since the last read, and its tokens are valid at once.
+   */
   async publicKey(kid: string): Promise<CryptoKey | undefined> {
-    if (!this.verifyingKeys.has(kid) && performance.now() - this.readAt > 1_000) await this.read();
+    if (!this.verifyingKeys.has(kid)) {
+      await sleep(Math.max(0, this.readAt + readEveryMs - performance.now()));
+      await this.read();
+    }
     return this.verifyingKeys.get(kid)?.key;
   }
 
   async jwks(): Promise<{ keys: JWK[] }> {
-    await this.current();
+    if (performance.now() - this.readAt > readEveryMs) await this.read();
     return { keys: [...this.verifyingKeys.values()].map((entry) => entry.jwk) };
   }
 

@@ -101,6 +101,7 @@ test('after a rotation new tokens have a new key, and those before it still hold
   const { token: later } = await tokens.mint(organization, agent, { ttlSeconds: 900 });
   assert.notEqual(decodeProtectedHeader(later).kid, decodeProtectedHeader(earlier).kid);
   assert.ok(await tokens.verify(earlier));
+  assert.ok(await elsewhere.verify(later), 'at once, also by a process that read the keys just before the rotation');
   const fresh = new SessionTokens(new SigningKeys(database, box), directory, clock, 'parley');
   assert.ok(await fresh.verify(earlier));
   assert.ok(await fresh.verify(later));
