@@ -156,6 +156,14 @@ test("a model is tried with one word and the organization's own key, and its ref
   assert.deepEqual(asked, [], 'the operator pays for no trial');
 });
 
+test('a key that may only store credentials cannot have one sent to a server of its choice', async () => {
+  const scopes = ['model_credentials:write'];
+  const { body: made } = await parley.call('POST', '/api/api_keys', { key: apiKey, body: { name: 'Stores keys', scopes } });
+  const body = { provider: 'openai', name: 'any', base_url: 'https://elsewhere.example/v1' };
+  const { status, text } = await parley.call('POST', '/dashboard/api/models/test', { key: made.secret, body });
+  assert.deepEqual([status, text], [403, '{"detail":"Missing scope: releases:write"}']);
+});
+
 test('all of it is less than 200 kB compressed, and the first page less than 130', () => {
   const size = (name: string) => readFileSync(join(dist, 'assets', name)).length;
   const compressed = assets.filter((name) => name.endsWith('.gz'));

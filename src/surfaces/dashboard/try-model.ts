@@ -14,11 +14,15 @@ const body = Type.Object(
   { additionalProperties: false },
 );
 
-/** Makes a small model call, for the test button beside a stored credential. */
+/**
+ * Makes a small model call, for the test button beside a stored credential. The caller chooses where the credential is sent, as the
+ * author of a release does, and so needs that scope too.
+ */
 export function tryModelRoute(server: Server, context: Context): void {
+  const onRequest = [requireKey(context, 'model_credentials:write', 'releases:write')];
   server.post(
     '/dashboard/api/models/test',
-    { config: { family: 'management' }, onRequest: [requireKey(context, 'model_credentials:write')], schema: { hide: true, body } },
+    { config: { family: 'management' }, onRequest, schema: { hide: true, body } },
     async (request, reply) => {
       const { provider, name, base_url: baseUrl = null } = request.body;
       const { id: orgId } = principalOf(request).organization;
