@@ -3,6 +3,7 @@ import { Bash, type CommandName, getCommandNames, InMemoryFs } from 'just-bash';
 import type { WorkspaceFile } from '../tool.ts';
 import { type FromShell, maxStreamCharacters, type ShellResult, type ToShell } from './bash-messages.ts';
 import { collectChanges, LoadedFiles, withoutShadowed } from './bash-workspace.ts';
+import { changesProblem } from './workspace-changes.ts';
 import { workspaceRoot } from './workspace-path.ts';
 
 /**
@@ -48,7 +49,9 @@ async function run(command: string, stored: WorkspaceFile[], timeoutMs: number):
   const { stdout, stderr, exitCode } = await bash.exec(command, { rawScript: true });
   const timedOut = performance.now() - began >= timeoutMs;
   const { changes, notes } = timedOut ? { changes: [], notes: [] } : await collectChanges(fileSystem, files, loaded);
-  return { stdout: cut(stdout), stderr: cut(stderr), exitCode, timedOut, changes, notes };
+  // Checked here as well as by the server: to receive 300,000 files blocks it for a second.
+  const problem = changesProblem(stored, changes);
+  return { stdout: cut(stdout), stderr: cut(stderr), exitCode, timedOut, changes: problem === undefined ? changes : [], problem, notes };
 }
 
 function requestContent(path: string): Promise<Uint8Array | undefined> {

@@ -13,6 +13,8 @@ export interface ShellResult {
   exitCode: number;
   timedOut: boolean;
   changes: FileChange[];
+  /** Why a workspace cannot keep the changes, which are then left out. */
+  problem?: string | undefined;
   /** What of the command's changes a workspace cannot keep. */
   notes: string[];
 }

@@ -121,14 +121,14 @@ function commandLine(cpuSeconds: number): [file: string, args: string[]] {
     program,
   ];
   if (process.platform === 'win32') return [process.execPath, args];
-  const limits = `ulimit -c 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKilobytes} 2>/dev/null; exec "$0" "$@"`;
-  return ['/bin/sh', ['-c', limits, process.execPath, ...args]];
+  const limited = `ulimit -c 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKilobytes} 2>/dev/null; exec "$0" "$@"`;
+  return ['/bin/sh', ['-c', limited, process.execPath, ...args]];
 }
 
 /** Where the program and its packages may be: node looks for packages in each folder above the program. */
 function readablePaths(): string[] {
   const packages = realpathSync(fileURLToPath(import.meta.resolve('just-bash')));
-  const paths = [dirname(dirname(program)), packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length)];
+  const paths = [dirname(dirname(program)), limits, packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length)];
   for (let folder = dirname(program); folder !== dirname(folder); folder = dirname(folder)) {
     paths.push(join(folder, 'node_modules'), join(folder, 'package.json'));
   }
@@ -136,3 +136,4 @@ function readablePaths(): string[] {
 }
 
 const program = fileURLToPath(import.meta.resolve('./bash-child.ts'));
+const limits = fileURLToPath(import.meta.resolve('../../workspace-limits.ts'));

@@ -102,7 +102,8 @@ function notesOn({ links, emptyDirectories }: Found): string[] {
 }
 
 function names(paths: string[]): string {
-  const shown = paths.slice(0, 5).map((path) => path.slice(workspaceRoot.length + 1));
+  // A name in the shell can have megabytes.
+  const shown = paths.slice(0, 5).map((path) => path.slice(workspaceRoot.length + 1).slice(0, 200));
   return paths.length > 5 ? `${shown.join(', ')} and ${paths.length - 5} more` : shown.join(', ');
 }
 

@@ -31,10 +31,11 @@ export function createBashTool(pool: ShellPool, lineId: number): Tool {
       if (result === 'timed-out') return timedOut(pool);
       if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
       if (result.timedOut) return timedOut(pool);
-      const problem = result.changes.length === 0 ? undefined : changesProblem(await workspace.list(), result.changes);
+      const { changes } = result;
+      const problem = result.problem ?? (changes.length === 0 ? undefined : changesProblem(await workspace.list(), changes));
       if (problem !== undefined) return failed(`${describe(result)}\n[no file was changed: ${problem}]`);
       const outcome = result.exitCode === 0 ? succeeded(describe(result)) : failed(describe(result));
-      return result.changes.length === 0 ? outcome : { ...outcome, changes: result.changes };
+      return changes.length === 0 ? outcome : { ...outcome, changes };
     },
   };
 }

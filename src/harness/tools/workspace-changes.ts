@@ -11,7 +11,7 @@ export function changesProblem(files: readonly WorkspaceFile[], changes: readonl
       continue;
     }
     const problem = pathProblem(change.path.split('/'));
-    if (problem !== undefined) return `${problem}: ${change.path}`;
+    if (problem !== undefined) return `${problem}: ${change.path.slice(0, 200)}`;
     if (change.content.length > workspaceLimits.fileBytes) {
       return `${change.path} would be ${change.content.length} bytes; a file may have ${workspaceLimits.fileBytes}`;
     }

@@ -198,6 +198,16 @@ test('a file beyond the limit, or too many files, change nothing and say why', a
   assert.deepEqual(workspace.paths(), ['keep.txt']);
 });
 
+test('changes that the workspace cannot keep, and endless names, stay in the shell process', async () => {
+  const run = (command: string) => shared.run(1, command, new MemoryWorkspace(), new AbortController().signal);
+  const many = await run('for i in $(seq 2001); do echo > f$i; done');
+  assert(typeof many !== 'string');
+  assert.deepEqual([many.changes, many.problem], [[], 'The workspace would have 2001 files; it may have 2000']);
+  const long = await run('name=$(printf %0100000d 1); ln -s a "$name"; echo > "b$name"');
+  assert(typeof long !== 'string');
+  assert(JSON.stringify(long).length < 1_000);
+});
+
 test('aborting ends the command with the reason, also while it waits for a process', async () => {
   await withPool({ processes: 1, timeoutMs: 60_000 }, async (pool) => {
     const running = new AbortController();
