@@ -5,6 +5,7 @@ import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './workspace.ts';
 
+const directory = 'uploads';
 const { fileBytes, totalBytes, files } = workspaceLimits;
 
 /**
@@ -45,11 +46,15 @@ async function lockUploads(transaction: Db, { orgId, agentId, instanceKey }: Ins
   await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(transaction);
 }
 
+/** Checks the limits, and that no file and directory would share a path: the shell would see only the file. */
 async function assertRoomBeside(transaction: Db, instance: Instance, path: string, bytes: number): Promise<void> {
-  const { rows } = await sql<{ count: number; bytes: number }>`
-    select count(*)::float8 as count, coalesce(sum(size), 0)::float8 as bytes
+  const { rows } = await sql<{ count: number; bytes: number; below: boolean | null; above: boolean | null }>`
+    select count(*)::float8 as count, coalesce(sum(size), 0)::float8 as bytes,
+      bool_or(starts_with(path, ${`${path}/`})) as below, bool_or(path = ${directory}) as above
     from workspace_files where ${ofInstance(instance)} and path <> ${path}`.execute(transaction);
-  const others = rows[0] ?? { count: 0, bytes: 0 };
+  const others = rows[0] ?? { count: 0, bytes: 0, below: null, above: null };
+  if (others.below) throw new ServiceError('conflict', `${path} is a directory in the workspace`);
+  if (others.above) throw new ServiceError('conflict', `${directory} is a file in the workspace, not a directory`);
   if (others.count >= files) throw new ServiceError('too-large', `A workspace may have ${files} files`);
   if (others.bytes + bytes > totalBytes) throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
 }
@@ -93,7 +98,7 @@ export function uploadPath(name: string): string {
   const basename = (name.split(/[/\\]/).at(-1) ?? '').trim().normalize('NFC');
   const problem = basenameProblem(basename);
   if (problem !== undefined) throw new ServiceError('bad-request', `name: ${problem}`);
-  return `uploads/${basename}`;
+  return `${directory}/${basename}`;
 }
 
 function basenameProblem(basename: string): string | undefined {

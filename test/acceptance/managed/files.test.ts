@@ -61,6 +61,24 @@ test('an upload sent again under its Idempotency-Key is not staged again', async
   assert.equal((await client.untilIdle(id, entries.at(-1)?.seq))[0]?.files, undefined);
 });
 
+test('an upload that is named like a directory, or has a file where its directory should be, is 409 and stages nothing', async () => {
+  for (const [taken, says] of [
+    ['uploads/report/page.txt', 'uploads/report is a directory in the workspace'],
+    ['uploads', 'uploads is a file in the workspace, not a directory'],
+  ]) {
+    const id = await client.create({ permission_mode: 'autonomous' });
+    const files = (input: object) => `/tool files ${JSON.stringify(input)}`;
+    await client.say(id, files({ operation: 'write', path: taken, content: 'first' }));
+    const written = (await client.untilIdle(id)).at(-1);
+    const upload = await client.request('POST', `/sessions/${id}/files`, { name: 'report', content_base64: base64('second') });
+    assert.deepEqual([upload.status, upload.body], [409, { detail: says }]);
+    await client.say(id, files({ operation: 'list' }));
+    const [message, ...rest] = await client.untilIdle(id, written?.seq);
+    const listed = rest.find((entry) => entry.type === 'agent.tool_result')?.output;
+    assert.deepEqual([message?.files, String(listed).split(' (5 bytes')[0]], [undefined, taken]);
+  }
+});
+
 test('only the basename of a name is used', async () => {
   const id = await client.create();
   for (const [name, path] of [
