@@ -255,6 +255,7 @@ test('what stands before the server is named in a line: its error page, where it
   assert.deepEqual(await at('/down', ['agents', 'list']), { code: 1, stdout: '', stderr: `parley: ${page}` });
   const moved = `${proxy.origin}/moved redirects to https://parley.example/moved/v1/sessions; set PARLEY_URL to where the server is\n`;
   assert.deepEqual(await at('/moved', ['chat'], 'hello\n'), { code: 1, stdout: '', stderr: `parley: ${moved}` });
+  assert.match((await at('/down', ['doctor'])).stdout, /^FAIL {2}server: what answers at \S+\/down is not Parley; /m);
   assert.match((await at('/moved', ['doctor'])).stdout, /^FAIL {2}server: \S+\/moved redirects to /m);
   const cut = 'parley: the server closed the connection in the middle of its answer\n';
   assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 
 /** The programs of a page: a block that begins with an import starts one, the others continue it. */
 function programs(page: string): string[] {
-  const blocks = [...readFileSync(join(root, page), 'utf8').matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
+  const blocks = [...readFileSync(join(root, page), 'utf8').matchAll(/^```tsx?\n([\s\S]*?)^```/gm)].map(([, block = '']) => block);
   const found: string[] = [];
   for (const block of blocks) found.push(block.startsWith('import ') ? block : `${found.pop() ?? ''}${block}`);
   return found;
@@ -25,9 +25,9 @@ test('the TypeScript of the documentation compiles in a strict project', async (
   const directory = mkdtempSync(join(tmpdir(), 'parley-docs-'));
   t.after(() => rmSync(directory, { recursive: true }));
   symlinkSync(join(root, 'node_modules'), join(directory, 'node_modules'));
-  const pages = ['docs/client.md', 'docs/client-libraries.md', 'client/README.md'];
+  const pages = ['docs/client.md', 'docs/client-libraries.md', 'docs/widget.md', 'client/README.md'];
   const files = pages.flatMap((page) =>
-    programs(page).map((text, index) => ({ name: `${page.replaceAll('/', '-')}-${index + 1}.ts`, text })),
+    programs(page).map((text, index) => ({ name: `${page.replaceAll('/', '-')}-${index + 1}.tsx`, text })),
   );
   assert.ok(files.length >= 12, `${files.length} programs`);
   for (const { name, text } of files) writeFileSync(join(directory, name), text);
@@ -35,6 +35,7 @@ test('the TypeScript of the documentation compiles in a strict project', async (
     target: 'es2022',
     module: 'nodenext',
     strict: true,
+    jsx: 'react-jsx',
     noEmit: true,
     skipLibCheck: true,
     allowImportingTsExtensions: true,
@@ -42,7 +43,7 @@ test('the TypeScript of the documentation compiles in a strict project', async (
     lib: ['es2024', 'dom', 'dom.iterable'],
     paths: { '@parley/client': [client] },
   };
-  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }));
+  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.tsx'] }));
   writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
   const { stdout } = await run(join(root, 'node_modules/.bin/tsc'), ['-p', directory]).catch((error) => error);
   assert.equal(stdout, '');

@@ -133,6 +133,8 @@ async function checkServer(): Promise<Finding[]> {
   return [
     await check('server', async () => {
       const { status, text } = await get('/readyz');
+      if (!/^\{"(status|detail)":/.test(text))
+        throw new Error(`what answers at ${url} is not Parley; set PARLEY_URL, or PORT to a free one`);
       if (status !== 200) throw new Error(`not ready: ${text}`);
       return `ready at ${url}`;
     }),

@@ -59,3 +59,8 @@ test('the generated types are those of the document that the server serves now',
   const written = readFileSync(join(import.meta.dirname, '../../../client/src/openapi.ts'), 'utf8');
   assert.ok(written === clientTypes(JSON.parse(document.text)), 'client/src/openapi.ts is out of date: npm run generate');
 });
+
+test('a project whose tools do not read `exports` finds the same files', () => {
+  const { main, types, exports } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../client/package.json'), 'utf8'));
+  assert.deepEqual({ types, default: main }, exports['.']);
+});
