@@ -45,7 +45,8 @@ test('hashed files are cached for good and compressed; unknown ones are 404', as
       (await parley.call('GET', `/dashboard/assets/${name}`)).headers['cache-control'],
       'public, max-age=31536000, immutable',
     );
-  assert.equal((await parley.call('GET', '/dashboard/assets/gone.js')).text, '{"detail":"Not Found"}');
+  for (const path of ['assets/gone.js', 'api/no/such/route'])
+    assert.equal((await parley.call('GET', `/dashboard/${path}`)).text, '{"detail":"Not Found"}');
 });
 
 test('a foreign host or origin is refused', async () => {

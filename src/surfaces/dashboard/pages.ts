@@ -24,7 +24,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Serves the files that `npm run build` made. Every path below /dashboard that is no file is a page of the application. */
+/** Serves the files that `npm run build` made. Every path below /dashboard that is no file and no route is a page of the application. */
 export function dashboardPages(server: Server, context: Context): void {
   const onRequest = [requireOwnAddress(context.config)];
   const findBuilt = builtFiles();
@@ -47,6 +47,9 @@ export function dashboardPages(server: Server, context: Context): void {
     if (icon === undefined) return reply.callNotFound();
     return sendBuilt(request, withSecurityHeaders(reply).header('cache-control', 'public, max-age=86400'), icon);
   });
+
+  // During an update the dashboard in a browser may be newer than this process, and ask for what it does not have.
+  server.get('/dashboard/api/*', { config, schema, onRequest }, (_request, reply) => reply.callNotFound());
 
   server.get('/dashboard/*', { config, schema, onRequest }, async (request, reply) => {
     withSecurityHeaders(reply).header('cache-control', 'no-cache');
