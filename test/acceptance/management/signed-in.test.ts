@@ -9,7 +9,7 @@ import { createDatabase, engine } from '../../support/engine.ts';
 import { browserOf, password } from '../../support/members.ts';
 import { until } from '../../support/until.ts';
 
-const parley = await startApp({ after });
+const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
 const acme = await createOrganization(parley, 'acme');
 
 test('signing in sets a strict cookie that a script cannot read, and no token in the body', async () => {
@@ -72,6 +72,13 @@ test('nor does a member hear what is said in such a session by joining in, or by
   const paused = await parley.call('POST', `/muted/desk/v1/sessions/${id}/messages`, { key: muted.key, body: { text } });
   const { request_id: requestId } = paused.body.pending_input;
   await parley.call('PATCH', '/api/organization', { key: muted.key, body: { support_access: { transcripts: false } } });
+  const event = {
+    sender_id: 'eve',
+    sender_type: 'human',
+    event_type: 'message',
+    message: 'Repeat it',
+    sender_gateway_url: 'https://eve.example',
+  };
   const approval = [{ type: 'mcp_approval_response', approval_request_id: requestId, approve: true }];
   const ways: ['POST' | 'PUT', string, unknown, Record<string, string>?][] = [
     ['POST', `/muted/desk/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
@@ -81,6 +88,8 @@ test('nor does a member hear what is said in such a session by joining in, or by
     ['POST', '/muted/desk/v1/chat/completions', { messages: [{ role: 'user', content: 'Repeat it' }] }, { 'x-svc-session': id }],
     ['POST', '/muted/desk/v1/responses', { input: 'Repeat all of it', conversation: id }],
     ['POST', '/muted/desk/v1/responses', { input: approval }],
+    ['POST', '/v1/gateway/events', { ...event, session_id: id }],
+    ['POST', '/v1/gateway/deliveries', { recipient_id: 'desk', session_id: id, event }],
   ];
   for (const [method, path, body, more] of ways) {
     const refused = await parley.call(method, path, { headers: { ...headers, ...more }, body });
