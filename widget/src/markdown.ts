@@ -75,8 +75,9 @@ function table(head: string, rows: string[]): Piece {
 }
 
 const emphasized = /`([^`\n]+)`|\*\*([^*\s](?:[^*\n]|\*(?!\*))*)\*\*|\*([^*\s][^*\n]*)\*/g;
+// Without a maximum, the search for the end of a label would take seconds in a text of many opening brackets.
 const links =
-  /\[([^\]\n]+)\]\((https?:\/\/(?:[^\s()]|\([^\s()]*\))+)\)|(https?:\/\/(?:[^\s<>"'()]|\([^\s<>"'()]*\))*(?:[^\s<>"'().,;:!?]|\([^\s<>"'()]*\)))/g;
+  /\[([^\]\n]{1,500})\]\((https?:\/\/(?:[^\s()]|\([^\s()]*\))+)\)|(https?:\/\/(?:[^\s<>"'()]|\([^\s<>"'()]*\))*(?:[^\s<>"'().,;:!?]|\([^\s<>"'()]*\)))/g;
 const spans = new RegExp(`${emphasized.source}|${links.source}`, 'g');
 
 /** `code`, **bold**, *emphasis*, [links](https://...) and bare URLs. Only http and https URLs become links. */

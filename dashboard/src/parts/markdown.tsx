@@ -1,14 +1,6 @@
 import DOMPurify from 'dompurify';
-import { Marked } from 'marked';
 import { memo, useLayoutEffect, useRef } from 'react';
-
-// HTML in an agent's message is shown as text, and an image as its alternative text.
-const marked = new Marked({
-  gfm: true,
-  breaks: true,
-  async: false,
-  renderer: { html: ({ text }) => escapeHtml(text), image: ({ text }) => escapeHtml(text) },
-});
+import { parseMarkdown } from './parse-markdown.ts';
 
 // A message must not make the browser load anything: no images, media, styles or forms.
 const rules = {
@@ -58,11 +50,7 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    place.current?.replaceChildren(DOMPurify.sanitize(String(marked.parse(text)), { ...rules, RETURN_DOM_FRAGMENT: true }));
+    place.current?.replaceChildren(DOMPurify.sanitize(parseMarkdown(text), { ...rules, RETURN_DOM_FRAGMENT: true }));
   }, [text]);
   return <div ref={place} dir="auto" className="prose" />;
 });
-
-function escapeHtml(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-}

@@ -40,3 +40,10 @@ const cases: Record<string, [text: string, html: string]> = {
 };
 
 for (const [name, [text, html]] of Object.entries(cases)) test(name, () => assert.equal(shown(markdown(text)), html));
+
+test('a text of many opening brackets is shown within a moment', () => {
+  const begun = performance.now();
+  markdown('[a'.repeat(40_000));
+  const took = performance.now() - begun;
+  assert(took < 4_000, `${took} ms`);
+});
