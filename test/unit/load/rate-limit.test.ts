@@ -39,3 +39,13 @@ test('a rate or a burst of 0 turns the limit off', () => {
   assert.equal(taken(new RateLimit(0, 5), 100, 0), 100);
   assert.equal(taken(new RateLimit(5, 0), 100, 0), 100);
 });
+
+test('of very many orgs, those are remembered that came last', () => {
+  const limit = new RateLimit(1, 1);
+  for (let orgId = 1; orgId <= 100_000; orgId += 1) limit.take(orgId, 0);
+  assert.equal(taken(limit, 1, 0), 0, 'the first is remembered, and now is the last');
+  limit.take(100_001, 0);
+  assert.equal(taken(limit, 1, 0), 0);
+  limit.take(2, 0);
+  assert.throws(() => limit.take(100_001, 0), ServiceError);
+});
