@@ -108,9 +108,13 @@ export async function runToEnd(settings: Record<string, string>, args: string[] 
   return { code: child.exitCode, output: printed.join('') };
 }
 
+/** Waits for the line that the server prints when it is ready, then for its `/readyz`: asking all the time would cost as much as it does. */
 async function untilReady(url: string, child: ChildProcess, output: () => string): Promise<void> {
-  const until = Date.now() + 30_000;
-  while (Date.now() < until) {
+  const late = AbortSignal.timeout(30_000);
+  const { promise: saidSo, resolve } = Promise.withResolvers<void>();
+  child.stdout?.on('data', (text: string) => text.includes('Parley is ready at ') && resolve());
+  await Promise.race([saidSo, once(child, 'exit'), once(late, 'abort')]);
+  while (!late.aborted) {
     if (child.exitCode !== null || child.signalCode !== null) throw new Error(`the server ended before it was ready:\n${output()}`);
     const response = await fetch(`${url}/readyz`).catch(() => undefined);
     await response?.body?.cancel();
