@@ -9,7 +9,8 @@ import { type PostgresServer, startPostgres } from '../support/postgres-server.t
 import { findChromium, findPostgres, findRedis } from '../support/programs.ts';
 import { startServer } from '../support/server-process.ts';
 import { connect } from '../support/wire.ts';
-import { type Job, runFiles } from './run-files.ts';
+import { runFiles } from './run-files.ts';
+import type { Job } from './run-together.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
 const engineNames: Record<string, string> = { pglite: 'PGlite', postgres: 'PostgreSQL' };
@@ -32,7 +33,8 @@ async function runEverything(paths: string[]): Promise<boolean> {
   await pgliteTemplate();
   if (paths.length === 0) installPrograms();
   if (paths.length === 0) await compileServer();
-  const jobs: Job[] = files.filter((file) => !acceptance.includes(file)).map((file) => ({ file, name: file, environment: {} }));
+  const asHere: Job['environment'] = {};
+  const jobs: Job[] = files.filter((file) => !acceptance.includes(file)).map((file) => ({ file, name: file, environment: asHere }));
   let server: PostgresServer | undefined;
   for (const engine of acceptance.length > 0 ? engines : []) {
     const environment: Job['environment'] = { PARLEY_TEST_ENGINE: engine };

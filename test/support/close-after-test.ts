@@ -1,12 +1,7 @@
-import { afterEach } from 'node:test';
-
-const closers: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closers.splice(0)) close();
-});
+import { after } from 'node:test';
 
 /** Closes its argument when the running test has ended. Returns the argument. */
 export function closeAfterTest<Closable extends { close(): unknown }>(closable: Closable): Closable {
-  closers.push(() => void closable.close());
+  after(() => void closable.close());
   return closable;
 }

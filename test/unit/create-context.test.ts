@@ -1,3 +1,4 @@
+// Own process: it counts the timers of the process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Directory } from '../../src/accounts/directory.ts';

@@ -1,3 +1,4 @@
+// Own process: it measures the memory of the process.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';

@@ -1,3 +1,4 @@
+// Own process: the clock that it stops leaves answers of this process waiting for good.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';

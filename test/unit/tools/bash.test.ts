@@ -1,3 +1,4 @@
+// Own process: it measures the memory of the process.
 import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
 import { subscribe } from 'node:diagnostics_channel';
