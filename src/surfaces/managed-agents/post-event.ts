@@ -63,8 +63,8 @@ async function postInterrupt(context: Context, request: FastifyRequest, reply: F
 }
 
 async function resolveApproval(context: Context, session: SessionIds, { request_id: requestId, result }: Event): Promise<void> {
-  if (requestId === undefined || result === undefined)
-    throw new ServiceError('bad-request', `${requestId === undefined ? 'request_id' : 'result'}: is required for a user.tool_confirmation`);
+  if (!requestId || result === undefined)
+    throw new ServiceError('bad-request', `${requestId ? 'result' : 'request_id'}: is required for a user.tool_confirmation`);
   const decision = result === 'allow' ? 'approve_once' : result;
   const turn = await context.turns.resolve(session.orgId, session.id, { requestId, decision });
   turn.subscription.close();

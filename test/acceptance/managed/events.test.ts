@@ -30,6 +30,7 @@ test('a bad event is 400 and logs nothing', async () => {
     { type: 'user.tool_confirmation' },
     { type: 'user.tool_confirmation', request_id: 'req_1' },
     { type: 'user.tool_confirmation', result: 'allow' },
+    { type: 'user.tool_confirmation', request_id: '', result: 'allow' },
     { type: 'user.tool_confirmation', request_id: 'req_1', result: 'maybe' },
     '{"type":',
     '[]',
