@@ -102,12 +102,12 @@ test('nor does a member hear what is said in such a session by joining in, or by
   assert.equal(confirmed.status, 202, 'an answer that tells nothing is still taken');
 });
 
-test('streams of a member end when they are removed, sign out, or their org is suspended, and no one else hears of it', async () => {
+test('streams of a member end when they are removed, sign out, or support access or their org is turned off, and no one else hears of it', async () => {
   const acting = await createOrganization(parley, 'streaming');
   await createAgent(parley, acting.key, 'desk');
   const url = await parley.listen();
-  const open = async (headers: Record<string, string>) => {
-    const created = await parley.call('POST', '/streaming/desk/v1/managed-agents/sessions', { headers, body: {} });
+  const open = async (headers: Record<string, string>, metadata = {}) => {
+    const created = await parley.call('POST', '/streaming/desk/v1/managed-agents/sessions', { headers, body: { metadata } });
     assert.equal(created.status, 201, created.text);
     const path = `/streaming/desk/v1/managed-agents/sessions/${created.body.id}/events/stream`;
     const response = await fetch(url + path, { headers });
@@ -130,8 +130,16 @@ test('streams of a member end when they are removed, sign out, or their org is s
   assert.match(await leaver.ended, /"credential_revoked"/);
 
   assert.equal(parley.server.streams.size, 1, 'the others go on');
-  await operate(parley, 'streaming', { status: 'suspended' });
+  const access = (transcripts: boolean) =>
+    parley.call('PATCH', '/api/organization', { key: acting.key, body: { support_access: { transcripts } } });
+  await access(false);
   assert.match(await stayer.ended, /"credential_revoked"/);
+  const playground = await open(stayer.headers, { source: 'playground' });
+  parley.context.directory.invalidate(String(acting.id));
+  await access(true);
+  assert.equal(parley.server.streams.size, 1, 'one that was opened without support access goes on');
+  await operate(parley, 'streaming', { status: 'suspended' });
+  assert.match(await playground.ended, /"credential_revoked"/);
 });
 
 test('a request that a foreign page could cause changes nothing', async () => {

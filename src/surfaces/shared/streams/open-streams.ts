@@ -22,6 +22,8 @@ interface Credential {
   agentId: number | undefined;
   /** When its streams are ended: `graceMs` after a token expires, never for keys and cookies. */
   endsAt: number;
+  /** Whether members could read what end users say when it was first seen. If that is turned off, a member's streams end. */
+  hadTranscripts: boolean;
   streams: Set<EndableStream>;
 }
 
@@ -99,6 +101,7 @@ export class OpenStreams {
       orgSlug: principal.organization.slug,
       agentId: request.agent?.id,
       endsAt: principal.type === 'token' ? principal.expiresAt.getTime() + graceMs : Number.POSITIVE_INFINITY,
+      hadTranscripts: principal.organization.transcriptsAccess,
       streams: new Set(),
     };
     const credential = this.credentials.get(mapKeyOf(fresh)) ?? fresh;
@@ -141,11 +144,15 @@ export class OpenStreams {
     }
   }
 
-  private async isValid({ secret, isCookie, orgSlug, endsAt }: Credential): Promise<boolean> {
+  private async isValid({ secret, isCookie, orgSlug, endsAt, hadTranscripts }: Credential): Promise<boolean> {
     const principal = isCookie
       ? (await this.context.signIn.memberOf(new Headers({ cookie: secret }), orgSlug))?.principal
       : await principalOfSecret(this.context, secret);
-    if (principal !== undefined) return principal.organization.status === 'active';
+    if (principal !== undefined) {
+      const { status, transcriptsAccess } = principal.organization;
+      // A stream of a session in the playground, which stays open to members, is opened again by its reader.
+      return status === 'active' && (!isCookie || !hadTranscripts || transcriptsAccess);
+    }
     // An expired token stands for nobody any more, but its streams stay until `endsAt`.
     return endsAt - graceMs <= this.context.clock.now().getTime();
   }
