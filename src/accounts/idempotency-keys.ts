@@ -1,5 +1,8 @@
+import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { keyReused } from '../errors.ts';
+
+// All times are by the clock of the database, which all processes share: one whose own is wrong would find every key expired.
 
 const keptMs = 24 * 3_600_000;
 
@@ -17,57 +20,60 @@ export interface KeptKey {
   turn_id: string | null;
   /** The sealed answer of a request that started no turn. */
   response: string | null;
-  /** For work that no transaction covers: until then, unless renewed, the process of the first request is assumed to be at it. */
-  held_until: Date | null;
+  /** For work that no transaction covers: whether the process of the first request is assumed to be at it. */
+  is_held: boolean;
   created_at: Date;
 }
 
+export interface TakenKey {
+  /** When the key was first used. */
+  takenAt: Date;
+  /** What the first request with this key left, unless this is the first. */
+  earlier: KeptKey | undefined;
+}
+
 /**
- * Stores the key for this request. Returns undefined if it is the first with this key, otherwise what the first one left;
- * throws if that was a different request. Of two concurrent requests, the second waits here until the first has committed.
+ * Stores the key for this request, with an answer, or for work that takes its time. Throws if a different request used it.
+ * Of two concurrent requests, the second waits here until the first has committed.
  */
-export async function takeKey(
-  transaction: Db,
-  own: RequestKey,
-  at: Date,
-  kept: { response?: string; held_until?: Date } = {},
-): Promise<KeptKey | undefined> {
+export async function takeKey(transaction: Db, own: RequestKey, kept: { response?: string; holdMs?: number } = {}): Promise<TakenKey> {
   const { orgId, key, fingerprint } = own;
+  const { response = null, holdMs } = kept;
   await transaction
     .deleteFrom('idempotency_keys')
     .where('org_id', '=', orgId)
     .where('key', '=', key)
-    .where('created_at', '<', new Date(at.getTime() - keptMs))
+    .where('created_at', '<', ago(keptMs))
     .execute();
   const taken = await transaction
     .insertInto('idempotency_keys')
-    .values({ org_id: orgId, key, fingerprint, ...kept, created_at: at })
+    .values({ org_id: orgId, key, fingerprint, response, held_until: holdMs === undefined ? null : ago(-holdMs) })
     .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
-    .returning('key')
+    .returning('created_at')
     .executeTakeFirst();
-  if (taken !== undefined) return undefined;
+  if (taken !== undefined) return { takenAt: taken.created_at, earlier: undefined };
   const earlier = await readKey(transaction, own);
   // The first request was refused and has given the key back in between.
-  if (earlier === undefined) return takeKey(transaction, own, at, kept);
+  if (earlier === undefined) return takeKey(transaction, own, kept);
   if (earlier.fingerprint !== fingerprint) throw keyReused();
-  return earlier;
+  return { takenAt: earlier.created_at, earlier };
 }
 
 /** What this request left if it was sent before, within the last 24 hours. Throws if a different request used the key. */
 export async function findKey(db: Db, own: RequestKey): Promise<KeptKey | undefined> {
-  const kept = await readKey(db, own, new Date(Date.now() - keptMs));
+  const kept = await readKey(db, own, keptMs);
   if (kept !== undefined && kept.fingerprint !== own.fingerprint) throw keyReused();
   return kept;
 }
 
-/** What is kept under the key, also if a different request left it. */
-export async function readKey(db: Db, { orgId, key }: RequestKey, since = new Date(0)): Promise<KeptKey | undefined> {
+/** What is kept under the key, also if a different request left it, and however old unless `withinMs` says. */
+export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs?: number): Promise<KeptKey | undefined> {
   return db
     .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response', 'held_until', 'created_at'])
+    .select(['fingerprint', 'turn_id', 'response', 'created_at', sql<boolean>`coalesce(held_until > now(), false)`.as('is_held')])
     .where('org_id', '=', orgId)
     .where('key', '=', key)
-    .where('created_at', '>', since)
+    .$if(withinMs !== undefined, (query) => query.where('created_at', '>', ago(withinMs ?? 0)))
     .executeTakeFirst();
 }
 
@@ -80,8 +86,9 @@ export async function keepResponse(db: Db, { orgId, key }: RequestKey, response:
 export async function keepTurnUnder(
   db: Db,
   { orgId, key, fingerprint }: RequestKey,
-  kept: { turn_id: string; response: string; created_at: Date },
+  answer: { turn_id: string; response: string },
 ): Promise<void> {
+  const kept = { ...answer, created_at: sql<Date>`now()` };
   await db
     .insertInto('idempotency_keys')
     .values({ org_id: orgId, key, fingerprint, ...kept })
@@ -95,18 +102,27 @@ export async function giveBackKey(db: Db, { orgId, key }: RequestKey): Promise<v
 }
 
 /** Renews the hold of the process that works on the request. */
-export async function holdKey(db: Db, { orgId, key }: RequestKey, heldUntil: Date): Promise<void> {
-  await db.updateTable('idempotency_keys').set({ held_until: heldUntil }).where('org_id', '=', orgId).where('key', '=', key).execute();
-}
-
-/** Takes over a key whose hold ended at `expiredAt`. If two processes try at the same moment, only one gets true. */
-export async function takeOverKey(db: Db, { orgId, key }: RequestKey, expiredAt: Date | null, heldUntil: Date): Promise<boolean> {
-  const taken = await db
+export async function holdKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<void> {
+  await db
     .updateTable('idempotency_keys')
-    .set({ held_until: heldUntil })
+    .set({ held_until: ago(-holdMs) })
     .where('org_id', '=', orgId)
     .where('key', '=', key)
-    .where('held_until', 'is not distinct from', expiredAt)
+    .execute();
+}
+
+/** Takes over a key that nobody holds any more. If two processes try at the same moment, only one gets true. */
+export async function takeOverKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<boolean> {
+  const taken = await db
+    .updateTable('idempotency_keys')
+    .set({ held_until: ago(-holdMs) })
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .where(sql<boolean>`coalesce(held_until <= now(), true)`)
     .executeTakeFirst();
   return taken.numUpdatedRows > 0n;
+}
+
+function ago(milliseconds: number) {
+  return sql<Date>`now() - ${milliseconds} * interval '1 millisecond'`;
 }

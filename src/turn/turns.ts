@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import { requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
@@ -190,7 +191,7 @@ export class Turns {
       .select('id')
       .where('fingerprint', '=', fingerprint)
       .where('org_id', '=', orgId)
-      .where('created_at', '>', new Date(Date.now() - retryWindowMs))
+      .where('created_at', '>', sql<Date>`now() - ${retryWindowMs} * interval '1 millisecond'`)
       .orderBy('created_at', 'desc')
       .executeTakeFirst();
     return row?.id;

@@ -53,6 +53,23 @@ test('a key is kept for 24 hours, that of a message and that of a new session', 
   ]);
 });
 
+test('how long a request is remembered goes by the clock of the database, however wrong that of the process is', async (t) => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const keyed = { 'idempotency-key': 'skew' };
+  const say = (headers: Record<string, string>) => tenant.post(`/v1/sessions/${id}/messages`, { text: '/say once' }, headers);
+  const send = async (count: string) => [
+    await tenant.post('/api/api_keys', { name: 'Skewed', scopes: [] }, { 'idempotency-key': 'skewed key' }),
+    await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: '/say once' }] }, keyed),
+    await say({ 'x-stainless-retry-count': count }),
+  ];
+  const first = await send('0');
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 25 * 3_600_000 });
+  const again = await send('1');
+  for (const [index, { text }] of again.entries()) assert.equal(text, first[index]?.text);
+  assert.equal(await turnsOf(tenant, id), 1);
+});
+
 test('the same words in another session, named by a header, are another request', async () => {
   const tenant = await createTenant(url);
   const [one, two] = [await tenant.session(), await tenant.session()];

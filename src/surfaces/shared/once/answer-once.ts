@@ -19,12 +19,13 @@ export async function answerOnce<Answer>(
   const requestKey = requestKeyOf(request);
   if (requestKey === undefined) return work();
   const { db } = context.database;
-  const earlier = await takeKey(db, requestKey, context.clock.now(), { held_until: holdUntil(context) });
+  const { PARLEY_LEASE_MS: holdMs } = context.config;
+  const { earlier } = await takeKey(db, requestKey, { holdMs });
   if (earlier !== undefined) {
     if (earlier.response !== null) return answerAgain(context, reply, requestKey, earlier);
-    if (earlier.held_until !== null && earlier.held_until > context.clock.now()) throw stillInProgress();
+    if (earlier.is_held) throw stillInProgress();
     if (!(await mayRepeat())) throw unknownOutcome();
-    if (!(await takeOverKey(db, requestKey, earlier.held_until, holdUntil(context)))) throw stillInProgress();
+    if (!(await takeOverKey(db, requestKey, holdMs))) throw stillInProgress();
   }
   const answer = await holding(context, requestKey, work).catch(async (error: unknown) => {
     // If the work failed because the client left, it may have been done all the same: the key then stays, without an answer.
@@ -35,17 +36,14 @@ export async function answerOnce<Answer>(
   return answer;
 }
 
-function holdUntil({ clock, config }: Context): Date {
-  return new Date(clock.now().getTime() + config.PARLEY_LEASE_MS);
-}
-
 /** Renews the hold on the key for as long as the work takes. */
 async function holding<Result>(context: Context, requestKey: RequestKey, work: () => Promise<Result>): Promise<Result> {
+  const { PARLEY_LEASE_MS: holdMs } = context.config;
   const renew = () =>
-    holdKey(context.database.db, requestKey, holdUntil(context)).catch((error: unknown) =>
+    holdKey(context.database.db, requestKey, holdMs).catch((error: unknown) =>
       context.logger.warn({ err: error }, 'could not renew the hold on an idempotency key'),
     );
-  const timer = setInterval(() => void renew(), context.config.PARLEY_LEASE_MS / 4).unref();
+  const timer = setInterval(() => void renew(), holdMs / 4).unref();
   return work().finally(() => clearInterval(timer));
 }
 

@@ -26,7 +26,7 @@ export async function createSessionOnce<Body>(
   if (requestKey === undefined) return create(wantedId);
   const { db } = context.database;
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
-  const earlier = await takeKey(db, requestKey, context.clock.now(), { response: sealAnswer(context, requestKey, chosen) });
+  const { earlier } = await takeKey(db, requestKey, { response: sealAnswer(context, requestKey, chosen) });
   if (earlier?.response === null) throw keyReused();
   const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, requestKey, earlier.response);
   if (earlier !== undefined) sayReplayed(reply);

@@ -55,7 +55,7 @@ export async function makeUnderKey<Body>(
   requestKey: RequestKey,
   work: () => Promise<Body>,
 ): Promise<Body> {
-  const earlier = await takeKey(transaction, requestKey, context.clock.now());
+  const { earlier } = await takeKey(transaction, requestKey);
   if (earlier !== undefined) return answerAgain(context, reply, requestKey, earlier);
   const body = await work();
   await keepAnswer(context, transaction, requestKey, body);
@@ -82,9 +82,8 @@ export async function underKey<Result>(
   const requestKey = requestKeyOf(request);
   if (requestKey === undefined) return work();
   const { db } = context.database;
-  const now = context.clock.now();
-  const earlier = await takeKey(db, requestKey, now);
-  const result = await work(earlier?.created_at ?? now).catch(async (error: unknown) => {
+  const { earlier, takenAt } = await takeKey(db, requestKey);
+  const result = await work(takenAt).catch(async (error: unknown) => {
     // Nothing was done: another request may use the key.
     if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, requestKey);
     throw error;

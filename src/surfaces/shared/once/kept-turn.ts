@@ -25,7 +25,7 @@ export async function keepTurn(
   if (requestKey === undefined) return;
   const needed = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
   const kept: KeptTurn = { sessionId, events: needed };
-  const answer = { turn_id: turnId, response: sealAnswer(context, requestKey, kept), created_at: context.clock.now() };
+  const answer = { turn_id: turnId, response: sealAnswer(context, requestKey, kept) };
   await keepTurnUnder(context.database.db, requestKey, answer);
 }
 
@@ -61,8 +61,8 @@ export async function findUnlessAnswered<Found>(
 async function findKept(context: Context, request: FastifyRequest) {
   const requestKey = mayBeRepetition(request) ? keptUnder(request) : undefined;
   if (requestKey === undefined) return undefined;
-  const since = idempotencyKey(request) === undefined ? new Date(context.clock.now().getTime() - retryWindowMs) : undefined;
-  const row = await readKey(context.database.db, requestKey, since);
+  const withinMs = idempotencyKey(request) === undefined ? retryWindowMs : undefined;
+  const row = await readKey(context.database.db, requestKey, withinMs);
   if (row?.fingerprint !== requestKey.fingerprint || row.response === null) return undefined;
   return { requestKey, turn_id: row.turn_id, response: row.response };
 }
