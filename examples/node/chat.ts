@@ -5,7 +5,7 @@ import { ParleyClient, type TurnEvent } from '../../client/src/index.ts';
 
 const client = new ParleyClient({
   baseUrl: process.env.PARLEY_URL ?? 'http://127.0.0.1:8080',
-  apiKey: process.env.PARLEY_API_KEY ?? '',
+  apiKey: process.env.PARLEY_API_KEY,
   agent: 'demo/assistant',
 });
 // One reader, from the first moment on: lines that are piped in or typed ahead are not lost.
