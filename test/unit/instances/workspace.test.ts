@@ -143,6 +143,7 @@ const kept: [name: string, path: string][] = [
   ['%2e%2e%2fx', 'uploads/%2e%2e%2fx'],
   ['naïve ünïcode 文件.txt', 'uploads/naïve ünïcode 文件.txt'],
   ['e\u0301.txt', 'uploads/\u00e9.txt'],
+  ['\u1112\u1161\u11ab'.repeat(85), `uploads/${'\ud55c'.repeat(85)}`],
   ['wait… what.txt', 'uploads/wait… what.txt'],
   ['a'.repeat(255), `uploads/${'a'.repeat(255)}`],
 ];
@@ -193,6 +194,14 @@ for (const name of refused) {
     assert.throws(() => uploadPath(name), isServiceError('bad-request'));
   });
 }
+
+test('a name of megabytes is refused within a moment, whatever it consists of', () => {
+  const begun = performance.now();
+  for (const name of [`a${'\u0301\u0316'.repeat(1_000_000)}`, '/'.repeat(10_000_000)])
+    assert.throws(() => uploadPath(name), isServiceError('bad-request'));
+  const took = performance.now() - begun;
+  assert(took < 1_000, `${took} ms`);
+});
 
 test('the instance boundary follows the scope, and an explicit instance wins', () => {
   const identity = { sessionId: 'ses_1', endUserId: 'ada' };
