@@ -5,7 +5,7 @@ import type { LogEntry, Wire } from './wire.ts';
 
 const patienceMs = 60_000;
 /** How long a client waits after a refusal or a break: retries without a pause would take CPU time from the server that is starting. */
-export const pauseMs = 80;
+export const pauseMs = 200;
 
 /** One session: the messages that were acknowledged, and the answers that the client got. */
 export class Promised {
