@@ -59,6 +59,17 @@ export class SignIn {
       throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: attemptsKeptMs / 1_000 });
   }
 
+  /**
+   * Call it if the password was not checked after all. Otherwise one client, without a single guess, could keep everybody out, and
+   * push the counts of others out of the cache.
+   */
+  takeBackAttempt(email: string): void {
+    const attempts = this.attempts.get(email.toLowerCase());
+    if (attempts === undefined) return;
+    attempts.count -= 1;
+    if (attempts.count === 0) this.attempts.delete(email.toLowerCase());
+  }
+
   forgetAttempts(email: string): void {
     this.attempts.delete(email.toLowerCase());
   }

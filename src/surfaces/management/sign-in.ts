@@ -54,6 +54,8 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
   const fetchRequest = toFetchRequest(request, path === 'change-password' ? endOtherSessions(request.body) : request.rawBody);
   const response = await (email === undefined ? context.signIn.handle(fetchRequest) : context.signIn.signIn(email, fetchRequest));
   if (email !== undefined && response.ok) context.signIn.forgetAttempts(email);
+  // The library refuses a client that tries too often before it looks at the password.
+  if (email !== undefined && response.status === 429) context.signIn.takeBackAttempt(email);
   // The library does not know the path with this method or in this spelling.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);

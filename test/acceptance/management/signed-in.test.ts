@@ -9,7 +9,7 @@ import { createDatabase, engine } from '../../support/engine.ts';
 import { browserOf, password } from '../../support/members.ts';
 import { until } from '../../support/until.ts';
 
-const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_TRUST_PROXY: '127.0.0.1' } });
 const acme = await createOrganization(parley, 'acme');
 
 test('signing in sets a strict cookie that a script cannot read, and no token in the body', async () => {
@@ -205,6 +205,15 @@ test('guesses at a password end in 429', async () => {
     statuses.push((await parley.call('POST', '/auth/sign-in/email', { body })).status);
   }
   assert.equal(statuses.at(-1), 429);
+});
+
+test('a client that is refused for trying too often uses up the guesses of nobody', async () => {
+  const email = 'cookie@example.com';
+  const signIn = (client: string, body: unknown) =>
+    parley.call('POST', '/auth/sign-in/email', { headers: { 'x-forwarded-for': client }, body });
+  for (let guess = 0; guess < 30; guess += 1) await signIn('10.0.0.1', { email: 'nobody', password });
+  for (let guess = 0; guess < 15; guess += 1) assert.equal((await signIn('10.0.0.1', { email, password: 'a wrong one' })).status, 429);
+  assert.equal((await signIn('10.0.0.2', { email, password })).status, 200);
 });
 
 test('guesses at a password through invitations end in 429 too, whoever else joins meanwhile', async () => {
