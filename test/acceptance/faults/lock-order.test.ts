@@ -1,4 +1,5 @@
-// What a process holds while it waits for another. On the embedded database nobody waits for anybody.
+// What a process holds while it waits for another.
+// One engine: on the embedded database nobody waits for anybody.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
