@@ -47,7 +47,8 @@ export async function createDatabase(onServerAt?: string): Promise<TestDatabase>
   const server = onServerAt ?? (await postgresUrl());
   const name = `parley_test_${randomBytes(6).toString('hex')}`;
   const template = await postgresTemplate(server);
-  await onServer(server, (client) => client.query(`create database ${name} template ${template}`));
+  // By copying its files, which takes half the time of copying its pages through the log.
+  await onServer(server, (client) => client.query(`create database ${name} template ${template} strategy file_copy`));
   return {
     settings: { PARLEY_DATA_DIR: directory, DATABASE_URL: databaseUrl(server, name) },
     remove: async () => {
