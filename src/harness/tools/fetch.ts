@@ -35,8 +35,11 @@ export function createFetchTool({ fetch, timeoutMs = 30_000 }: FetchToolOptions)
     repeatable: false,
     guards: () => true,
     subject(input) {
-      const url = textField(input, 'url') ?? '';
-      return URL.parse(url)?.href ?? url;
+      const text = textField(input, 'url') ?? '';
+      const url = URL.parse(text);
+      // `example.com.` is the same host as `example.com`: a rule for one holds for both.
+      if (url !== null) url.hostname = url.hostname.replace(/\.+$/, '');
+      return url?.href ?? text;
     },
     problem(input) {
       const request = requestOf(input);

@@ -62,6 +62,7 @@ test('fetch shows status, headers and body, and sends what it was given', async 
   assert.equal(outcome.output, 'HTTP 201\ncontent-type: text/plain; charset=iso-8859-1\n\nPOST own für');
   assert.equal(outcome.isError, false);
   assert.equal(tool.subject({ url: 'https://EXAMPLE.com/a/../b' }), 'https://example.com/b');
+  assert.equal(tool.subject({ url: 'https://example.com.:8443/b.' }), 'https://example.com:8443/b.');
   assert.equal(tool.guards({}), true);
 });
 
