@@ -57,17 +57,19 @@ function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
   }, 1_000);
 }
 
-/** The files of each process: first the long ones, each alone, then the short ones of one engine together, as they follow each other. */
+/** The files of each process: first the long ones, then others that run alone, then the short ones of one engine together, in their order. */
 function divide(jobs: Job[]): Job[][] {
+  const long: Job[][] = [];
   const alone: Job[][] = [];
   const shared: Job[][] = [];
   for (const job of jobs) {
     const last = shared.at(-1);
-    if (isLong(job.file) || needsOwnProcess(job.file)) alone.push([job]);
+    if (isLong(job.file)) long.push([job]);
+    else if (needsOwnProcess(job.file)) alone.push([job]);
     else if (last?.[0]?.environment === job.environment && last.length < filesPerProcess) last.push(job);
     else shared.push([job]);
   }
-  return [...alone, ...shared];
+  return [...long, ...alone, ...shared];
 }
 
 /** A file that must not share its process with others says so in a comment at its top, with the reason. */
