@@ -1,6 +1,6 @@
 // More than the server can carry. The figures of a quiet machine are in bench/results.md; here they only must not be far off.
 // One engine: this is about who is let in, and what is allowed or refused.
-// Own process: it sends as much as a process can.
+// Runs alone: beside other tests, it cannot send more than the server can carry.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,6 @@
 // How long a person waits for a list and for a long conversation, from the click or the address to what is drawn.
 // PARLEY_FULL_SIZE=1 stores a million events first (a minute); otherwise there are as many sessions, each shorter.
+// Runs alone: it measures response times.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';

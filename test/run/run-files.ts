@@ -22,7 +22,7 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   const runAll = async (together: Job[]) => {
     for (const [job, outcome] of await runTogether(together, stop)) outcomes.set(job, outcome);
   };
-  const waiting = divide(jobs.filter(({ file }) => !isTimed(file)));
+  const waiting = divide(jobs.filter(({ file }) => !runsAlone(file)));
   let underWay = 0;
   const runNext = async () => {
     const together = waiting.shift();
@@ -40,7 +40,7 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   });
   for (const worker of workers) await worker;
   clearInterval(watch);
-  for (const job of jobs.filter(({ file }) => isTimed(file))) if (!stop.aborted) await runAll([job]);
+  for (const job of jobs.filter(({ file }) => runsAlone(file))) if (!stop.aborted) await runAll([job]);
   await tryAgain(outcomes, stop);
   const sum = (count: keyof Outcome) => [...outcomes.values()].reduce((total, outcome) => total + outcome[count], 0);
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
@@ -57,19 +57,19 @@ function watchSpareProcessors(tell: (spare: number) => void): NodeJS.Timeout {
   }, 1_000);
 }
 
-/** The files of each process: first the long ones, then others that run alone, then the short ones of one engine together, in their order. */
+/** The files of each process: first the long ones, then those with a process of their own, then the short ones of one engine together. */
 function divide(jobs: Job[]): Job[][] {
   const long: Job[][] = [];
-  const alone: Job[][] = [];
+  const apart: Job[][] = [];
   const shared: Job[][] = [];
   for (const job of jobs) {
     const last = shared.at(-1);
     if (isLong(job.file)) long.push([job]);
-    else if (needsOwnProcess(job.file)) alone.push([job]);
+    else if (needsOwnProcess(job.file)) apart.push([job]);
     else if (last?.[0]?.environment === job.environment && last.length < filesPerProcess) last.push(job);
     else shared.push([job]);
   }
-  return [...long, ...alone, ...shared];
+  return [...long, ...apart, ...shared];
 }
 
 /** A file that must not share its process with others says so in a comment at its top, with the reason. */
@@ -82,9 +82,9 @@ function isLong(file: string): boolean {
   return /recovery|browser\/|every-route|fuzz|fleet|workers|faults|backup\.|cli\.|drain\.|\/start\./.test(file);
 }
 
-/** Files that measure response times run alone, after all others. */
-function isTimed(file: string): boolean {
-  return /dashboard-speed/.test(file);
+/** A file that needs the processors for itself says so in the same way. It is run after all others, while nothing else runs. */
+function runsAlone(file: string): boolean {
+  return /^\/\/ Runs alone: /m.test(readFileSync(file, 'utf8'));
 }
 
 /**
