@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { withoutFinalDots } from '../final-dots.ts';
 
 /**
  * Which hosts, ports and addresses a request to a customer's URL may not reach. Each function returns the reason for a
@@ -44,7 +45,7 @@ export function refusedAddress(address: string, rules: Rules): string | undefine
 /** From a URL's spelling of a host (`[::1]`, `Example.com.`) to the one that a resolver takes. */
 export function hostOf(hostname: string): string {
   if (hostname.startsWith('[')) return hostname.slice(1, -1);
-  return hostname.toLowerCase().replace(/\.+$/, '');
+  return withoutFinalDots(hostname.toLowerCase());
 }
 
 function refusedName(host: string, rules: Rules): string | undefined {

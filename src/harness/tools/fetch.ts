@@ -1,4 +1,5 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
+import { withoutFinalDots } from '../../final-dots.ts';
 import { isRecord } from '../../json.ts';
 import type { Tool, ToolOutcome } from '../tool.ts';
 import { excerpt, failed, succeeded, textField } from './input.ts';
@@ -38,7 +39,7 @@ export function createFetchTool({ fetch, timeoutMs = 30_000 }: FetchToolOptions)
       const text = textField(input, 'url') ?? '';
       const url = URL.parse(text);
       // `example.com.` is the same host as `example.com`: a rule for one holds for both.
-      if (url !== null) url.hostname = url.hostname.replace(/\.+$/, '');
+      if (url !== null) url.hostname = withoutFinalDots(url.hostname);
       return url?.href ?? text;
     },
     problem(input) {

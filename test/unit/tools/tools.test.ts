@@ -66,6 +66,16 @@ test('fetch shows status, headers and body, and sends what it was given', async 
   assert.equal(tool.guards({}), true);
 });
 
+test('a host with a megabyte of dots is refused within a moment', async () => {
+  const tool = createFetchTool({ fetch: createGuardedFetch({ allowPrivate: false }) });
+  const input = { url: `https://a${'.'.repeat(1_000_000)}b/` };
+  const begun = performance.now();
+  assert.equal(tool.subject(input), input.url);
+  assert.equal((await run(tool, input)).isError, true);
+  const took = performance.now() - begun;
+  assert(took < 1_000, `${took} ms`);
+});
+
 test('fetch: an HTTP error is an error, a redirect is followed, binary is not shown', async () => {
   const server = await serve((request, response) => {
     if (request.url === '/moved') return response.writeHead(302, { location: '/there' }).end();
