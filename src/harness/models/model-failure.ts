@@ -62,7 +62,8 @@ export function readFailure(body: unknown, status?: number, headers?: Headers): 
   const retryAfterSeconds = retryAfter(headers) ?? googleRetryDelay(error);
   return {
     status: status ?? statusIn(error),
-    code,
+    // Short, because the time to look for words in them grows with the square of their length.
+    code: code.slice(0, 500),
     message: message.trim().slice(0, 500).toWellFormed() || 'no reason given',
     retryAfterSeconds,
   };

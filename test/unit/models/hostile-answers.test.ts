@@ -101,3 +101,13 @@ test('the calls of one piece are refused before each is looked for among all the
   await assert.rejects(collect(modelAnswering(wire, [piece]).stream(callOf(), neverAborted)), { code: 'model_error' });
   assert.ok(performance.now() - began < 2_000);
 });
+
+for (const wire of providerCases) {
+  test(`the code of a failure that ${wire.provider} reports is read in a moment, however long it is`, async () => {
+    const code = 'exceed'.repeat(100_000);
+    const failure = { type: 'error', error: { type: code, code, message: 'no', param: null }, sequence_number: 0 };
+    const began = performance.now();
+    await assert.rejects(collect(modelAnswering(wire, [`data: ${JSON.stringify(failure)}\n\n`]).stream(callOf(), neverAborted)));
+    assert.ok(performance.now() - began < 2_000);
+  });
+}
