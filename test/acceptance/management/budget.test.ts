@@ -206,6 +206,27 @@ test('the cap is reported also where no threshold names it, and nothing beyond i
   assert.deepEqual(await reported(), [...all, ...all, ...all, ...all].sort(), 'and again once there are as many as before');
 });
 
+test('a changed cap is reported as far as it is used, which the next turn does not repeat; without the credits the other cap counts', async () => {
+  const acme = await organizationWithAgent('changed');
+  await createEndpoint(parley, acme.key);
+  const reported = async () => {
+    const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
+    return events.map(({ data }) => JSON.parse(JSON.stringify(data)).threshold).sort((a, b) => a - b);
+  };
+  assert.equal((await say(acme, '/words 60')).status, 200);
+  const { tokens_used } = await budgetOf(acme);
+  await operate(parley, acme.slug, { total_tokens_cap: tokens_used });
+  assert.deepEqual(await reported(), [50, 80, 100], 'used to its end');
+  await operate(parley, acme.slug, { total_tokens_cap: 2 * tokens_used });
+  assert.deepEqual(await reported(), [50, 50, 80, 100], 'used by half');
+  assert.equal((await say(acme, '/say hi')).status, 200);
+  assert.deepEqual(await reported(), [50, 50, 80, 100]);
+  await operate(parley, acme.slug, { credits_micros: 0 });
+  assert.deepEqual(await reported(), [50, 50, 50, 80, 80, 100, 100], 'no credits are used to their end');
+  await operate(parley, acme.slug, { credits_micros: null });
+  assert.deepEqual(await reported(), [50, 50, 50, 50, 80, 80, 100, 100], 'the cap of tokens, used by half');
+});
+
 test('a bad budget is refused, naming the field', async () => {
   const { key } = await organizationWithAgent('strict');
   for (const [body, field] of [
