@@ -147,6 +147,28 @@ test('a stream is whole also where its session cannot be dropped yet', async (t)
   assert.match(responses.text, /event: response\.completed\n/);
 });
 
+test('a stream that is ended while its session is being dropped still has its last frames', async (t) => {
+  const tenant = await createTenant(url);
+  const body = { messages: [{ role: 'user', content: '/say all of it' }], stream: true, store: false };
+  const endWhileDropping = async (path: string, request: unknown) => {
+    const dropping = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    t.mock.method(app.context.turns, 'watchTurn', async () => {
+      dropping.resolve();
+      await ended.promise;
+      throw Object.assign(new Error('away'), { code: 'ECONNRESET' });
+    });
+    const answer = tenant.post(`${tenant.agentPath}/v1/${path}`, request);
+    await dropping.promise;
+    cutShort();
+    ended.resolve();
+    return (await answer).text;
+  };
+  assert.match(await endWhileDropping('chat/completions', body), /"finish_reason":"stop"[\s\S]+data: \[DONE\]\n\n$/);
+  const responses = await endWhileDropping('responses', { input: '/say all of it', stream: true, store: false });
+  assert.match(responses, /event: response\.completed\n/);
+});
+
 async function chatStream(tenant: Tenant): Promise<EventStream> {
   return tenant.stream(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: slow }], stream: true });
 }

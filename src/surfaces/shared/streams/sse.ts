@@ -32,10 +32,13 @@ export async function sendEvents(
   response.once('close', onClose);
   try {
     for await (const text of source(abort.signal)) {
-      if (response.destroyed || abort.signal.aborted) break;
+      if (response.destroyed) break;
       if (text === '') continue;
       clearTimeout(headTimer);
-      if (!response.write(text)) await drained(response, abort.signal, streams);
+      const isTaken = response.write(text);
+      // The last frame goes by what the source has made: text that it made before the stream was ended is sent too.
+      if (abort.signal.aborted) break;
+      if (!isTaken) await drained(response, abort.signal, streams);
     }
   } catch (error) {
     // The status has been sent, so a failure can only be told in a frame. A source throws a ServiceError if the session is gone.
