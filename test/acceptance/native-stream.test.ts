@@ -45,6 +45,26 @@ test('a streamed turn is these frames, byte for byte', async () => {
   }
 });
 
+test('data is on one line on every stream, also where Python breaks lines and JSON does not', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const said = 'next\u0085line line\u2028separator paragraph\u2029separator';
+  const text = `/say ${said}`;
+  const { agentPath } = tenant;
+  const answers = [
+    await tenant.post(`/v1/sessions/${id}/messages`, { text, stream: true }),
+    await tenant.post(`${agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: text }], stream: true }),
+    await tenant.post(`${agentPath}/v1/responses`, { input: text, stream: true }),
+    await tenant.get(`${agentPath}/v1/managed-agents/sessions/${id}/events/stream?until=idle`),
+  ];
+  for (const { text: frames } of answers) {
+    assert.doesNotMatch(frames, /[\u0085\u2028\u2029]/);
+    const pieces = frames.matchAll(/"(?:text|content|delta)":"((?:[^"\\]|\\.)*)"/g);
+    const shown = Array.from(pieces, ([, piece]) => JSON.parse(`"${piece}"`)).join('');
+    assert.ok(shown.includes(said), shown);
+  }
+});
+
 test('a tool is shown when it is called and when it has finished, between two steps', async () => {
   const tenant = await createTenant(url, { permissions: { mode: 'autonomous' } });
   const id = await tenant.session();

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { isUnexpected } from '../errors.ts';
 import type { ClosingReason, EndableStream } from './open-streams.ts';
-import { beginEvents, drained } from './sse.ts';
+import { beginEvents, drained, escapeLineBreaks } from './sse.ts';
 
 /** Where a stream that may stay open for hours gets its text. */
 export interface PushedSource {
@@ -64,7 +64,7 @@ class PushedStream implements EndableStream {
         this.hasNews = false;
         for (let text = await this.source.read(); text !== '' && !this.isOver; text = await this.source.read()) {
           if (text === undefined) return this.finish('');
-          if (!this.response.write(text)) await drained(this.response, undefined, this.server.streams);
+          if (!this.response.write(escapeLineBreaks(text))) await drained(this.response, undefined, this.server.streams);
           if (this.response.destroyed) return this.finish('');
         }
       }

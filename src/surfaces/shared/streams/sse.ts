@@ -8,6 +8,12 @@ import type { ClosingReason, OpenStreams } from './open-streams.ts';
 /** How long the response's head waits for the first text, to go out with it in one packet. */
 const headWaitMs = 20;
 
+const otherLineBreaks = [
+  ['\u0085', '\\u0085'],
+  ['\u2028', '\\u2028'],
+  ['\u2029', '\\u2029'],
+] as const;
+
 /**
  * Streams text as Server-Sent Events. The source is read only after the socket has taken what was written, so that of a slow
  * client one batch is held in memory and no queue grows. Returns when the source ends, the client leaves or the server ends the
@@ -35,7 +41,7 @@ export async function sendEvents(
       if (response.destroyed) break;
       if (text === '') continue;
       clearTimeout(headTimer);
-      const isTaken = response.write(text);
+      const isTaken = response.write(escapeLineBreaks(text));
       // The last frame goes by what the source has made: text that it made before the stream was ended is sent too.
       if (abort.signal.aborted) break;
       if (!isTaken) await drained(response, abort.signal, streams);
@@ -48,8 +54,19 @@ export async function sendEvents(
     clearTimeout(headTimer);
     unregister();
     response.off('close', onClose);
-    response.end(lastFrame);
+    response.end(escapeLineBreaks(lastFrame));
   }
+}
+
+/**
+ * Escapes the line breaks that JSON does not. Python's `splitlines`, by which httpx and requests find the lines of a stream, also
+ * breaks at these, in the middle of the data.
+ */
+export function escapeLineBreaks(frames: string): string {
+  // Looking for each first takes a tenth of the time of a regular expression.
+  let text = frames;
+  for (const [character, escaped] of otherLineBreaks) if (text.includes(character)) text = text.replaceAll(character, escaped);
+  return text;
 }
 
 /** Takes the response over from Fastify. Its head goes out with the first write, or when it is flushed. */
