@@ -1,4 +1,5 @@
-// What a person at the playground sees of a reload and of a server that dies: a banner, then the rest, and nothing missing.
+// What a person at the playground sees of a reload, of a server that dies (a banner, then the rest, and nothing missing) and of a
+// message that waits.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { openBrowser } from '../support/browser.ts';
@@ -57,10 +58,41 @@ test('a message sent while the server is away arrives once, when it is back', as
   await server.stop();
   await say('/say second');
   await page.getByText('The server cannot be reached.').waitFor();
+  await log().getByText('/say second').waitFor();
+  await log().getByText('Sending…').waitFor();
   await server.start();
   await log().getByText('second', { exact: true }).waitFor();
   await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').nth(1).waitFor();
   assert.equal(await log().getByText('/say second').count(), 1);
+});
+
+test('a message that could not be sent is back in the field after a reload, before what was written since', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await page.route('**/managed-agents/sessions', (route) => route.abort());
+  await say('not sent');
+  await log().getByText('not sent').waitFor();
+  await page.getByLabel('Message').fill('written since');
+  await page.reload();
+  assert.equal(await page.getByLabel('Message').inputValue(), 'not sent\nwritten since');
+  await page.unrouteAll();
+  await page.getByLabel('Message').fill('');
+});
+
+test('a message that is sent during a turn is shown while it waits, and takes whoever sent it to the end', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/words 900');
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').waitFor();
+  await say('/delay 100\n/say a b c d e f g h i j');
+  await log().getByText(/^a b/).waitFor();
+  await page.evaluate("document.querySelector('[role=log]').scrollTop = 0");
+  await say('/say next');
+  await log().getByText('Waiting for the current turn to end…').waitFor();
+  const distance = await page.evaluate<number>(`(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(
+    document.querySelector('[role=log]'))`);
+  assert.ok(distance < 2, `${distance} px from the end`);
+  await log().getByText('next', { exact: true }).waitFor();
+  assert.equal(await log().getByText('/say next').count(), 1);
+  assert.equal(await log().getByText('Waiting for the current turn to end…').count(), 0);
 });
 
 test('a network that is gone without a word is noticed, and what waited for an answer is asked again', async () => {

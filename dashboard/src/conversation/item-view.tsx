@@ -18,19 +18,7 @@ const endings: Record<string, string> = {
 export const ItemView = memo(function ItemView({ item }: { item: Item }) {
   switch (item.kind) {
     case 'user':
-      return (
-        <div className="ml-auto w-fit max-w-[85%] rounded-lg bg-tint px-3 py-2" title={absoluteTime(item.at)}>
-          {item.name !== '' && <p className="text-[0.88em] font-medium text-accent">{item.name}</p>}
-          <p dir="auto" className="break-words whitespace-pre-wrap">
-            {item.text}
-          </p>
-          {item.files.map((file) => (
-            <p key={file} className="mt-1 flex items-center gap-1.5 text-[0.92em] text-dim">
-              <Paperclip size={12} aria-hidden /> {file}
-            </p>
-          ))}
-        </div>
-      );
+      return <UserMessage {...item} title={absoluteTime(item.at)} />;
     case 'agent':
       return (
         <div className="max-w-[46rem]" title={absoluteTime(item.at)}>
@@ -70,6 +58,30 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
       return <p className="text-[0.92em] text-dim">{item.text}</p>;
   }
 });
+
+interface UserMessageProps {
+  text: string;
+  files: readonly string[];
+  /** Of a participant other than the end user. */
+  name?: string;
+  title?: string;
+}
+
+export function UserMessage({ text, files, name = '', title }: UserMessageProps) {
+  return (
+    <div className="ml-auto w-fit max-w-[85%] rounded-lg bg-tint px-3 py-2" title={title}>
+      {name !== '' && <p className="text-[0.88em] font-medium text-accent">{name}</p>}
+      <p dir="auto" className="break-words whitespace-pre-wrap">
+        {text}
+      </p>
+      {files.map((file) => (
+        <p key={file} className="mt-1 flex items-center gap-1.5 text-[0.92em] text-dim">
+          <Paperclip size={12} className="shrink-0" aria-hidden /> <span className="min-w-0 break-words">{file}</span>
+        </p>
+      ))}
+    </div>
+  );
+}
 
 function ToolView({ item }: { item: ToolItem }) {
   const state = item.output === undefined ? 'pending' : item.isError ? 'failed' : 'done';

@@ -2,19 +2,30 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { type ReactNode, useLayoutEffect, useMemo, useRef } from 'react';
 import { Markdown } from '../parts/markdown.tsx';
 import type { Conversation } from './fold.ts';
-import { ItemView } from './item-view.tsx';
+import { ItemView, UserMessage } from './item-view.tsx';
 
 interface TranscriptProps {
   conversation: Conversation;
   preview: string;
   thinking: boolean;
+  /** Messages that are not in the log yet. */
+  outgoing?: readonly OutgoingMessage[];
   /** Shown after the last item, such as an approval. */
   children?: ReactNode;
 }
 
+interface OutgoingMessage {
+  id: number;
+  text: string;
+  files: readonly File[];
+  isAccepted: boolean;
+}
+
+const none: readonly OutgoingMessage[] = [];
+
 /** The conversation as text. Only what is in view is in the page, so that a long one opens as fast as a short one. */
-export function Transcript({ conversation, preview, thinking, children }: TranscriptProps) {
-  const { items, running } = conversation;
+export function Transcript({ conversation, preview, thinking, outgoing = none, children }: TranscriptProps) {
+  const { items, running, pending } = conversation;
   const shown = useMemo(() => (thinking ? items : items.filter(({ kind }) => kind !== 'thinking')), [items, thinking]);
   const scroller = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
@@ -27,6 +38,11 @@ export function Transcript({ conversation, preview, thinking, children }: Transc
   });
   const height = rows.getTotalSize();
 
+  // Whoever sends a message wants to see it, and the answer, also from further up.
+  const lastSent = outgoing.at(-1)?.id;
+  useLayoutEffect(() => {
+    if (lastSent !== undefined) atEnd.current = true;
+  }, [lastSent]);
   // Keeps the end in view, unless the reader has scrolled up. After every rendering, since not only a new item moves the end:
   // so do a row that turns out taller than estimated, and the card below.
   useLayoutEffect(() => {
@@ -63,7 +79,7 @@ export function Transcript({ conversation, preview, thinking, children }: Transc
           );
         })}
       </div>
-      <div className="mx-auto max-w-3xl">
+      <div className="mx-auto flex max-w-3xl flex-col gap-3.5">
         {preview !== '' && <Markdown text={preview} />}
         {running && preview === '' && (
           <p className="pulse-soft text-dim" role="status">
@@ -71,6 +87,14 @@ export function Transcript({ conversation, preview, thinking, children }: Transc
           </p>
         )}
         {children}
+        {outgoing.map(({ id, text, files, isAccepted }) => (
+          <div key={id}>
+            <UserMessage text={text} files={files.map(({ name }) => name)} />
+            <p className="waiting mt-1 text-right text-[0.88em] text-dim" role="status">
+              {isAccepted && (running || pending !== undefined) ? 'Waiting for the current turn to end…' : 'Sending…'}
+            </p>
+          </div>
+        ))}
       </div>
     </div>
   );

@@ -64,6 +64,8 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
     agent: agent.slug,
     sessionId,
     release,
+    conversation,
+    lastSeq: events.at(-1)?.seq ?? 0,
     onSession: (id) => query.write({ session: id }),
   });
   const toggleRail = () => {
@@ -124,10 +126,10 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
         >
           {refusal !== undefined ? (
             <Refused agent={agent} refusal={refusal} />
-          ) : sessionId === '' || (phase === 'live' && items.length === 0) ? (
+          ) : composer.outgoing.length === 0 && (sessionId === '' || (phase === 'live' && items.length === 0)) ? (
             <Welcome agent={agent} canAnswer={canAnswer} onPick={composer.writeText} release={answeringRelease} />
           ) : (
-            <Transcript conversation={conversation} preview={preview} thinking={thinking}>
+            <Transcript conversation={conversation} preview={preview} thinking={thinking} outgoing={composer.outgoing}>
               {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}
             </Transcript>
           )}

@@ -1,9 +1,11 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
+import { notLogged, type Outgoing } from './outgoing.ts';
 import { maxFileBytes, uploadFile } from './upload-file.ts';
 
 interface Recipient {
@@ -13,36 +15,56 @@ interface Recipient {
   sessionId: string;
   /** The release of a new session; empty for the active one. */
   release: string;
+  conversation: Conversation;
+  lastSeq: number;
   onSession(sessionId: string): void;
 }
 
 const draftKey = 'parley-playground-draft';
+const sendingKey = 'parley-playground-sending';
 
-/** The message that is being written, which survives a reload, and its files, which are uploaded before it is sent. */
-export function useComposer({ org, agent, sessionId, release, onSession }: Recipient) {
-  const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? '');
+// A message that was still on its way when the page was reloaded goes back into the field.
+putBack(sessionStorage.getItem(sendingKey) ?? '');
+sessionStorage.removeItem(sendingKey);
+
+/** The message that is being written and its files, which are uploaded before it is sent; and those that are on their way. */
+export function useComposer({ org, agent, sessionId, release, conversation, lastSeq, onSession }: Recipient) {
+  const [text, setText] = useState(readDraft);
   const [files, setFiles] = useState<readonly File[]>([]);
+  const [outgoing, setOutgoing] = useState<readonly Outgoing[]>([]);
   const writeText = (next: string) => {
     setText(next);
     sessionStorage.setItem(draftKey, next);
   };
+  const change = (id: number, changes: Partial<Outgoing>) =>
+    setOutgoing((before) => before.map((each) => (each.id === id ? { ...each, ...changes } : each)));
 
   const send = useMutation({
-    mutationFn: async (message: string) => {
-      const id = sessionId === '' ? await openSession(org, agent, release) : sessionId;
-      const base = managedPath(org, agent, id);
-      if (sessionId === '') onSession(id);
-      for (const file of files) await uploadFile(base, file);
-      await postOnce(`${base}/events`, { type: 'user.message', text: message });
+    mutationFn: async (message: Outgoing) => {
+      const open = message.sessionId === '' ? await openSession(org, agent, release) : message.sessionId;
+      const base = managedPath(org, agent, open);
+      if (message.sessionId === '') {
+        change(message.id, { sessionId: open });
+        onSession(open);
+      }
+      for (const file of message.files) await uploadFile(base, file);
+      await postOnce(`${base}/events`, { type: 'user.message', text: message.text });
     },
-    onMutate: () => writeText(''),
-    onSuccess: () => setFiles([]),
+    onMutate: (message) => {
+      setOutgoing((before) => [...before, message]);
+      writeText('');
+      setFiles([]);
+      sessionStorage.setItem(sendingKey, message.text);
+    },
+    onSuccess: (_, { id }) => change(id, { isAccepted: true }),
     onError: (error, message) => {
-      // Puts the message back, before what was written meanwhile.
-      const meanwhile = sessionStorage.getItem(draftKey) ?? '';
-      writeText(meanwhile === '' ? message : `${message}\n${meanwhile}`);
+      setOutgoing((before) => before.filter(({ id }) => id !== message.id));
+      putBack(message.text);
+      setText(readDraft());
+      setFiles((chosen) => [...message.files, ...chosen]);
       notifyError(error);
     },
+    onSettled: () => sessionStorage.removeItem(sendingKey),
   });
   const stop = useMutation({
     mutationFn: () => post(`${managedPath(org, agent, sessionId)}/events`, { type: 'user.interrupt' }),
@@ -54,7 +76,26 @@ export function useComposer({ org, agent, sessionId, release, onSession }: Recip
     if (tooLarge !== undefined) notify(`${tooLarge.name} is larger than 10 MiB.`, true);
     setFiles(next.filter((file) => file.size <= maxFileBytes));
   };
-  return { text, writeText, files, chooseFiles, isSending: send.isPending, send: () => send.mutate(text), stop: () => stop.mutate() };
+  return {
+    text,
+    writeText,
+    files,
+    chooseFiles,
+    outgoing: notLogged(outgoing, sessionId, conversation),
+    isSending: send.isPending,
+    send: () => send.mutate({ id: performance.now(), sessionId, text, files, isAccepted: false, after: lastSeq }),
+    stop: () => stop.mutate(),
+  };
+}
+
+function readDraft(): string {
+  return sessionStorage.getItem(draftKey) ?? '';
+}
+
+/** Puts a message that was not sent back into the field, before what was written meanwhile. */
+function putBack(message: string): void {
+  const draft = [message, readDraft()].filter((each) => each !== '').join('\n');
+  sessionStorage.setItem(draftKey, draft);
 }
 
 async function openSession(org: string, agent: string, release: string): Promise<string> {
