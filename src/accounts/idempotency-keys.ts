@@ -4,7 +4,8 @@ import { keyReused } from '../errors.ts';
 
 // All times are by the clock of the database, which all processes share: one whose own is wrong would find every key expired.
 
-const keptMs = 24 * 3_600_000;
+/** For how long a key is kept. */
+export const keptMs = 24 * 3_600_000;
 
 /** The Idempotency-Key of a request, which belongs to an org. A repetition is the same request if it has the same fingerprint. */
 export interface RequestKey {

@@ -97,6 +97,33 @@ test('a deleted response is not there any more; the conversation goes on, until 
   assert.equal(await sessionCount(tenant), 0, 'nothing of it is kept');
 });
 
+test('a repeated request gets its answer again, also when the response that it continued was deleted since', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one' });
+  const [withKey, other] = [{ 'idempotency-key': 'again' }, { 'idempotency-key': 'other' }];
+  const repeated = { input: 'two', previous_response_id: first.body.id };
+  const referring = {
+    input: [
+      { type: 'item_reference', id: first.body.output[0].id },
+      { role: 'user', content: 'three' },
+    ],
+  };
+  const second = await tenant.post(pathOf(tenant), repeated, withKey);
+  const third = await tenant.post(pathOf(tenant), referring, { 'x-stainless-retry-count': '0' });
+  await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
+  const again = await tenant.post(pathOf(tenant), repeated, withKey);
+  assert.deepEqual([again.status, again.text, again.headers.get('idempotent-replayed')], [200, second.text, 'true']);
+  const retried = await tenant.post(pathOf(tenant), referring, { 'x-stainless-retry-count': '1' });
+  assert.deepEqual([retried.status, retried.text], [200, third.text]);
+  for (const [body, headers] of [
+    [repeated, other],
+    [{ ...repeated, input: 'four' }, withKey],
+  ] as const)
+    assert.equal((await tenant.post(pathOf(tenant), body, headers)).status, 404, 'another request');
+  await tenant.delete(`${pathOf(tenant)}/${second.body.id}`);
+  assert.equal((await tenant.post(pathOf(tenant), repeated, withKey)).status, 404, 'its own response is deleted too');
+});
+
 test('responses that are deleted at the same moment leave nothing behind', async () => {
   const tenant = await createTenant(url);
   for (let round = 0; round < 10; round += 1) {

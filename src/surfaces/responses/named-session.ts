@@ -8,8 +8,9 @@ import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../s
 import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, requireVisible, visibleSetting } from '../shared/caller/visible-session.ts';
+import { findEarlierTurnId } from '../shared/once/start-turn.ts';
 import { isAgentItem, isUserMessage } from './read-input.ts';
-import { placeOfItem, placeOfResponse, type ResponsePlace } from './response-ids.ts';
+import { placeOfItem, placeOfResponse, type ResponsePlace, responsePlace } from './response-ids.ts';
 
 /** How many items of an input are looked up at most to find the session that they belong to. */
 const maxLookups = 8;
@@ -36,10 +37,27 @@ export class KnownResponses {
 }
 
 /**
- * The session that a request continues: that of `previous_response_id`, else `conversation`, else that of the newest item of an
- * earlier response that the input repeats. Undefined if the request begins a new one. The body is not validated yet.
+ * The session that a request continues. What it names may have been deleted since an earlier copy of the request ran: then it is the
+ * session in which that copy ran.
  */
 export async function findNamedSession(
+  context: Context,
+  request: FastifyRequest,
+  known: KnownResponses,
+  body: unknown,
+): Promise<TurnSession | undefined> {
+  return readNamedSession(context, request, known, body).catch(async (error: unknown) => {
+    const turnId = await findEarlierTurnId(context, request);
+    if (turnId === undefined) throw error;
+    return (await findResponse(context, request, responsePlace(turnId, 0).responseId)).session;
+  });
+}
+
+/**
+ * That of `previous_response_id`, else `conversation`, else that of the newest item of an
+ * earlier response that the input repeats. Undefined if the request begins a new one. The body is not validated yet.
+ */
+async function readNamedSession(
   context: Context,
   request: FastifyRequest,
   known: KnownResponses,

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findKey, type RequestKey } from '../../../accounts/idempotency-keys.ts';
+import { findKey, keptMs, type RequestKey, readKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import type { Admission } from '../../../turn/turns.ts';
@@ -63,6 +63,17 @@ export async function findRetriedTurn(context: Context, request: FastifyRequest,
   if (idempotencyKey(request) !== undefined || !isLibraryRetry(request)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
   return turnId === undefined ? findKeptTurn(context, request) : context.turns.watchTurn(turnId, live);
+}
+
+/** The id of the turn that an earlier copy of this request started; undefined also if a different request used its Idempotency-Key. */
+export async function findEarlierTurnId(context: Context, request: FastifyRequest): Promise<string | undefined> {
+  const requestKey = requestKeyOf(request);
+  if (requestKey !== undefined) {
+    const earlier = await readKey(context.database.db, requestKey, keptMs);
+    return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turn_id ?? undefined) : undefined;
+  }
+  if (!isLibraryRetry(request)) return undefined;
+  return context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
 }
 
 async function findTurnOfKey(context: Context, requestKey: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
