@@ -132,8 +132,8 @@ export function loadConfig(environment: NodeJS.ProcessEnv = readEnvironment()): 
 }
 
 /** Warnings about settings without effect: unknown names, which may be misspelt, and settings that need another one. */
-export function describeIdleSettings(config: Config, environment: NodeJS.ProcessEnv = readEnvironment()): string[] {
-  const unknown = Object.keys(environment).filter(
+export function describeIdleSettings(config: Config): string[] {
+  const unknown = Object.keys(readEnvironment()).filter(
     (name) => name.startsWith('PARLEY_') && !Object.hasOwn(settings, name) && !foreignNames.test(name),
   );
   const notes = unknown.length === 0 ? [] : [`no such setting: ${unknown.join(', ')}; npm start -- --help lists them.`];

@@ -20,19 +20,14 @@ export interface Destinations {
 
 type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' | 'PARLEY_GATEWAY_PEERS'>;
 
-/** Made once at the start; tests give their own resolver. */
-export function createDestinations(config: Settings, resolve?: DestinationPolicy['resolve']): Destinations {
-  const resolver = resolve === undefined ? {} : { resolve };
-  const deliveries = { ...resolver, allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
+/** Made once at the start. */
+export function createDestinations(config: Settings): Destinations {
+  const deliveries = { allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
   return {
     webhooks: destination(deliveries),
     gateways: destination({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
-    upstreams: destination({
-      ...resolver,
-      allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS,
-      liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS',
-    }),
-    web: destination({ ...resolver, allowPrivate: false, maxRedirects: 5 }),
+    upstreams: destination({ allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
+    web: destination({ allowPrivate: false, maxRedirects: 5 }),
   };
 }
 
