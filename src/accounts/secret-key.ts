@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { constants, copyFile, link, open, readFile, rm, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { sql } from 'kysely';
 import { type Config, ConfigError } from '../config.ts';
-import { prepareDataDirectory } from '../database/data-directory.ts';
+import { prepareDataDirectory, secretKeyFile } from '../database/data-directory.ts';
 import type { Database } from '../database/database.ts';
 import { errorCode } from '../errors.ts';
 import { createSecretBox, type SecretBox } from './secret-box.ts';
@@ -28,7 +28,7 @@ export async function loadSecretKey(config: Config, database: Database): Promise
 export async function refuseNewKey(config: Config, database: Database): Promise<void> {
   const id = await idOfKey(database);
   if (id === undefined) return;
-  const absent = `it is not set, and there is no ${keyFile(config)}`;
+  const absent = `it is not set, and there is no ${secretKeyFile(config)}`;
   throw new ConfigError(`PARLEY_SECRET_KEY: ${absent}, but this database was encrypted with the key ${id}. Set that key`);
 }
 
@@ -41,21 +41,17 @@ export async function findOrCreateSecretKey(config: Config): Promise<SecretKey> 
 export async function findSecretKey(config: Config): Promise<SecretKey | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined)
     return { box: createSecretBox(config.PARLEY_SECRET_KEY), origin: 'the key given', warning: undefined };
-  const key = await readKey(keyFile(config));
+  const key = await readKey(secretKeyFile(config));
   return key && keyOfDirectory(config, key);
 }
 
 function keyOfDirectory(config: Config, key: Buffer): SecretKey {
-  const file = keyFile(config);
+  const file = secretKeyFile(config);
   return {
     box: createSecretBox(key),
     origin: `the key in ${file}`,
     warning: `PARLEY_SECRET_KEY is not set: stored credentials are encrypted with the key in ${file}. Back it up; they cannot be read without it.`,
   };
-}
-
-function keyFile(config: Config): string {
-  return join(config.PARLEY_DATA_DIR, 'secret.key');
 }
 
 /**
@@ -102,7 +98,7 @@ async function readKey(file: string): Promise<Buffer | undefined> {
 
 async function generateKey(config: Config): Promise<Buffer> {
   await prepareDataDirectory(config.PARLEY_DATA_DIR);
-  const file = keyFile(config);
+  const file = secretKeyFile(config);
   const key = randomBytes(32);
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
   try {

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import type { Clock } from '../clock.ts';
 import type { Config } from '../config.ts';
-import { prepareDataDirectory } from '../database/data-directory.ts';
+import { prepareDataDirectory, replaceFile } from '../database/data-directory.ts';
 import type { Database, Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { createAgent } from './agents.ts';
@@ -83,16 +83,6 @@ async function saveGeneratedKeys(config: Config, keys: { api_key: string; operat
   };
   if (Object.keys(generated).length === 0) return;
   await prepareDataDirectory(config.PARLEY_DATA_DIR);
-  replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), `${JSON.stringify(generated, null, 2)}\n`);
-}
-
-/** Only the owner of the file can read it. Whenever the process or the machine stops, it is the old file or the complete new one. */
-function replaceFile(file: string, text: string): void {
-  const draft = `${file}.${randomBytes(6).toString('hex')}`;
-  try {
-    writeFileSync(draft, text, { mode: 0o600, flag: 'wx', flush: true });
-    renameSync(draft, file);
-  } finally {
-    rmSync(draft, { force: true });
-  }
+  const text = `${JSON.stringify(generated, null, 2)}\n`;
+  await replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), (draft) => writeFile(draft, text, { flush: true }));
 }

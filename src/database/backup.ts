@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import type { Config } from '../config.ts';
 import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
-import { makeDirectory, makeFilledDirectory, prepareDataDirectory, replaceFile } from './data-directory.ts';
+import { makeDirectory, makeFilledDirectory, prepareDataDirectory, replaceFile, secretKeyFile } from './data-directory.ts';
 import type { Database } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
 import { openDatabase } from './open.ts';
@@ -79,11 +79,7 @@ async function dumpEmbedded(dataDirectory: string, file: string, check?: Check):
 /** The setting takes precedence over the file, as at a start: rotating the key in the setting leaves the file as it was. */
 async function keyInUse(config: Config): Promise<string | undefined> {
   if (config.PARLEY_SECRET_KEY !== undefined) return `${config.PARLEY_SECRET_KEY.toString('base64')}\n`;
-  return (await isThere(keyFile(config))) ? readFile(keyFile(config), 'utf8') : undefined;
-}
-
-function keyFile(config: Config): string {
-  return join(config.PARLEY_DATA_DIR, 'secret.key');
+  return (await isThere(secretKeyFile(config))) ? readFile(secretKeyFile(config), 'utf8') : undefined;
 }
 
 /** Restores a backup into an empty data directory or an empty PostgreSQL database. If it fails, nothing is changed. */
@@ -103,7 +99,7 @@ export async function restore(config: Config, folder: string, isUsed = isInstall
     else await restoreEmbedded(config.PARLEY_DATA_DIR, embedded, file);
   } catch (error) {
     // The next backup to be restored may have another key.
-    if (isNewKey) await rm(keyFile(config), { force: true });
+    if (isNewKey) await rm(secretKeyFile(config), { force: true });
     throw error;
   }
   if (config.DATABASE_URL !== undefined && !(await isUsed(config))) throw await namingSchema(config);
@@ -116,11 +112,11 @@ async function restoreKey(config: Config, kept: string): Promise<boolean> {
   const inUse = await keyInUse(config);
   if (inUse === undefined) {
     await prepareDataDirectory(config.PARLEY_DATA_DIR);
-    await replaceFile(keyFile(config), (draft) => writeFile(draft, key));
+    await replaceFile(secretKeyFile(config), (draft) => writeFile(draft, key));
     return true;
   }
   if (!parseSecretKey(inUse.trim()).equals(parseSecretKey(key.trim()))) {
-    const place = config.PARLEY_SECRET_KEY === undefined ? keyFile(config) : 'PARLEY_SECRET_KEY';
+    const place = config.PARLEY_SECRET_KEY === undefined ? secretKeyFile(config) : 'PARLEY_SECRET_KEY';
     throw new Error(`${place}: is another key than that of the backup, ${kept}; nothing was changed`);
   }
   return false;

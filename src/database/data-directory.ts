@@ -1,6 +1,6 @@
 import { access, constants, mkdir, rename, rm, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import { ConfigError } from '../config.ts';
+import { dirname, join } from 'node:path';
+import { type Config, ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 
 /** Creates the data directory if it is missing. If it cannot be written, the start fails here and names the setting. */
@@ -12,6 +12,11 @@ export async function prepareDataDirectory(directory: string): Promise<void> {
   } catch (error) {
     throw new ConfigError(`PARLEY_DATA_DIR: ${directory} is not writable (${errorMessage(error)})`, { cause: error });
   }
+}
+
+/** Where the secret key is kept if it is not set. */
+export function secretKeyFile(config: Config): string {
+  return join(config.PARLEY_DATA_DIR, 'secret.key');
 }
 
 /** Creates missing parents too. Node's recursive `mkdir` never returns where no directory can be created, such as below /proc. */
