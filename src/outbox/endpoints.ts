@@ -36,8 +36,8 @@ const maxEndpoints = 1_000;
  */
 export async function createEndpoint(
   transaction: Db,
-  box: SecretBox,
   actor: Actor,
+  box: SecretBox,
   input: EndpointInput,
 ): Promise<{ endpoint: WebhookEndpoint; secret: string }> {
   const { count } = await transaction
@@ -110,8 +110,8 @@ const overlapMs = 24 * 3_600_000;
 /** The new secret signs from now on. For a day the previous one signs too, so that receivers can change over. */
 export async function rotateSecret(
   transaction: Db,
-  box: SecretBox,
   actor: Actor,
+  box: SecretBox,
   id: number,
 ): Promise<{ endpoint: WebhookEndpoint; secret: string } | undefined> {
   const secret = newSigningSecret();

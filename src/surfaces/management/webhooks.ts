@@ -71,7 +71,7 @@ export function webhookRoutes(server: Server, context: Context): void {
       const { name, url, event_types: eventTypes = [] } = request.body;
       await context.destinations.webhooks.check(url);
       return changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { endpoint, secret } = await createEndpoint(transaction, context.secrets, actor, { name, url, eventTypes });
+        const { endpoint, secret } = await createEndpoint(transaction, actor, context.secrets, { name, url, eventTypes });
         return { webhook_endpoint: showEndpoint(endpoint), secret };
       });
     },
@@ -148,7 +148,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const id = pathNumber(request, 'id');
       return changeOnce(context, request, reply, 200, async (transaction, actor) => {
-        const rotated = orNotFound(await rotateSecret(transaction, context.secrets, actor, id));
+        const rotated = orNotFound(await rotateSecret(transaction, actor, context.secrets, id));
         return { webhook_endpoint: showEndpoint(rotated.endpoint), secret: rotated.secret };
       });
     },

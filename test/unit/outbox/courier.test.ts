@@ -68,7 +68,7 @@ async function newEndpoint(url: string): Promise<number> {
   const actor = { orgId: organization.id, at: new Date() };
   const created = await db
     .transaction()
-    .execute((transaction) => createEndpoint(transaction, secrets, actor, { name: 'Hooks', url, eventTypes: [] }));
+    .execute((transaction) => createEndpoint(transaction, actor, secrets, { name: 'Hooks', url, eventTypes: [] }));
   return created.endpoint.id;
 }
 
