@@ -2,6 +2,8 @@ import type { ColumnType, Generated } from 'kysely';
 import type { Role } from '../accounts/principal.ts';
 import type { PermissionMode, PinnedTool, ReleaseConfig } from '../release-config.ts';
 import type { ApprovalRequested } from '../session/events.ts';
+import type { Participant } from '../session/participants.ts';
+import type { PendingInput } from '../session/pending-input.ts';
 import type { CreatedAt, Json, JsonWithDefault, Nullable } from './columns.ts';
 import type { DeliveriesTable, DeliveryAttemptsTable, WebhookEndpointsTable } from './outbox-tables.ts';
 
@@ -194,22 +196,6 @@ interface AuditEventsTable {
 
 /** The wire that a session was opened on. */
 export type Surface = 'native' | 'managed' | 'chat' | 'responses' | 'gateway';
-
-export interface Participant {
-  name: string;
-  type: 'human' | 'ai';
-  /** Where it is reached, when that is another gateway, and the session that it talks from there. */
-  gateway_url?: string;
-  gateway_session_id?: string;
-}
-
-export interface PendingInput {
-  request_id: string;
-  kind: string;
-  tool: string;
-  message: string;
-  options: string[];
-}
 
 interface SessionsTable {
   id: string;

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
-import type { Participant } from '../database/schema.ts';
 import type { Destination } from '../destination/destinations.ts';
 import { orNotFound, ServiceError } from '../errors.ts';
+import type { Participant } from '../session/participants.ts';
 import { findSession, type Session } from '../session/sessions.ts';
 import { type GatewayEvent, senderGateway } from './event.ts';
 

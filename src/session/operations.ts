@@ -1,5 +1,5 @@
-import type { PendingInput } from '../database/schema.ts';
 import type { ApprovalDecision, ApprovalRequested, MessageReceived, NewEvent, RequestEcho } from './events.ts';
+import type { PendingInput } from './pending-input.ts';
 
 /**
  * What can be written to a conversation. The SQL function `apply_turn_operations` carries out each operation, in order within its

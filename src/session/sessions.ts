@@ -1,10 +1,12 @@
 import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import type { Participant, PendingInput, Schema, Surface } from '../database/schema.ts';
+import type { Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import type { PermissionMode } from '../release-config.ts';
 import type { RequestEcho } from './events.ts';
 import type { Feed } from './feed.ts';
+import type { Participant } from './participants.ts';
+import type { PendingInput } from './pending-input.ts';
 
 /** A row of `sessions`: the head of a conversation. What was said is in its log. */
 export interface Session {
