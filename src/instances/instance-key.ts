@@ -1,5 +1,12 @@
 import type { InstanceScope } from '../release-config.ts';
 
+/** One durable instance of an agent, which has its own files and its own spending. */
+export interface Instance {
+  orgId: number;
+  agentId: number;
+  instanceKey: string;
+}
+
 export interface InstanceIdentity {
   sessionId: string;
   endUserId: string | undefined;

@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
-import type { Instance } from './workspace.ts';
+import type { Instance } from './instance-key.ts';
 
 const directory = 'uploads';
 const { fileBytes, totalBytes, files } = workspaceLimits;

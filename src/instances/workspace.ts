@@ -1,12 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-
-/** One durable instance of an agent, which has its own files (see `instanceKey`). */
-export interface Instance {
-  orgId: number;
-  agentId: number;
-  instanceKey: string;
-}
+import type { Instance } from './instance-key.ts';
 
 /** The files of an instance, to read. Changes are written through the log, together with the tool result that made them. */
 export function workspaceOf(db: Db, instance: Instance) {

@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
+import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
 import type { RequestEcho } from './events.ts';
 import type { Feed } from './feed.ts';
@@ -134,7 +135,7 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
   await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
   if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
   // If the instance is the session itself, its files and its spending go too.
-  const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${`session:${sessionId}`}`;
+  const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${instanceKey('session', { sessionId, endUserId: undefined })}`;
   await sql`delete from workspace_files where ${own}`.execute(transaction);
   await sql`delete from instance_spend where ${own}`.execute(transaction);
   await transaction

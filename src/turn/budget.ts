@@ -3,17 +3,10 @@ import { budgetRefusal } from '../accounts/budgets.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
-import { instanceKey } from '../instances/instance-key.ts';
+import { type Instance, instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
 import { SharedWork } from '../shared-work.ts';
 import type { SessionRequest } from './open-session.ts';
-
-/** Whose budget a turn draws on. */
-interface Payer {
-  orgId: number;
-  agentId: number;
-  instanceKey: string;
-}
 
 const sentences: Record<string, string> = {
   credits_exhausted: 'The prepaid balance is exhausted.',
@@ -29,7 +22,7 @@ export function budgetError(reason: string): ServiceError {
 }
 
 /** Throws when the budget does not allow another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
-export async function checkBudget(db: Db, payer: Payer, ownKey: boolean = false): Promise<void> {
+export async function checkBudget(db: Db, payer: Instance, ownKey: boolean = false): Promise<void> {
   const refusal = await budgetRefusal(db, payer, ownKey ? 0 : 1);
   if (refusal !== undefined) throw budgetError(refusal);
 }
@@ -62,7 +55,7 @@ export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<
 }
 
 /** Equal checks at the same moment share one query. Its answer may be a little old: what counts is the check at admission. */
-function checkTogether(db: Db, payer: Payer, ownKey: boolean): Promise<void> {
+function checkTogether(db: Db, payer: Instance, ownKey: boolean): Promise<void> {
   const checks = checksOf.get(db) ?? new SharedWork<void>();
   checksOf.set(db, checks);
   return checks.run(`${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`, () => checkBudget(db, payer, ownKey));
