@@ -16,7 +16,7 @@ import { budgetError, checkBudget } from './budget.ts';
 import { type TurnPlace, TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
-import { type WatchableTurn, watchAgain } from './watch.ts';
+import { subscribeAgain, type WatchableTurn } from './watch.ts';
 
 /** For how long after a turn began the same request counts as an automatic retry of a client library. */
 export const retryWindowMs = 10 * 60_000;
@@ -102,7 +102,7 @@ export class Turns {
       }
       if (result.status === 'replayed' && result.turn !== undefined) {
         subscription.close();
-        return { ...(await this.watchTurn(result.turn, isLive)), replayed: true };
+        return { ...(await this.subscribeTo(result.turn, isLive)), replayed: true };
       }
       throw admissionError(result);
     } catch (error) {
@@ -140,7 +140,7 @@ export class Turns {
       { type: 'turn-resumed', data: { agent } },
     ];
     try {
-      return { ...(await this.watchTurn(turn, live)), resolvedSeq: seq, restAfter: seq };
+      return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
     } finally {
       // Even if the turn cannot be watched: left for recovery, it could not tell whether the approved call was run.
       if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
@@ -197,8 +197,8 @@ export class Turns {
     return row?.id;
   }
 
-  /** Watches a turn from its first event on, wherever it runs. */
-  async watchTurn(turnId: string, live: boolean): Promise<WatchableTurn> {
+  /** A turn that began earlier, to be watched from its first event on, wherever it runs. */
+  async subscribeTo(turnId: string, live: boolean): Promise<WatchableTurn> {
     const row = await this.parts.database.db
       .selectFrom('turns')
       .innerJoin('sessions', 'sessions.id', 'turns.session_id')
@@ -207,7 +207,7 @@ export class Turns {
       .executeTakeFirst();
     if (row === undefined) throw notFound();
     const after = row.first_seq === null ? row.last_seq : row.first_seq - 1;
-    return watchAgain(this.parts.feed, row.session_id, turnId, after, live);
+    return subscribeAgain(this.parts.feed, row.session_id, turnId, after, live);
   }
 
   /** Throws when the session's release cannot run. The contract orders the checks: budget before release. */

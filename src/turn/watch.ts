@@ -52,8 +52,8 @@ function ownPart<Update extends SessionUpdate>(turn: WatchableTurn, updates: rea
   return rest < 0 ? { own, rests: false } : { own: own.slice(0, rest + 1), rests: true };
 }
 
-/** Watches a turn that began earlier, from its beginning or from `after` on. */
-export function watchAgain(feed: Feed, sessionId: string, turnId: string, after: number, live: boolean): WatchableTurn {
+/** A turn that began earlier, to be watched from its beginning or from `after` on. */
+export function subscribeAgain(feed: Feed, sessionId: string, turnId: string, after: number, live: boolean): WatchableTurn {
   return { sessionId, turnId, after, replay: true, subscription: feed.subscribe(sessionId, live, true) };
 }
 

@@ -139,7 +139,7 @@ test('so does a stream whose turn can no longer be followed: its session is gone
 
 test('a stream is whole also where its session cannot be dropped yet', async (t) => {
   const tenant = await createTenant(url);
-  t.mock.method(app.context.turns, 'watchTurn', () => Promise.reject(Object.assign(new Error('away'), { code: 'ECONNRESET' })));
+  t.mock.method(app.context.turns, 'subscribeTo', () => Promise.reject(Object.assign(new Error('away'), { code: 'ECONNRESET' })));
   const body = { messages: [{ role: 'user', content: '/say all of it' }], stream: true, store: false };
   const chat = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, body);
   assert.match(chat.text, /"finish_reason":"stop"[\s\S]+data: \[DONE\]\n\n$/);

@@ -17,7 +17,7 @@ export async function fetchResponse(
   stream: { startingAfter: number } | undefined,
 ): Promise<FastifyReply> {
   reply.header('x-svc-session', session.id);
-  const turn: WatchableTurn = { ...(await context.turns.watchTurn(place.turnId, stream !== undefined)), restAfter: place.after };
+  const turn: WatchableTurn = { ...(await context.turns.subscribeTo(place.turnId, stream !== undefined)), restAfter: place.after };
   try {
     const answer = new ResponseAnswer(place, agentOf(request).slug, echo);
     if (stream === undefined) {

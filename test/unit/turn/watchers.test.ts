@@ -26,7 +26,7 @@ test("an answer to an approval whose turn may be another process's by now, which
 test('an answer to an approval that cannot be watched: what was approved is done all the same', async (t) => {
   const { id } = JSON.parse((await app.request('POST', '/v1/sessions', {})).text);
   const asked = await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo done"}' });
-  t.mock.method(turns, 'watchTurn', async () => Promise.reject(new Error('the database is away')));
+  t.mock.method(turns, 'subscribeTo', async () => Promise.reject(new Error('the database is away')));
   const answer = await app.request('PUT', `/v1/sessions/${id}/inputs/${asked.body.pending_input.request_id}`, { decision: 'approve_once' });
   assert.equal(answer.status, 500, answer.text);
   assert.equal(runner.running.size, 1);

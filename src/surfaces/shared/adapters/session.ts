@@ -121,7 +121,7 @@ export function dropAfter(
 async function keepAndDrop(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Promise<void> {
   const events: StoredEvent[] = [];
   let last: string | undefined;
-  const turn = { ...(await context.turns.watchTurn(turnId, false)), restAfter: after };
+  const turn = { ...(await context.turns.subscribeTo(turnId, false)), restAfter: after };
   for await (const updates of watchTurn(context.log, turn)) {
     last = updates.at(-1)?.type;
     events.push(...updates.filter(isStored));

@@ -3,7 +3,7 @@ import { keepTurnUnder, type RequestKey, readKey } from '../../../accounts/idemp
 import type { Context } from '../../../context.ts';
 import type { StoredEvent } from '../../../session/events.ts';
 import { retryWindowMs } from '../../../turn/turns.ts';
-import { type WatchableTurn, watchAgain } from '../../../turn/watch.ts';
+import { subscribeAgain, type WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';
 import { idempotencyKey, isLibraryRetry, openAnswer, requestKeyOf, sealAnswer } from './idempotency.ts';
@@ -40,7 +40,7 @@ export async function findKeptTurn(context: Context, request: FastifyRequest): P
 export function openKeptTurn(context: Context, requestKey: RequestKey, turnId: string, sealed: string): WatchableTurn {
   const { sessionId, events } = openAnswer<KeptTurn>(context, requestKey, sealed);
   const kept = events.map((event) => ({ ...event, createdAt: new Date(event.createdAt) }));
-  return { ...watchAgain(context.feed, sessionId, turnId, 0, false), kept };
+  return { ...subscribeAgain(context.feed, sessionId, turnId, 0, false), kept };
 }
 
 /**

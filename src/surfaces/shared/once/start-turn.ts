@@ -62,7 +62,7 @@ export async function findEarlierTurn(
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
   if (idempotencyKey(request) !== undefined || !isLibraryRetry(request)) return undefined;
   const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
-  return turnId === undefined ? findKeptTurn(context, request) : context.turns.watchTurn(turnId, live);
+  return turnId === undefined ? findKeptTurn(context, request) : context.turns.subscribeTo(turnId, live);
 }
 
 /** The id of the turn that an earlier copy of this request started; undefined also if a different request used its Idempotency-Key. */
@@ -81,6 +81,6 @@ async function findTurnOfKey(context: Context, requestKey: RequestKey, live: boo
   if (earlier === undefined) return undefined;
   const { turn_id: turnId, response } = earlier;
   if (turnId === null) throw keyReused();
-  if (response === null) return context.turns.watchTurn(turnId, live);
+  if (response === null) return context.turns.subscribeTo(turnId, live);
   return openKeptTurn(context, requestKey, turnId, response);
 }
