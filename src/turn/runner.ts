@@ -8,9 +8,9 @@ import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { emptyState, foldSession, type SessionState } from '../session/state.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { nextYield, writeCommitPoint } from './commit-points.ts';
 import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
-import { nextStep, writeStep } from './steps.ts';
 
 /** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */
 export interface TurnSetting extends Accounting {
@@ -200,21 +200,21 @@ export class Runner {
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
     const world = run.whole ? { ...setting.world, isWatched: () => this.isWatched(turn.session) } : setting.world;
-    let steps = runTurn(state, world, controller.signal, run.recovered);
+    let loop = runTurn(state, world, controller.signal, run.recovered);
     try {
       for (;;) {
-        const step = await nextStep(this.parts.logger, steps, turn, state, controller.signal);
-        if (step === undefined) return undefined;
-        if (step.type === 'live') {
-          this.show(turn.session, step.fragment);
+        const yielded = await nextYield(this.parts.logger, loop, turn, state, controller.signal);
+        if (yielded === undefined) return undefined;
+        if (yielded.type === 'live') {
+          this.show(turn.session, yielded.fragment);
           continue;
         }
         await this.onStoring(turn.session);
-        const { point, applied } = await writeStep(this.parts, step, turn, state, setting);
+        const { point, applied } = await writeCommitPoint(this.parts, yielded, turn, state, setting);
         if (!(await this.publishWritten(turn, state, point, applied))) return undefined;
         if (applied.result.status === 'interrupted') {
           // A pause was not written because of an interrupt, which is in the state now: run again over that state, the turn ends.
-          steps = runTurn(state, world, controller.signal, false);
+          loop = runTurn(state, world, controller.signal, false);
         } else if (point.type === 'commit') {
           if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
         } else {
@@ -230,7 +230,7 @@ export class Runner {
       clearTimeout(timeout);
       this.parts.feed.dropDrafts(turn.session);
       this.parts.onTurnLeft(turn.turn, state);
-      await steps.return();
+      await loop.return();
     }
   }
 
@@ -247,14 +247,14 @@ export class Runner {
    * Publishes what was written and folds it into the state, after anything that another process wrote before it. False when another
    * process has taken the turn over.
    */
-  private async publishWritten(turn: TurnIds, state: SessionState, step: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
+  private async publishWritten(turn: TurnIds, state: SessionState, point: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
     const { seq } = result;
-    if (seq === undefined || (step.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {
+    if (seq === undefined || (point.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {
       this.states.drop(turn.session);
       return false;
     }
     if (seq > state.seq + 1) foldSession(await this.parts.log.read(turn.session, state.seq, seq - 1 - state.seq), state);
-    const stored = numberEvents(result.status === 'interrupted' ? [] : step.events, turn.turn, seq, at);
+    const stored = numberEvents(result.status === 'interrupted' ? [] : point.events, turn.turn, seq, at);
     foldSession(stored, state);
     this.parts.feed.publish(turn.session, stored);
     return true;

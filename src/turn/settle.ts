@@ -13,33 +13,33 @@ export interface Accounting {
 }
 
 /** The operation that writes a commit point: everything that must be true together is in it. */
-export function advanceOperation(step: CommitPoint, turn: TurnIds, state: SessionState, accounting: Accounting): AdvanceOperation {
-  const base = { org: turn.org, session: turn.session, turn: turn.turn, events: step.events, messages: messagesIn(step.events, state) };
-  switch (step.type) {
+export function advanceOperation(point: CommitPoint, turn: TurnIds, state: SessionState, accounting: Accounting): AdvanceOperation {
+  const base = { org: turn.org, session: turn.session, turn: turn.turn, events: point.events, messages: messagesIn(point.events, state) };
+  switch (point.type) {
     case 'commit': {
-      const handoff = step.events.findLast((event) => event.type === 'tool-finished' && event.data.handoff !== undefined);
+      const handoff = point.events.findLast((event) => event.type === 'tool-finished' && event.data.handoff !== undefined);
       const currentAgent = handoff?.type === 'tool-finished' ? handoff.data.handoff : undefined;
       return {
         ...base,
         kind: 'append',
-        ...(step.changes === undefined ? {} : { files: step.changes.map(toFile) }),
+        ...(point.changes === undefined ? {} : { files: point.changes.map(toFile) }),
         ...(currentAgent === undefined ? {} : { currentAgent }),
       };
     }
     case 'pause': {
-      const { requestId, tool, message } = step.request;
+      const { requestId, tool, message } = point.request;
       const hook = { session_id: turn.session, turn_id: turn.turn, request_id: requestId, tool, message };
       return {
         ...base,
         kind: 'pause',
         used: usedSince(state, state.turn?.usage, 0, accounting),
-        request: step.request,
-        pendingInput: pendingInputOf(step.request),
+        request: point.request,
+        pendingInput: pendingInputOf(point.request),
         webhooks: [{ type: 'turn.requires_action', data: hook }],
       };
     }
     case 'end': {
-      const last = step.events.at(-1);
+      const last = point.events.at(-1);
       const usage = last?.type === 'turn-ended' || last?.type === 'turn-failed' ? last.data.usage : undefined;
       return { ...base, kind: 'end', used: usedSince(state, usage, 1, accounting), webhooks: endHooks(last, turn, accounting) };
     }

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { foldSession } from '../../../src/session/state.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
-import { writeStep } from '../../../src/turn/steps.ts';
+import { writeCommitPoint } from '../../../src/turn/commit-points.ts';
 import { startApp } from '../../support/app.ts';
 import { untilAccepted } from '../../support/turns.ts';
 
 const app = await startApp({ after });
 const { database, feed, log, runner, settings } = app.context;
 
-test('a turn ends whose step the database will never take', async (t) => {
+test('a turn ends whose commit point the database will never take', async (t) => {
   const { body } = await app.request('POST', '/v1/sessions', {});
   const setting = (await settings.of(1, body.id)) ?? assert.fail();
   t.mock.method(runner, 'beginStarted', () => {});
@@ -18,9 +18,9 @@ test('a turn ends whose step the database will never take', async (t) => {
   const turn = await database.db.selectFrom('turns').select('id').where('session_id', '=', body.id).executeTakeFirstOrThrow();
   const state = foldSession(await log.read(body.id, 0, 10));
   const ids = { turn: turn.id, session: body.id, org: 1 };
-  const step = { callId: 'call_1', tool: 'ba\0sh', input: {}, step: 1 };
+  const call = { callId: 'call_1', tool: 'ba\0sh', input: {}, step: 1 };
   const parts = { log, logger: createLogger('silent') };
-  const { point } = await writeStep(parts, { type: 'commit', events: [{ type: 'tool-called', data: step }] }, ids, state, setting);
+  const { point } = await writeCommitPoint(parts, { type: 'commit', events: [{ type: 'tool-called', data: call }] }, ids, state, setting);
   assert.equal(point.type, 'end');
   feed.lookAgain(body.id);
   const answer = await posted;

@@ -13,15 +13,15 @@ import { type Accounting, advanceOperation } from './settle.ts';
  * The next thing that a turn yields; undefined when it is over. What its generator throws becomes the failed end of the turn, except
  * where the turn can be continued later: a failure of the database, or a turn that this process lets go of, is thrown.
  */
-export async function nextStep(
+export async function nextYield(
   logger: Logger,
-  steps: AsyncGenerator<TurnYield, void, void>,
+  loop: AsyncGenerator<TurnYield, void, void>,
   turn: TurnIds,
   state: SessionState,
   signal: AbortSignal,
 ): Promise<TurnYield | undefined> {
   try {
-    const { value, done } = await steps.next();
+    const { value, done } = await loop.next();
     return done ? undefined : value;
   } catch (error) {
     const cause: unknown = signal.aborted ? signal.reason : error;
@@ -35,15 +35,15 @@ export async function nextStep(
  * Writes a commit point. If the database will never accept its content, the end of the turn is written instead: a turn left for
  * recovery would ask the model again and fail again, forever. Returns what was written.
  */
-export async function writeStep(
+export async function writeCommitPoint(
   { log, logger }: { log: SessionLog; logger: Logger },
-  step: CommitPoint,
+  point: CommitPoint,
   turn: TurnIds,
   state: SessionState,
   accounting: Accounting,
 ): Promise<{ point: CommitPoint; applied: Applied }> {
   try {
-    return { point: step, applied: await log.apply(advanceOperation(step, turn, state, accounting)) };
+    return { point, applied: await log.apply(advanceOperation(point, turn, state, accounting)) };
   } catch (error) {
     if (!refusesContent(error)) throw error;
     const end = unexpectedEnd(logger, turn, state, error);
