@@ -9,7 +9,7 @@ import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
-import { type CommitPoint, InterruptReason, type ModelStep, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { type CommitPoint, type ModelStep, TurnAborted, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
  * Runs the turn of the state until it ends or pauses. After an approval or a crash the turn is continued by running it again over the
@@ -78,7 +78,7 @@ async function* answerOrCondense(step: ModelStep): AsyncGenerator<TurnYield, Ans
 }
 
 function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
-  if (signal.aborted && signal.reason instanceof InterruptReason && signal.reason.reason === 'interrupted') return true;
+  if (signal.aborted && signal.reason instanceof TurnAborted && signal.reason.why === 'interrupted') return true;
   if (signal.aborted) throw signal.reason;
   return turn.interrupted;
 }

@@ -7,7 +7,7 @@ import { maxAnswerParts } from './models/estimate-tokens.ts';
 import { tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
-import { InterruptReason, type ModelStep, type TurnYield } from './turn-world.ts';
+import { type ModelStep, TurnAborted, type TurnYield } from './turn-world.ts';
 
 /** Calls the model and shows its text as it comes. After a failure that may pass, the call is tried again. */
 export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, Answer, void> {
@@ -60,7 +60,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
     } catch (error) {
       spent = addUsage(spent, draft.estimateUsage(call, signal.aborted));
       if (signal.aborted) {
-        const why = signal.reason instanceof InterruptReason ? signal.reason.reason : undefined;
+        const why = signal.reason instanceof TurnAborted ? signal.reason.why : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);
         if (why === 'timeout') yield* keep(draft, turn, spent);
         throw signal.reason;

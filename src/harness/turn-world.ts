@@ -44,10 +44,10 @@ export type CommitPoint =
   | { type: 'end'; events: NewEvent[] };
 
 /** Why a turn's signal was aborted: somebody interrupted it, its time is up, or its process lets go of it for another to continue. */
-export class InterruptReason extends Error {
-  readonly reason: 'interrupted' | 'timeout' | 'released';
-  constructor(reason: 'interrupted' | 'timeout' | 'released') {
-    super(`turn ${reason}`);
-    this.reason = reason;
+export class TurnAborted extends Error {
+  readonly why: 'interrupted' | 'timeout' | 'released';
+  constructor(why: 'interrupted' | 'timeout' | 'released') {
+    super(`turn ${why}`);
+    this.why = why;
   }
 }

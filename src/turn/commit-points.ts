@@ -1,6 +1,6 @@
 import { isDatabaseFailure, refusesContent } from '../database/database.ts';
 import { interruptedCalls } from '../harness/run-turn.ts';
-import { type CommitPoint, InterruptReason, type TurnYield } from '../harness/turn-world.ts';
+import { type CommitPoint, TurnAborted, type TurnYield } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { Applied, SessionLog } from '../session/log.ts';
 import type { TurnIds } from '../session/operations.ts';
@@ -25,8 +25,8 @@ export async function nextYield(
     return done ? undefined : value;
   } catch (error) {
     const cause: unknown = signal.aborted ? signal.reason : error;
-    if (isDatabaseFailure(cause) || (cause instanceof InterruptReason && cause.reason === 'released')) throw cause;
-    if (!(cause instanceof InterruptReason && cause.reason === 'timeout')) return unexpectedEnd(logger, turn, state, error);
+    if (isDatabaseFailure(cause) || (cause instanceof TurnAborted && cause.why === 'released')) throw cause;
+    if (!(cause instanceof TurnAborted && cause.why === 'timeout')) return unexpectedEnd(logger, turn, state, error);
     return failedEnd(state, { code: 'turn_timeout', message: 'The turn took longer than its release allows.' });
   }
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { refusesWrites } from '../database/database.ts';
 import { runTurn } from '../harness/run-turn.ts';
-import { type CommitPoint, InterruptReason, type TurnWorld } from '../harness/turn-world.ts';
+import { type CommitPoint, TurnAborted, type TurnWorld } from '../harness/turn-world.ts';
 import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
@@ -123,7 +123,7 @@ export class Runner {
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);
     if (turn === undefined) this.interruptedEarly.set(turnId, true);
-    else turn.controller.abort(new InterruptReason('interrupted'));
+    else turn.controller.abort(new TurnAborted('interrupted'));
   }
 
   /** Something of an organization (its id), or of any (`*`), has changed: interrupts the turns that may no longer run. */
@@ -140,7 +140,7 @@ export class Runner {
     const turn = this.running.get(turnId);
     if (turn === undefined) return;
     this.states.drop(turn.sessionId);
-    turn.controller.abort(new InterruptReason('released'));
+    turn.controller.abort(new TurnAborted('released'));
   }
 
   /** Whether to act on an answer of the log. After one that came late, another process may have taken the turn over. */
@@ -152,7 +152,7 @@ export class Runner {
   async release(): Promise<void> {
     this.hasReleased = true;
     const turns = [...this.running.values()];
-    for (const turn of turns) turn.controller.abort(new InterruptReason('released'));
+    for (const turn of turns) turn.controller.abort(new TurnAborted('released'));
     await Promise.allSettled(turns.map((turn) => turn.done));
   }
 
@@ -198,7 +198,7 @@ export class Runner {
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
-    const timeout = setTimeout(() => controller.abort(new InterruptReason('timeout')), setting.timeoutSeconds * 1000);
+    const timeout = setTimeout(() => controller.abort(new TurnAborted('timeout')), setting.timeoutSeconds * 1000);
     const world = run.whole ? { ...setting.world, isWatched: () => this.isWatched(turn.session) } : setting.world;
     let loop = runTurn(state, world, controller.signal, run.recovered);
     try {
@@ -216,7 +216,7 @@ export class Runner {
           // A pause was not written because of an interrupt, which is in the state now: run again over that state, the turn ends.
           loop = runTurn(state, world, controller.signal, false);
         } else if (point.type === 'commit') {
-          if (applied.result.interrupted) controller.abort(new InterruptReason('interrupted'));
+          if (applied.result.interrupted) controller.abort(new TurnAborted('interrupted'));
         } else {
           this.states.keepGrown(turn.session, state);
           const milliseconds = performance.now() - begun;
@@ -283,7 +283,7 @@ export class Runner {
 }
 
 function isReleased(reason: unknown): boolean {
-  return reason instanceof InterruptReason && reason.reason === 'released';
+  return reason instanceof TurnAborted && reason.why === 'released';
 }
 
 /** The two events with which the log begins a turn. */
