@@ -4,6 +4,7 @@ import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
 import { type Model, ModelError } from '../harness/model.ts';
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
+import { subAgentOf } from '../harness/prompt.ts';
 import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
 import { newId } from '../ids.ts';
@@ -71,7 +72,7 @@ export class Settings {
   }
 
   /** A model to try the organization's own key with. The operator's key is for turns only, since the cost of a trial is not counted. */
-  async modelFor(orgId: number, config: ModelConfig): Promise<Model> {
+  async modelOnOwnKey(orgId: number, config: ModelConfig): Promise<Model> {
     const { provider } = config;
     const needsKey = provider !== 'offline' && provider !== 'openai-compatible';
     if (needsKey && (await this.parts.directory.sealedCredential(orgId, provider)) === undefined)
@@ -105,7 +106,7 @@ export class Settings {
     const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
     const ownKeys = new Map<string, boolean>(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
     const price = (subAgent: string, usage: Usage) => {
-      const model = config.agents.find((agent) => agent.name === subAgent)?.model ?? config.model;
+      const model = subAgentOf(config, subAgent).model ?? config.model;
       const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
       return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: ownKeys.get(model.provider) ? 0 : cost };
     };

@@ -11,7 +11,7 @@ export async function tryModel(settings: Settings, orgId: number, config: ModelC
   const started = performance.now();
   const milliseconds = () => Math.round(performance.now() - started);
   try {
-    const model = await settings.modelFor(orgId, config);
+    const model = await settings.modelOnOwnKey(orgId, config);
     const call = {
       instructions: 'Answer with one word.',
       messages: [{ role: 'user' as const, text: 'Say ok.' }],

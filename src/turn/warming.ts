@@ -2,6 +2,7 @@ import type { CredentialFor } from '../accounts/credential-for.ts';
 import type { Directory } from '../accounts/directory.ts';
 import { requireMaterialized } from '../accounts/releases.ts';
 import { orNotFound } from '../errors.ts';
+import { subAgentOf } from '../harness/prompt.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
 import { mcpTarget } from './mcp-target.ts';
@@ -23,12 +24,10 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
     const setting = orNotFound(await settings.of(orgId, sessionId));
     requireMaterialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
-    const main = world.release.agents.find((agent) => agent.name === world.release.main);
-    if (main !== undefined) {
-      await world.modelFor(main);
-      const tools = await world.toolsFor(main);
-      if (tools.some((tool) => tool.name === 'bash')) warmTools();
-    }
+    const main = subAgentOf(world.release, world.release.main);
+    await world.modelFor(main);
+    const tools = await world.toolsFor(main);
+    if (tools.some((tool) => tool.name === 'bash')) warmTools();
     await runner.warm(sessionId);
     for (const server of world.release.mcp_servers) {
       await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {});
