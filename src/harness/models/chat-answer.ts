@@ -1,8 +1,8 @@
 import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
-import { isTokenCount, maxAnswerCharacters, maxAnswerParts, valueLength } from './estimate-tokens.ts';
-import { type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { isTokenCount, valueLength } from './estimate-tokens.ts';
+import { type Caller, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
 import { isTooDeep, parseToolInput } from './tool-input.ts';
 
 interface OpenCall {

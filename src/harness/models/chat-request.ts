@@ -1,6 +1,6 @@
 import { isJsonObject } from '../../json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
-import { readSettings } from './settings.ts';
+import { readSettings } from './read-settings.ts';
 import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 

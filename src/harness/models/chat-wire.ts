@@ -2,11 +2,11 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { createChatAnswer } from './chat-answer.ts';
 import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
+import { countTokens, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
-import { brokenOf, type Caller, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { brokenOf, type Caller, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
+import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
-import { readSettings } from './settings.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;

@@ -5,13 +5,6 @@ export function countTokens(characters: number): number {
   return Math.ceil(characters / 4);
 }
 
-/** The longest answer that is accepted, ten times what any model produces: a server that sends more would fill our memory. */
-export const maxAnswerCharacters = 4 * 2 ** 20;
-/** The longest stream, in case a server never ends an event. An answer of `maxAnswerCharacters`, with an event a word, is far shorter. */
-export const maxStreamBytes = 128 * 2 ** 20;
-/** Calls and blocks of reasoning in one answer, each of which becomes an event. */
-export const maxAnswerParts = 1_000;
-
 /** Whether a count that a provider reports can be used: a negative one would add to the budget, and others could not be stored. */
 export function isTokenCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31;

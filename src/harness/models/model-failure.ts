@@ -47,6 +47,13 @@ export function cutOff(caller: Caller): ModelError {
   return new ModelError('broken_stream', caller.provider, `The answer of ${caller.provider} ended before it was complete`);
 }
 
+/** The longest answer that is accepted, ten times what any model produces: a server that sends more would fill our memory. */
+export const maxAnswerCharacters = 4 * 2 ** 20;
+/** The longest stream, in case a server never ends an event. An answer of `maxAnswerCharacters`, with an event a word, is far shorter. */
+export const maxStreamBytes = 128 * 2 ** 20;
+/** Calls and blocks of reasoning in one answer, each of which becomes an event. */
+export const maxAnswerParts = 1_000;
+
 export function tooLong(caller: Caller): ModelError {
   return new ModelError('model_error', caller.provider, `The answer of ${caller.provider} is longer than any that is taken`);
 }

@@ -4,13 +4,13 @@ import { limitBody } from '../../limit-body.ts';
 import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, maxAnswerCharacters, maxStreamBytes, promptTokens } from './estimate-tokens.ts';
-import { brokenOf, type Caller, cutOff, failureOf, readFailure, tooLong } from './model-failure.ts';
+import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { brokenOf, type Caller, cutOff, failureOf, maxAnswerCharacters, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
+import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
 import { createPartReader } from './sdk-parts.ts';
 import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
-import { readSettings } from './settings.ts';
 
 /** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {

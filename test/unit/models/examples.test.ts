@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
-import { readSettings } from '../../../src/harness/models/settings.ts';
+import { readSettings } from '../../../src/harness/models/read-settings.ts';
 
 const folder = new URL('../../../examples/releases/', import.meta.url);
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
 import { createModel } from '../../../src/harness/models/create-model.ts';
-import { maxAnswerCharacters } from '../../../src/harness/models/estimate-tokens.ts';
+import { maxAnswerCharacters } from '../../../src/harness/models/model-failure.ts';
 import { providerFixture } from '../../support/provider-server.ts';
 import { apiKey, callOf, collect, finishOf, neverAborted, type ProviderCase, providerCases } from './provider-cases.ts';
 
