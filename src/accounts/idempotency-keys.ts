@@ -18,12 +18,12 @@ export interface RequestKey {
 export interface KeptKey {
   fingerprint: string;
   /** The turn that the request started, from whose log the answer is made again. */
-  turn_id: string | null;
-  /** The sealed answer of a request that started no turn. */
+  turnId: string | null;
+  /** The sealed answer of a request that started no turn, or the sealed events of a turn whose session was deleted after it. */
   response: string | null;
   /** For work that no transaction covers: whether the process of the first request is assumed to be at it. */
-  is_held: boolean;
-  created_at: Date;
+  isHeld: boolean;
+  createdAt: Date;
 }
 
 export interface TakenKey {
@@ -48,7 +48,7 @@ export async function takeKey(transaction: Db, own: RequestKey, kept: { response
     .execute();
   const taken = await transaction
     .insertInto('idempotency_keys')
-    .values({ org_id: orgId, key, fingerprint, response, held_until: holdMs === undefined ? null : ago(-holdMs) })
+    .values({ org_id: orgId, key, fingerprint, response, held_until: holdMs === undefined ? null : fromNow(holdMs) })
     .onConflict((conflict) => conflict.columns(['org_id', 'key']).doNothing())
     .returning('created_at')
     .executeTakeFirst();
@@ -57,7 +57,7 @@ export async function takeKey(transaction: Db, own: RequestKey, kept: { response
   // The first request was refused and has given the key back in between.
   if (earlier === undefined) return takeKey(transaction, own, kept);
   if (earlier.fingerprint !== fingerprint) throw keyReused();
-  return { takenAt: earlier.created_at, earlier };
+  return { takenAt: earlier.createdAt, earlier };
 }
 
 /** What this request left if it was sent before, within the last 24 hours. Throws if a different request used the key. */
@@ -71,7 +71,8 @@ export async function findKey(db: Db, own: RequestKey): Promise<KeptKey | undefi
 export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs?: number): Promise<KeptKey | undefined> {
   return db
     .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'turn_id', 'response', 'created_at', sql<boolean>`coalesce(held_until > now(), false)`.as('is_held')])
+    .select(['fingerprint', 'turn_id as turnId', 'response', 'created_at as createdAt'])
+    .select(sql<boolean>`coalesce(held_until > now(), false)`.as('isHeld'))
     .where('org_id', '=', orgId)
     .where('key', '=', key)
     .$if(withinMs !== undefined, (query) => query.where('created_at', '>', ago(withinMs ?? 0)))
@@ -87,9 +88,9 @@ export async function keepResponse(db: Db, { orgId, key }: RequestKey, response:
 export async function keepTurnUnder(
   db: Db,
   { orgId, key, fingerprint }: RequestKey,
-  answer: { turn_id: string; response: string },
+  { turnId, response }: { turnId: string; response: string },
 ): Promise<void> {
-  const kept = { ...answer, created_at: sql<Date>`now()` };
+  const kept = { turn_id: turnId, response, created_at: fromNow(0) };
   await db
     .insertInto('idempotency_keys')
     .values({ org_id: orgId, key, fingerprint, ...kept })
@@ -106,7 +107,7 @@ export async function giveBackKey(db: Db, { orgId, key }: RequestKey): Promise<v
 export async function holdKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<void> {
   await db
     .updateTable('idempotency_keys')
-    .set({ held_until: ago(-holdMs) })
+    .set({ held_until: fromNow(holdMs) })
     .where('org_id', '=', orgId)
     .where('key', '=', key)
     .execute();
@@ -116,7 +117,7 @@ export async function holdKey(db: Db, { orgId, key }: RequestKey, holdMs: number
 export async function takeOverKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<boolean> {
   const taken = await db
     .updateTable('idempotency_keys')
-    .set({ held_until: ago(-holdMs) })
+    .set({ held_until: fromNow(holdMs) })
     .where('org_id', '=', orgId)
     .where('key', '=', key)
     .where(sql<boolean>`coalesce(held_until <= now(), true)`)
@@ -125,5 +126,9 @@ export async function takeOverKey(db: Db, { orgId, key }: RequestKey, holdMs: nu
 }
 
 function ago(milliseconds: number) {
-  return sql<Date>`now() - ${milliseconds} * interval '1 millisecond'`;
+  return fromNow(-milliseconds);
+}
+
+function fromNow(milliseconds: number) {
+  return sql<Date>`now() + ${milliseconds} * interval '1 millisecond'`;
 }

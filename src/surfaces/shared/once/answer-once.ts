@@ -23,7 +23,7 @@ export async function answerOnce<Answer>(
   const { earlier } = await takeKey(db, requestKey, { holdMs });
   if (earlier !== undefined) {
     if (earlier.response !== null) return answerAgain(context, reply, requestKey, earlier);
-    if (earlier.is_held) throw stillInProgress();
+    if (earlier.isHeld) throw stillInProgress();
     if (!(await mayRepeat())) throw unknownOutcome();
     if (!(await takeOverKey(db, requestKey, holdMs))) throw stillInProgress();
   }

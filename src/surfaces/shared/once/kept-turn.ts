@@ -25,15 +25,14 @@ export async function keepTurn(
   if (requestKey === undefined) return;
   const needed = events.filter(({ type }) => type !== 'message-received' && type !== 'tool-finished');
   const kept: KeptTurn = { sessionId, events: needed };
-  const answer = { turn_id: turnId, response: sealAnswer(context, requestKey, kept) };
-  await keepTurnUnder(context.database.db, requestKey, answer);
+  await keepTurnUnder(context.database.db, requestKey, { turnId, response: sealAnswer(context, requestKey, kept) });
 }
 
 /** The turn of an earlier copy of this request whose session was deleted after it. */
 export async function findKeptTurn(context: Context, request: FastifyRequest): Promise<WatchableTurn | undefined> {
   const kept = await findKept(context, request);
-  if (kept === undefined || kept.turn_id === null) return undefined;
-  return openKeptTurn(context, kept.requestKey, kept.turn_id, kept.response);
+  if (kept === undefined || kept.turnId === null) return undefined;
+  return openKeptTurn(context, kept.requestKey, kept.turnId, kept.response);
 }
 
 /** Decrypts a kept turn. It can be watched like one whose events are in the log. */
@@ -64,7 +63,7 @@ async function findKept(context: Context, request: FastifyRequest) {
   const withinMs = idempotencyKey(request) === undefined ? retryWindowMs : undefined;
   const row = await readKey(context.database.db, requestKey, withinMs);
   if (row?.fingerprint !== requestKey.fingerprint || row.response === null) return undefined;
-  return { requestKey, turn_id: row.turn_id, response: row.response };
+  return { requestKey, turnId: row.turnId, response: row.response };
 }
 
 /** Whether the client may have sent this request before. Then it may name a session that was deleted after its turn. */

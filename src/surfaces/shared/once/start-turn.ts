@@ -79,7 +79,7 @@ export async function findEarlierTurnId(context: Context, request: FastifyReques
 async function findTurnOfKey(context: Context, requestKey: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
   const earlier = await findKey(context.database.db, requestKey);
   if (earlier === undefined) return undefined;
-  const { turn_id: turnId, response } = earlier;
+  const { turnId, response } = earlier;
   if (turnId === null) throw keyReused();
   if (response === null) return context.turns.subscribeTo(turnId, live);
   return openKeptTurn(context, requestKey, turnId, response);
