@@ -1,6 +1,7 @@
 import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
 import type { GuardedFetch } from '../destination/guard.ts';
 import { errorMessage } from '../errors.ts';
+import { storable } from '../storable.ts';
 import { deliveriesUrl } from './gateway-deliveries.ts';
 import type { ClaimedDelivery } from './queue.ts';
 import { signatureOf } from './signature.ts';
@@ -110,7 +111,7 @@ async function readExcerpt(response: Response): Promise<string> {
   } catch {
     // The connection broke: the excerpt is what arrived before.
   }
-  return Buffer.concat(chunks).toString('utf8').replaceAll('\0', '\uFFFD').slice(0, excerptLength).toWellFormed();
+  return storable(Buffer.concat(chunks).toString('utf8').slice(0, excerptLength));
 }
 
 function describe(error: unknown): string {

@@ -5,6 +5,7 @@ import {
   type MessageReceived,
   type SessionUpdate,
   type StoredEvent,
+  type ToolFinished,
   type TurnEnded,
   type TurnFailed,
   usageIn,
@@ -74,10 +75,9 @@ export function cutShort(): ServiceError {
   return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
 }
 
-export function toolState(event: Extract<StoredEvent, { type: 'tool-finished' }>['data']): ToolState {
-  if (event.notRun === 'denied') return 'denied';
-  if (event.notRun === 'interrupted') return 'interrupted';
-  return event.isError ? 'error' : 'completed';
+export function toolState({ notRun, isError }: ToolFinished): ToolState {
+  if (notRun === 'denied' || notRun === 'interrupted') return notRun;
+  return isError ? 'error' : 'completed';
 }
 
 function addEvent(outcome: TurnOutcome, calls: Map<string, ToolPart>, event: StoredEvent): void {

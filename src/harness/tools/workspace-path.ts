@@ -14,19 +14,9 @@ export function parseWorkspacePath(given: string): { path: string } | { problem:
 export function pathProblem(segments: readonly string[]): string | undefined {
   const path = segments.join('/');
   if (segments.includes('..')) return 'The path must not contain ".."';
-  if (segments.some((segment) => hasControlCharacter(segment) || segment.includes('\\'))) {
-    return 'The path must not contain control characters or backslashes';
-  }
+  if (/[\p{Cc}\\]/u.test(path)) return 'The path must not contain control characters or backslashes';
   if (!path.isWellFormed()) return 'The path is not valid Unicode';
   if (segments.some((segment) => Buffer.byteLength(segment) > 255)) return 'A name in the path is longer than 255 bytes';
   if (Buffer.byteLength(path) > 1_024) return 'The path is longer than 1,024 bytes';
   return undefined;
-}
-
-function hasControlCharacter(text: string): boolean {
-  for (let index = 0; index < text.length; index += 1) {
-    const code = text.charCodeAt(index);
-    if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return true;
-  }
-  return false;
 }
