@@ -32,6 +32,7 @@ export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandon
 export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
   const statements = [
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys where created_at < now() - interval '24 hours' limit ${batch})`,
+    // Turns kept for the retries of client libraries, see `retryWindowMs`.
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys
       where key like E'retry\n%' and created_at < now() - interval '10 minutes' limit ${batch})`,
     sql`delete from user_sessions where ctid in (select ctid from user_sessions where expires_at < now() limit ${batch})`,

@@ -6,7 +6,7 @@ import { lockEndpoint } from './endpoint-state.ts';
 import { wants } from './fan-out.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 
-const page = 500;
+const pageLength = 500;
 
 /**
  * Sends an endpoint what it missed in a time range: deliveries that were given up, on a new schedule, and events that were
@@ -27,7 +27,7 @@ export async function recoverRange(
       select id, type, data, created_at, created_at::text as at from webhook_events
       where org_id = ${organization.id} and (created_at, id) > (${after.at}::timestamptz, ${after.id}::uuid)
         and created_at <= ${range.to}
-      order by created_at, id limit ${page}`.execute(db);
+      order by created_at, id limit ${pageLength}`.execute(db);
     const sent = await db.transaction().execute(async (transaction) => {
       const endpoint = await lockEndpoint(transaction, organization.id, endpointId);
       if (endpoint === undefined) return undefined;
@@ -43,7 +43,7 @@ export async function recoverRange(
     if (sent === undefined) return undefined;
     recovered += sent;
     const last = rows.at(-1);
-    if (last === undefined || rows.length < page) return recovered;
+    if (last === undefined || rows.length < pageLength) return recovered;
     after = last;
   }
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-const page = 1_000;
+const batchLength = 1_000;
 
 /**
  * Deletes deliveries and events older than so many days, in small steps that do not block others. It uses the clock of the
@@ -11,9 +11,9 @@ const page = 1_000;
 export async function dropOldDeliveries(db: Db, days: number): Promise<void> {
   for (const table of ['deliveries', 'webhook_events', 'gateway_events']) {
     const isDone = table === 'gateway_events' ? sql`state <> 'admitted'` : sql`true`;
-    for (let dropped = page; dropped === page; ) {
+    for (let dropped = batchLength; dropped === batchLength; ) {
       const { numAffectedRows } = await sql`delete from ${sql.table(table)} where ctid in
-        (select ctid from ${sql.table(table)} where created_at < now() - ${days} * interval '1 day' and ${isDone} order by created_at limit ${page})`.execute(
+        (select ctid from ${sql.table(table)} where created_at < now() - ${days} * interval '1 day' and ${isDone} order by created_at limit ${batchLength})`.execute(
         db,
       );
       dropped = Number(numAffectedRows ?? 0);
@@ -31,7 +31,7 @@ export async function dropDeliveriesTo(db: Db, orgId: number, endpointId: number
     const { rows } = await sql<{ first: number }>`
       with old as (
         select id, position from deliveries where org_id = ${orgId} and endpoint_id = ${endpointId} and position < ${before}
-        order by position desc limit ${page} for update skip locked
+        order by position desc limit ${batchLength} for update skip locked
       ), gone as (
         delete from deliveries where id in (select id from old)
       ) select coalesce(min(position), 0) as first from old`.execute(db);
