@@ -28,7 +28,7 @@ export interface SignedIn {
 }
 
 const cookieName = 'parley.session_token';
-const attemptsPerAccount = 10;
+const maxAttempts = 10;
 const attemptsKeptMs = 10 * 60_000;
 const foreignKeyViolation = '23503';
 
@@ -36,7 +36,7 @@ const foreignKeyViolation = '23503';
 export class SignIn {
   private readonly database: Database;
   private readonly directory: Directory;
-  /** Per account: guesses at one password may come from many IP addresses, and the library counts only per address. */
+  /** Mostly by account: guesses at one password may come from many IP addresses, and the library counts only per address. */
   private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: attemptsKeptMs });
   private readonly library: LoadedOnce<Library>;
 
@@ -50,12 +50,12 @@ export class SignIn {
     return servedPaths.has(path);
   }
 
-  /** Call it before a password of this account is checked. Throws when too many were tried lately. */
-  countAttempt(email: string): void {
-    const attempts = this.attempts.get(email.toLowerCase()) ?? { count: 0 };
+  /** Call it before a password or a token is checked. `who` is an account's email, or names a client. Throws if too many were tried lately. */
+  countAttempt(who: string): void {
+    const attempts = this.attempts.get(who.toLowerCase()) ?? { count: 0 };
     attempts.count += 1;
-    if (attempts.count === 1) this.attempts.set(email.toLowerCase(), attempts);
-    if (attempts.count > attemptsPerAccount)
+    if (attempts.count === 1) this.attempts.set(who.toLowerCase(), attempts);
+    if (attempts.count > maxAttempts)
       throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: attemptsKeptMs / 1_000 });
   }
 
@@ -63,15 +63,15 @@ export class SignIn {
    * Call it if the password was not checked after all. Otherwise one client, without a single guess, could keep everybody out, and
    * push the counts of others out of the cache.
    */
-  takeBackAttempt(email: string): void {
-    const attempts = this.attempts.get(email.toLowerCase());
+  takeBackAttempt(who: string): void {
+    const attempts = this.attempts.get(who.toLowerCase());
     if (attempts === undefined) return;
     attempts.count -= 1;
-    if (attempts.count === 0) this.attempts.delete(email.toLowerCase());
+    if (attempts.count === 0) this.attempts.delete(who.toLowerCase());
   }
 
-  forgetAttempts(email: string): void {
-    this.attempts.delete(email.toLowerCase());
+  forgetAttempts(who: string): void {
+    this.attempts.delete(who.toLowerCase());
   }
 
   async handle(request: Request): Promise<Response> {

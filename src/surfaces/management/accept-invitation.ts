@@ -41,8 +41,9 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { signIn, database, directory } = context;
-      const guesses = `invitation ${request.ip}`;
-      signIn.countAttempt(guesses);
+      // Guesses at tokens are counted by the address that they come from.
+      const guesser = `invitation ${request.ip}`;
+      signIn.countAttempt(guesser);
       const actor = requestActor(context, request);
       // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
       const countAttempt = (account: string) => signIn.countAttempt(account);
@@ -52,7 +53,7 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
       const organization = await directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
       const member = await directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      signIn.forgetAttempts(guesses);
+      signIn.forgetAttempts(guesser);
       return reply.code(201).send({ member: showMember(member) });
     },
   );
