@@ -1,0 +1,102 @@
+// Which process makes which attempt, and when: claims and their leases, lanes, several couriers.
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, test } from 'node:test';
+import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
+import { minute, openOutbox, stillClock } from '../../support/outbox.ts';
+import { startReceiver } from '../../support/webhook-receiver.ts';
+
+const { db, organization, createCourier, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
+
+test('a destination that hangs, and a long queue for it, delay no other', async (t) => {
+  const clock = stillClock();
+  const [dead, alive] = [await startReceiver(t), await startReceiver(t)];
+  dead.answer = () => {};
+  const deadEndpoints = await Promise.all(Array.from({ length: 12 }, () => newEndpoint(dead.url)));
+  const aliveEndpoint = await newEndpoint(alive.url);
+  for (const endpointId of deadEndpoints) await queue(endpointId, 20, clock.now());
+  clock.advance(1_000);
+  await queue(aliveEndpoint, 100, clock.now());
+  const limits = { perLane: 4, healthy: 16, troubled: 16, slowMs: 500 };
+  const courier = createCourier(clock, { limits, timeoutMs: 60_000, pollMs: 50 });
+  await courier.start();
+  await alive.until((received) => received.length === 100);
+  assert.ok(dead.received.length <= 12 * limits.perLane, `${dead.received.length} attempts hang`);
+  await courier.stop();
+});
+
+test('what a process that fell silent had claimed is sent by another when the lease ends, not before', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 3, clock.now());
+  const [lost] = await deliveriesTo(endpointId);
+  assert.ok(lost);
+  await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'gone', due_at: new Date(clock.now().getTime() + 5_000) })
+    .where('id', '=', lost.id)
+    .execute();
+  const courier = createCourier(clock);
+  await courier.idle();
+  assert.equal(receiver.received.length, 2);
+  clock.advance(5_000);
+  await courier.idle();
+  assert.equal(receiver.received.at(-1)?.body.id, lost.id);
+  assert.equal(receiver.received.length, 3);
+  await courier.stop();
+});
+
+test('a clock that jumps past the lease of an attempt under way makes no second one', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  let held: ServerResponse | undefined;
+  receiver.answer = (_one, response) => {
+    held = response;
+  };
+  await queue(await newEndpoint(receiver.url), 1, clock.now());
+  const courier = createCourier(clock);
+  const isIdle = courier.idle();
+  await receiver.until((received) => received.length === 1, 'the attempt');
+  receiver.answer = 200;
+  clock.advance(60 * minute);
+  await queue(await newEndpoint(receiver.url), 1, clock.now());
+  courier.wake();
+  await receiver.until((received) => new Set(received.map((one) => one.body.id)).size === 2, 'the delivery after it');
+  held?.end();
+  await isIdle;
+  assert.equal(receiver.received.length, 2);
+  await courier.stop();
+});
+
+test('two couriers on one queue send each delivery once', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpoints = await Promise.all(Array.from({ length: 5 }, () => newEndpoint(receiver.url)));
+  for (const endpointId of endpoints) await queue(endpointId, 20, clock.now());
+  const couriers = [createCourier(clock), createCourier(clock)];
+  await Promise.all(couriers.map((courier) => courier.idle()));
+  await receiver.until((received) => received.length >= 100);
+  await Promise.all(couriers.map((courier) => courier.stop()));
+  assert.equal(receiver.received.length, 100);
+  assert.equal(new Set(receiver.received.map((one) => one.body.id)).size, 100);
+});
+
+test('two couriers send to another gateway one after another, in the order of the queue', { timeout: 20_000 }, async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const heard: number[] = [];
+  receiver.answer = ({ body }, response) => {
+    heard.push(Number(body.number));
+    setTimeout(() => {
+      heard.push(Number(body.number));
+      response.writeHead(200).end();
+    }, 50);
+  };
+  for (const number of [1, 2, 3])
+    await queueForGateways(db, organization.id, [{ gatewayUrl: receiver.url, type: 'message', body: { number } }], clock.now());
+  const couriers = [createCourier(clock), createCourier(clock)];
+  while (heard.length < 6) await Promise.all(couriers.map((courier) => courier.idle()));
+  await Promise.all(couriers.map((courier) => courier.stop()));
+  assert.deepEqual(heard, [1, 1, 2, 2, 3, 3]);
+});

@@ -1,0 +1,96 @@
+// The rows of deliveries: what an attempt, a disabled endpoint and the retention make of them.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { sql } from 'kysely';
+import { resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
+import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-state.ts';
+import { findEndpoint } from '../../../src/outbox/endpoints.ts';
+import { finishDeliveries } from '../../../src/outbox/finish.ts';
+import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
+import { minute, openOutbox } from '../../support/outbox.ts';
+
+const { db, organization, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
+
+test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {
+  const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * minute);
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  await queue(endpointId, 2, daysAgo(31));
+  await queue(endpointId, 1, daysAgo(29));
+  await sql`insert into gateway_events (org_id, event_id, target, state, event, created_at)
+    select ${organization.id}, state, 'submit', state, '{}', ${daysAgo(31)}
+    from unnest(array['received', 'admitted', 'done']) state`.execute(db);
+  await dropOldDeliveries(db, 30);
+  const { rows } = await sql<{ state: string }>`select state from gateway_events`.execute(db);
+  assert.deepEqual(rows, [{ state: 'admitted' }]);
+  assert.equal((await deliveriesTo(endpointId)).length, 1);
+});
+
+test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {
+  const [queuedAt, retryAt, now] = [0, 30, 10].map((minutes) => new Date(Date.parse('2026-03-01T00:00:00Z') + minutes * minute));
+  assert.ok(queuedAt && retryAt && now);
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const held = { claimed_by: 'here', attempt_count: 1, next_attempt_at: retryAt, due_at: now };
+  /** What becomes of a delivery that was left like this, when attempts made here were answered with these statuses. */
+  const finish = async (left: object, statuses: number | number[], manual = false) => {
+    await queue(endpointId, 1, queuedAt);
+    const row = await db
+      .updateTable('deliveries')
+      .set({ ...held, ...left })
+      .where('id', '=', db.selectFrom('deliveries').select('id').orderBy('position', 'desc').limit(1))
+      .returningAll()
+      .executeTakeFirstOrThrow();
+    const sealed = { secret_ciphertext: null, previous_secret_ciphertext: null, previous_secret_until: null };
+    const delivery = { ...row, ...sealed, manual, url: '', enabled: true };
+    const finished = [statuses].flat().map((status) => {
+      const outcome = { ok: status === 200, status, error: null, excerpt: '', durationMs: 1, retryAfter: null };
+      return { delivery, outcome, startedAt: now };
+    });
+    await finishDeliveries(db, 'here', finished, now, 1_000);
+    const is = await db.selectFrom('deliveries').selectAll().where('id', '=', row.id).executeTakeFirstOrThrow();
+    return [is.state, is.claimed_by, is.attempt_count, is.next_attempt_at, is.due_at, is.delivered_at];
+  };
+  const lost = { claimed_by: 'another' };
+  assert.deepEqual(await finish(lost, 500), ['pending', 'another', 1, retryAt, now, null], 'lost');
+  assert.deepEqual(await finish(lost, 200), ['delivered', null, 2, null, null, now], 'lost, but delivered');
+  const [done, earlier] = [
+    { state: 'delivered', next_attempt_at: null, delivered_at: queuedAt },
+    ['delivered', null, 1, null, null, queuedAt],
+  ];
+  assert.deepEqual(await finish({ resend_requested: true }, 200), ['delivered', null, 2, null, now, now], 'asked for meanwhile');
+  assert.deepEqual(await finish({}, 500, true), ['pending', null, 1, retryAt, retryAt, null], 'a resend that failed');
+  assert.deepEqual(await finish({}, 200, true), ['delivered', null, 1, null, null, now], 'a resend ahead of the schedule');
+  for (const status of [200, 500]) assert.deepEqual(await finish(done, status, true), earlier, 'a resend of what was delivered');
+  const [state, , attempts, next] = await finish({ endpoint_id: null, gateway_url: 'http://127.0.0.1:1/' }, 410);
+  assert.deepEqual([state, attempts], ['pending', 2], 'another gateway may be there again');
+  assert.ok(next instanceof Date && next > now);
+  const endpoint = () => sql`select consecutive_failures, xmin::text from webhook_endpoints where id = ${endpointId}`.execute(db);
+  await finish({}, [500, 200, 500]);
+  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 1, 'only what failed since');
+  await finish({}, 200);
+  const { rows: well } = await endpoint();
+  await finish({}, 200);
+  assert.deepEqual((await endpoint()).rows, well, 'the row of one that is well is not written again and again');
+});
+
+test('what is under way or was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
+  const now = new Date();
+  const later = new Date(now.getTime() + 60 * minute);
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  await queue(endpointId, 3, now);
+  const [resent, claimed] = await deliveriesTo(endpointId);
+  await db.updateTable('deliveries').set({ next_attempt_at: later }).where('endpoint_id', '=', endpointId).execute();
+  await sql`update deliveries set claimed_by = 'another' where id = ${claimed?.id}`.execute(db);
+  const dueAt = async () => {
+    const rows = await db.selectFrom('deliveries').select('due_at').where('endpoint_id', '=', endpointId).orderBy('position').execute();
+    return rows.map(({ due_at }) => due_at);
+  };
+  const actor = { orgId: organization.id, at: new Date(now.getTime() + minute) };
+  await db.transaction().execute(async (transaction) => {
+    await sendTest(transaction, organization, endpointId, 'session.started', now);
+    await resendDelivery(transaction, organization.id, resent?.id ?? '', now);
+    await disableEndpoint(transaction, actor, endpointId, 'By hand.');
+  });
+  assert.deepEqual(await dueAt(), [null, now, now, now]);
+  await db.transaction().execute((transaction) => enableEndpoint(transaction, actor, endpointId));
+  assert.deepEqual(await dueAt(), [later, now, now, now]);
+});
