@@ -1,0 +1,60 @@
+// Delivering events to participants here.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { createAgent } from '../../support/accounts.ts';
+import type { Answer } from '../../support/app.ts';
+import { message, ownUrl, startGateway } from '../../support/gateway.ts';
+
+const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
+
+test('a delivery is an entry in the log of the recipient’s newest session that no turn answers', async () => {
+  const org = await newOrganization();
+  const older = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say one', { session_id: older }));
+  const newer = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say two', { session_id: newer }));
+  await logOf(org, newer, 1);
+  const event = { id: 'd-1', sender_id: 'scout', sender_type: 'ai', event_type: 'message', message: 'Found it.' };
+  for (let count = 0; count < 2; count += 1) {
+    const answer = await deliver(org, { recipient_id: 'ada', event });
+    assert.deepEqual([answer.status, answer.text], [200, '{"status":"ok"}']);
+  }
+  const events = await logOf(org, newer, 1);
+  const noted = events.filter((entry: { participant_name?: string }) => entry.participant_name === 'scout');
+  assert.deepEqual(
+    noted.map((entry: Record<string, unknown>) => [entry.type, entry.text, entry.participant_type]),
+    [['user.message', 'Found it.', 'ai']],
+  );
+  assert.equal(events.at(-1).text, 'Found it.');
+  const ids = events.flatMap((entry: { message_id?: string }) => entry.message_id ?? []);
+  assert.deepEqual(ids.toSorted(), ids, 'ids sort by time, also of what was brought');
+  assert.match(ids.at(-1), /^msg_[0-9A-HJKMNP-TV-Z]{26}$/);
+  assert.equal((await sessionOf(org, newer)).participants.length, 2);
+
+  const toOlder = { recipient_id: 'helper', session_id: older, recipient_gateway_url: `${ownUrl}/`, event: { ...event, id: 'd-2' } };
+  assert.equal((await deliver(org, toOlder)).status, 200);
+  assert.equal((await logOf(org, older, 1)).at(-1).participant_name, 'scout');
+
+  const newest = (await parley.call('POST', '/v1/sessions', { key: org.key })).body.id;
+  await submit(org, message('/say three', { session_id: newest }));
+  await logOf(org, newest, 1);
+  for (const recipient of ['ada', 'helper']) assert.equal((await deliver(org, { recipient_id: recipient, event })).status, 200);
+  assert.equal((await sessionOf(org, newest)).participants.length, 1, 'what was delivered stays where it is, though another is newer');
+});
+
+test('a delivery in the middle of a turn is seen by the agent in its next one', async () => {
+  const org = await newOrganization();
+  await createAgent(parley, org.key, 'asking', { tools: ['bash'], permissions: { mode: 'interactive' } });
+  const { id } = (await parley.call('POST', `/${org.slug}/asking/v1/sessions`, { key: org.key })).body;
+  const asked = { text: '/tool bash {"command":"echo for ada"}', participant_name: 'ada', participant_type: 'human' };
+  const { pending_input: pending } = (await parley.call('POST', `/v1/sessions/${id}/messages`, { key: org.key, body: asked })).body;
+  const note = message('/say for bob', { sender_id: 'bob' });
+  assert.equal((await deliver(org, { recipient_id: 'ada', session_id: id, event: note })).status, 200);
+  const path = `/v1/sessions/${id}/inputs/${pending.request_id}`;
+  const { events } = (await parley.call('PUT', path, { key: org.key, body: { decision: 'approve_once' } })).body;
+  const texts = events.filter(({ type }: { type: string }) => type === 'text').map(({ data }: { data: Answer['body'] }) => data.part.text);
+  assert.match(texts.join(''), /for ada/);
+  assert.doesNotMatch(texts.join(''), /for bob/);
+  const next = await parley.call('POST', `/v1/sessions/${id}/messages`, { key: org.key, body: { text: 'How many?' } });
+  assert.match(next.body.text, /turn 2/, 'a delivery is no turn');
+});
