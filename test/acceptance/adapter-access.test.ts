@@ -2,7 +2,7 @@
 // One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { notFoundText, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';
+import { adapters, notFoundText, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
@@ -11,70 +11,56 @@ import { connect, type Wire } from '../support/wire.ts';
 const app = await startApp({ after });
 const url = await app.listen();
 
-interface Adapter {
-  name: string;
-  body(text: string, more?: Record<string, unknown>): Record<string, unknown>;
-  malformed: unknown[];
-}
+const malformedBodies: Record<string, unknown[]> = {
+  'chat/completions': [
+    { messages: 'hi' },
+    { messages: ['hi'] },
+    { messages: [{ content: 'hi' }] },
+    { messages: [{ role: 'pirate', content: 'hi' }] },
+    { messages: [{ role: 'user', content: 7 }] },
+    { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:' } }] }] },
+    { messages: [{ role: 'user', content: 'x'.repeat(200_001) }] },
+    { messages: [], model: 7 },
+    { messages: [], model: 'x'.repeat(257) },
+    { messages: [], stream: 'yes' },
+    { messages: [], metadata: 'x' },
+    { messages: [], metadata: { end_user_id: 7 } },
+    { messages: [], metadata: { session_id: 7 } },
+    { messages: [], metadata: Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 1])) },
+    '[]',
+    '{"messages":',
+    '{"messages":[{"role":"user","content":"\\u0000"}]}',
+  ],
+  responses: [
+    {},
+    { input: 7 },
+    { input: '' },
+    { input: [] },
+    { input: ['hi'] },
+    {
+      input: [
+        { role: 'pirate', content: 'hi' },
+        { role: 'user', content: 'hi' },
+      ],
+    },
+    { input: [{ role: 'assistant', content: 'hi' }] },
+    { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:' }] }] },
+    { input: 'x'.repeat(200_001) },
+    { input: 'hi', model: 7 },
+    { input: 'hi', model: 'x'.repeat(257) },
+    { input: 'hi', stream: 'yes' },
+    { input: 'hi', store: 'no' },
+    { input: 'hi', previous_response_id: 7 },
+    { input: 'hi', conversation: 7 },
+    { input: 'hi', metadata: 'x' },
+    { input: 'hi', metadata: { end_user_id: '' } },
+    '[]',
+    '{"input":',
+    '{"input":"\\ud800"}',
+  ],
+};
 
-const adapters: Adapter[] = [
-  {
-    name: 'chat/completions',
-    body: (text, more) => ({ messages: [{ role: 'user', content: text }], ...more }),
-    malformed: [
-      { messages: 'hi' },
-      { messages: ['hi'] },
-      { messages: [{ content: 'hi' }] },
-      { messages: [{ role: 'pirate', content: 'hi' }] },
-      { messages: [{ role: 'user', content: 7 }] },
-      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:' } }] }] },
-      { messages: [{ role: 'user', content: 'x'.repeat(200_001) }] },
-      { messages: [], model: 7 },
-      { messages: [], model: 'x'.repeat(257) },
-      { messages: [], stream: 'yes' },
-      { messages: [], metadata: 'x' },
-      { messages: [], metadata: { end_user_id: 7 } },
-      { messages: [], metadata: { session_id: 7 } },
-      { messages: [], metadata: Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 1])) },
-      '[]',
-      '{"messages":',
-      '{"messages":[{"role":"user","content":"\\u0000"}]}',
-    ],
-  },
-  {
-    name: 'responses',
-    body: (text, more) => ({ input: text, ...more }),
-    malformed: [
-      {},
-      { input: 7 },
-      { input: '' },
-      { input: [] },
-      { input: ['hi'] },
-      {
-        input: [
-          { role: 'pirate', content: 'hi' },
-          { role: 'user', content: 'hi' },
-        ],
-      },
-      { input: [{ role: 'assistant', content: 'hi' }] },
-      { input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:' }] }] },
-      { input: 'x'.repeat(200_001) },
-      { input: 'hi', model: 7 },
-      { input: 'hi', model: 'x'.repeat(257) },
-      { input: 'hi', stream: 'yes' },
-      { input: 'hi', store: 'no' },
-      { input: 'hi', previous_response_id: 7 },
-      { input: 'hi', conversation: 7 },
-      { input: 'hi', metadata: 'x' },
-      { input: 'hi', metadata: { end_user_id: '' } },
-      '[]',
-      '{"input":',
-      '{"input":"\\ud800"}',
-    ],
-  },
-];
-
-for (const { name, body, malformed } of adapters) {
+for (const { name, body } of adapters) {
   const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/${name}`;
 
   test(`${name}: nobody is let in without a credential`, async () => {
@@ -120,7 +106,7 @@ for (const { name, body, malformed } of adapters) {
 
   test(`${name}: a malformed body is 422 with both shapes of error, and nothing is written`, async () => {
     const tenant = await createTenant(url);
-    for (const bad of malformed) {
+    for (const bad of malformedBodies[name] ?? assert.fail()) {
       const answer = await tenant.post(pathOf(tenant), bad);
       assert.equal(answer.status, 422, `${JSON.stringify(bad).slice(0, 200)}: ${answer.text.slice(0, 200)}`);
       const { message, type, code } = answer.body.error;
@@ -245,46 +231,6 @@ for (const { name, body, malformed } of adapters) {
     assert.deepEqual([refused.status, refused.text], [404, notFoundText]);
     assert.equal((await goOn(ann)).status, 200);
     assert.equal((await transcript(tenant, session)).length, 4);
-  });
-
-  test(`${name}: the same Idempotency-Key is the same turn in the same new session`, async () => {
-    const tenant = await createTenant(url);
-    const send = (text: string) => tenant.post(pathOf(tenant), body(text), { 'idempotency-key': 'k1' });
-    const answers = await Promise.all([send('hello'), send('hello'), send('hello')]);
-    const again = await send('hello');
-    for (const answer of answers) {
-      assert.equal(answer.text, again.text);
-      assert.equal(answer.headers.get('x-svc-session'), again.headers.get('x-svc-session'));
-    }
-    assert.equal(again.headers.get('idempotent-replayed'), 'true');
-    assert.equal(await sessionCount(tenant), 1);
-    const reused = await send('something else');
-    assert.deepEqual([reused.status, reused.body.error.code], [422, 'idempotency_key_reused']);
-    assert.equal(await sessionCount(tenant), 1);
-  });
-
-  test(`${name}: a client library's own retry attaches to the turn it started`, async () => {
-    const tenant = await createTenant(url);
-    const slow = body('/delay 10\n/words 8', { stream: true });
-    const stream = await tenant.stream(pathOf(tenant), slow);
-    await stream.next();
-    await stream.leave();
-    const retried = await tenant.post(pathOf(tenant), slow, { 'x-stainless-retry-count': '1' });
-    assert.equal(retried.headers.get('x-svc-session'), stream.response.headers.get('x-svc-session'));
-    assert.equal(await sessionCount(tenant), 1);
-    assert.equal((await transcript(tenant, retried.headers.get('x-svc-session') ?? '')).length, 2);
-    const plain = await tenant.post(pathOf(tenant), slow, { 'x-stainless-retry-count': '0' });
-    assert.notEqual(plain.headers.get('x-svc-session'), retried.headers.get('x-svc-session'));
-
-    const unstored = (count: string) =>
-      tenant.post(pathOf(tenant), body('/say once', { store: false }), { 'x-stainless-retry-count': count });
-    const [first, again, another] = [await unstored('0'), await unstored('1'), await unstored('0')];
-    assert.deepEqual([again.status, again.text], [200, first.text], 'also when its session is gone');
-    assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
-    assert.notEqual(another.text, first.text);
-    const longAgo = { created_at: new Date(Date.now() - 610_000) };
-    await app.context.database.db.updateTable('idempotency_keys').set(longAgo).where('key', 'like', 'retry%').execute();
-    assert.notEqual((await unstored('1')).text, another.text, 'for ten minutes');
   });
 
   test(`${name}: browsers of other origins may call it and read the session's id`, async () => {

@@ -3,6 +3,17 @@ import assert from 'node:assert/strict';
 import type { Tenant } from './tenants.ts';
 import { connect, type Wire } from './wire.ts';
 
+interface Adapter {
+  /** The end of its path. */
+  name: string;
+  body(text: string, more?: Record<string, unknown>): Record<string, unknown>;
+}
+
+export const adapters: Adapter[] = [
+  { name: 'chat/completions', body: (text, more) => ({ messages: [{ role: 'user', content: text }], ...more }) },
+  { name: 'responses', body: (text, more) => ({ input: text, ...more }) },
+];
+
 /** The text with every id and time replaced, so that a whole answer can be compared with a literal. */
 export function pinned(text: string): string {
   return text.replace(/(chatcmpl-|resp_|msg_|req_|ses_)[0-9A-Z]{26}/g, '$1ID').replace(/"(created|created_at)":\d{10}\b/g, '"$1":0');

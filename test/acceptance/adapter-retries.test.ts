@@ -1,0 +1,53 @@
+// Requests to the two adapters that are sent again.
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { adapters, sessionCount, transcript } from '../support/adapter-wire.ts';
+import { startApp } from '../support/app.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+
+const app = await startApp({ after });
+const url = await app.listen();
+
+for (const { name, body } of adapters) {
+  const pathOf = (tenant: Tenant) => `${tenant.agentPath}/v1/${name}`;
+
+  test(`${name}: the same Idempotency-Key is the same turn in the same new session`, async () => {
+    const tenant = await createTenant(url);
+    const send = (text: string) => tenant.post(pathOf(tenant), body(text), { 'idempotency-key': 'k1' });
+    const answers = await Promise.all([send('hello'), send('hello'), send('hello')]);
+    const again = await send('hello');
+    for (const answer of answers) {
+      assert.equal(answer.text, again.text);
+      assert.equal(answer.headers.get('x-svc-session'), again.headers.get('x-svc-session'));
+    }
+    assert.equal(again.headers.get('idempotent-replayed'), 'true');
+    assert.equal(await sessionCount(tenant), 1);
+    const reused = await send('something else');
+    assert.deepEqual([reused.status, reused.body.error.code], [422, 'idempotency_key_reused']);
+    assert.equal(await sessionCount(tenant), 1);
+  });
+
+  test(`${name}: a client library's own retry attaches to the turn it started`, async () => {
+    const tenant = await createTenant(url);
+    const slow = body('/delay 10\n/words 8', { stream: true });
+    const stream = await tenant.stream(pathOf(tenant), slow);
+    await stream.next();
+    await stream.leave();
+    const retried = await tenant.post(pathOf(tenant), slow, { 'x-stainless-retry-count': '1' });
+    assert.equal(retried.headers.get('x-svc-session'), stream.response.headers.get('x-svc-session'));
+    assert.equal(await sessionCount(tenant), 1);
+    assert.equal((await transcript(tenant, retried.headers.get('x-svc-session') ?? '')).length, 2);
+    const plain = await tenant.post(pathOf(tenant), slow, { 'x-stainless-retry-count': '0' });
+    assert.notEqual(plain.headers.get('x-svc-session'), retried.headers.get('x-svc-session'));
+
+    const unstored = (count: string) =>
+      tenant.post(pathOf(tenant), body('/say once', { store: false }), { 'x-stainless-retry-count': count });
+    const [first, again, another] = [await unstored('0'), await unstored('1'), await unstored('0')];
+    assert.deepEqual([again.status, again.text], [200, first.text], 'also when its session is gone');
+    assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+    assert.notEqual(another.text, first.text);
+    const longAgo = { created_at: new Date(Date.now() - 610_000) };
+    await app.context.database.db.updateTable('idempotency_keys').set(longAgo).where('key', 'like', 'retry%').execute();
+    assert.notEqual((await unstored('1')).text, another.text, 'for ten minutes');
+  });
+}
