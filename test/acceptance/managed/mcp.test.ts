@@ -1,26 +1,17 @@
 // One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
-import { after, mock, test } from 'node:test';
+import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { startApp } from '../../support/app.ts';
-import { createDatabase, engine } from '../../support/engine.ts';
+import { engine } from '../../support/engine.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { ManagedClient, mintToken } from '../../support/managed.ts';
+import { secret, startAppWithMcp } from '../../support/mcp-app.ts';
 import { startMcpServer } from '../../support/mcp-server.ts';
 import { until } from '../../support/until.ts';
 
-const secret = 'crm-secret-token-5521';
-const server = await startMcpServer(secret);
-const database = await createDatabase();
-const options = { database, settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1', PARLEY_LEASE_MS: '2000' } };
-const app = await startApp({ after }, options);
-after(async () => server.close());
-after(() => database.remove());
-const url = await app.listen();
-
-await stored('PUT', '/api/model_credentials/crm_token', { api_key: secret }, 200);
-const crm = { name: 'crm', url: server.url, credential: 'crm_token' };
+const { app, options, server, crm, stored, release } = await startAppWithMcp({ after });
 await release('crm', { mcp_servers: [crm] });
 await release('two', { mcp_servers: [crm, { ...crm, name: 'archive' }] });
 await release('bare', {});
@@ -48,90 +39,6 @@ test('a browser lists, calls and reads through its session, and never sees the c
   assert.equal((await ask('prompts/list')).prompts[0].name, 'greet');
   assert.equal((await ask('prompts/get', { name: 'greet' })).messages[0].content.text, 'say hello');
   assert.ok(server.credentials.includes(`Bearer ${secret}`));
-});
-
-test('a call under an Idempotency-Key reaches the server once; a failed one may be tried again', async () => {
-  const [id, other] = [await client.create(), await client.create()];
-  // Warming asks the same server.
-  for (const session of [id, other]) await app.context.warm.of(session)?.done;
-  const call = (name: string, key: string, session = id) =>
-    client.request(
-      'POST',
-      '/mcp',
-      { method: 'tools/call', params: { name, arguments: { name: 'Ada' } } },
-      { 'x-svc-session': session, 'idempotency-key': key },
-    );
-  const first = await call('find', 'mcp-1');
-  assert.equal(first.status, 200, first.text);
-  const asked = server.requests.length;
-  const again = await call('find', 'mcp-1');
-  assert.deepEqual([again.status, again.headers['idempotent-replayed'], again.text], [200, 'true', first.text]);
-  assert.equal(server.requests.length, asked);
-  for (const reused of [await call('leak', 'mcp-1'), await call('find', 'mcp-1', other)]) {
-    assert.equal(reused.status, 422, reused.text);
-    assert.equal(reused.body.detail.error, 'idempotency_key_reused');
-  }
-  assert.deepEqual([(await call('nothing', 'mcp-2')).status, (await call('find', 'mcp-2')).status], [400, 200]);
-  const calls = () => server.requests.filter((request) => request === 'POST tools/call').length;
-  const before = calls();
-  const [one, two] = await Promise.all([call('find', 'mcp-3'), call('find', 'mcp-3')]);
-  assert.equal(calls(), before + 1);
-  assert.ok([one, two].every(({ status }) => status === 200 || status === 409) && [one, two].some(({ status }) => status === 200));
-});
-
-test('the key of a call whose process died is let go: what may be repeated is called again, and of the rest the outcome is unknown', async () => {
-  const free = new ManagedClient(app, app.apiKey, 'demo/free');
-  const id = await free.create();
-  const call = (name: string, signal?: AbortSignal) => {
-    const body = { method: 'tools/call', params: { name, arguments: { name: 'Ada', to: 'Bo' } } };
-    const headers = { authorization: `Bearer ${app.apiKey}`, 'content-type': 'application/json', 'x-svc-session': id };
-    const init = { method: 'POST', headers: { ...headers, 'idempotency-key': `died in ${name}` }, body: JSON.stringify(body) };
-    return fetch(`${url}/demo/free/v1/managed-agents/mcp`, { ...init, ...(signal === undefined ? {} : { signal }) });
-  };
-  const { db } = app.context.database;
-  /** As a process leaves it that died in the middle of the call. */
-  const die = (name: string) =>
-    db
-      .updateTable('idempotency_keys')
-      .set({ response: null, held_until: new Date(Date.now() - 1) })
-      .where('key', '=', `died in ${name}`)
-      .execute();
-  const calls = () => server.requests.filter((request) => request === 'POST tools/call').length;
-  const codeOf = async (answer: Response): Promise<string> => JSON.parse(await answer.text()).detail.error;
-
-  for (const [name, times] of [
-    ['find', 2],
-    ['rename', 2],
-    ['fail', 1],
-  ] as const) {
-    const before = calls();
-    assert.equal((await call(name)).status, 200);
-    await die(name);
-    const [again, later] = [await call(name), await call(name)];
-    assert.deepEqual([again.status, later.status, calls() - before], times === 2 ? [200, 200, 2] : [409, 409, 1], name);
-    assert.equal(later.headers.get('idempotent-replayed'), times === 2 ? 'true' : null);
-    if (times === 2) continue;
-    assert.equal(later.headers.get('x-should-retry'), 'false');
-    assert.equal(await codeOf(later), 'outcome_unknown');
-  }
-
-  const before = calls();
-  const leaves = new AbortController();
-  const hanging = call('hang', leaves.signal).catch(() => {});
-  await until(async () => calls() > before);
-  const held = () => db.selectFrom('idempotency_keys').select('held_until').where('key', '=', 'died in hang').executeTakeFirstOrThrow();
-  const first = (await held()).held_until ?? new Date(0);
-  await until(async () => ((await held()).held_until ?? first) > first);
-  const meanwhile = await call('hang');
-  assert.deepEqual([meanwhile.status, await codeOf(meanwhile)], [409, 'idempotency_key_in_use'], 'while it lives it holds on');
-  assert.equal(meanwhile.headers.get('x-should-retry'), 'true');
-  const failures = mock.method(app.context.logger, 'error');
-  leaves.abort();
-  await hanging;
-  await until(async () => (await codeOf(await call('hang', AbortSignal.timeout(5_000)))) === 'outcome_unknown');
-  assert.equal(calls(), before + 1, 'nor is it called again for one who left and came back');
-  assert.equal(failures.mock.callCount(), 0, 'one who leaves is no failure of ours');
-  failures.mock.restore();
 });
 
 test('a guarded tool is 403 until the session has approved it', async () => {
@@ -287,18 +194,3 @@ test('a tool whose name cannot be stored, pinned by an older version, is asked f
   const last = (await older.untilIdle(id)).at(-1);
   assert.equal(last?.stop_reason, 'requires_action', JSON.stringify(last));
 });
-
-async function release(slug: string, config: Record<string, unknown>): Promise<void> {
-  await stored('POST', '/api/agents', { slug }, 201);
-  await stored('POST', `/api/agents/${slug}/releases`, { ...config, activate: true }, 201);
-  await until(async () => {
-    const { data } = JSON.parse((await app.request('GET', `/api/agents/${slug}/releases`)).text);
-    assert.notEqual(data[0].state, 'failed');
-    return data[0].state === 'materialized';
-  });
-}
-
-async function stored(method: 'PUT' | 'POST', path: string, body: unknown, status: number): Promise<void> {
-  const answer = await app.request(method, path, body);
-  assert.equal(answer.status, status, answer.text);
-}
