@@ -21,7 +21,7 @@ export class Feed {
     const set = this.subscriptions.get(sessionId) ?? new Set();
     const subscription = new Subscription(live, () => {
       set.delete(subscription);
-      if (set.size === 0 && this.subscriptions.get(sessionId) === set) this.subscriptions.delete(sessionId);
+      if (set.size === 0) this.subscriptions.delete(sessionId);
     });
     set.add(subscription);
     this.subscriptions.set(sessionId, set);

@@ -144,8 +144,12 @@ test('a request_id that is not the pending one is 409 and nothing continues', as
     assert.deepEqual([answer.status, answer.body.detail.error], [409, 'input_mismatch']);
   }
   assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.pending_input.request_id, request);
-  await resolve(tenant, id, request, 'deny');
   await resolve(tenant, other, elsewhere, 'deny');
+  const stranger = await createTenant(url);
+  const theirs = await stranger.session();
+  for (const answer of [await resolve(tenant, id, elsewhere, 'deny'), await resolve(stranger, theirs, elsewhere, 'deny')])
+    assert.deepEqual([answer.status, answer.body.detail?.error], [409, 'input_mismatch'], 'nor one that was answered in another session');
+  await resolve(tenant, id, request, 'deny');
 });
 
 test('a decision that is none is 422 and leaves the question open', async () => {

@@ -24,8 +24,10 @@ test('an empty prepaid balance, a reached cap and an unpaid subscription are 402
   ];
   for (const [change, reason, undo] of cases) {
     const tenant = await createTenant(url);
-    const id = await tenant.session();
+    const [id, stopped] = [await tenant.session(), await tenant.session()];
+    await tenant.delete(`${tenant.agentPath}/v1/sessions/${stopped}`);
     await tenant.operate(change);
+    assert.equal((await refusal(tenant, stopped)).reason, reason, 'also where the session would refuse it');
     for (const stream of [false, true]) {
       const { message: _, ...rest } = await refusal(tenant, id, stream);
       assert.deepEqual(rest, { error: 'budget_exhausted', reason });
@@ -166,6 +168,25 @@ test('the cap of an instance is its own: another end user goes on', async () => 
   const again = await tenant.session({ metadata: { end_user_id: 'ann' } });
   assert.equal((await refusal(tenant, again)).error, 'instance_spend_cap_exceeded', 'her next session is the same instance');
   assert.equal((await tenant.say(bob, '/say hi')).text, 'hi');
+});
+
+test('what a running turn holds counts as used, of each kind of cap', async () => {
+  for (const [cap, expected] of [
+    [{ total_tokens_cap: 1 }, 'total_tokens_cap_reached'],
+    [{ credits_micros: 1 }, 'credits_exhausted'],
+    [{ instance_spend_cap_micros: 1 }, 'instance_spend_cap_exceeded'],
+  ] as const) {
+    const tenant = await createTenant(url, { instance: { scope: 'end_user' } });
+    const [running, next] = await Promise.all([1, 2].map(() => tenant.session({ metadata: { end_user_id: 'ann' } })));
+    if ('instance_spend_cap_micros' in cap) await tenant.put('/api/budget', cap);
+    else await tenant.operate(cap);
+    const stream = await tenant.stream(`/v1/sessions/${running}/messages`, { text: '/delay 60000\n/say a b', stream: true });
+    await stream.until('text');
+    const { error, reason } = await refusal(tenant, next ?? '');
+    assert.equal(reason ?? error, expected);
+    await tenant.delete(`${tenant.agentPath}/v1/sessions/${running}`);
+    await stream.rest();
+  }
 });
 
 test('a hundred turns at once overspend a cap by no more than one reservation each, and leave nothing reserved', async () => {

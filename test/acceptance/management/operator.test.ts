@@ -187,15 +187,16 @@ test('the operator changes an org while its budget is written twice', { skip: en
   assert.deepEqual([answer.status, answer.body.organization?.credits_micros], [200, 5], answer.text);
 });
 
-test('keys report themselves to webhooks without their secret', async () => {
+test('keys report themselves to webhooks without their secret; revoked again, nothing is reported or recorded', async () => {
   const { id, key } = await withEndpoint('keyed');
   const { body } = await parley.call('POST', '/api/api_keys', { key, body: { name: 'Short-lived', scopes: [] } });
-  await parley.call('DELETE', `/api/api_keys/${body.api_key.id}`, { key });
+  for (const _time of ['first', 'again']) await parley.call('DELETE', `/api/api_keys/${body.api_key.id}`, { key });
   const data = { id: body.api_key.id, prefix: body.api_key.prefix, name: 'Short-lived' };
   assert.deepEqual(await webhookEvents(parley, id), [
     { type: 'api_key.created', data },
     { type: 'api_key.revoked', data },
   ]);
+  assert.equal((await auditActions(parley, key)).filter((action) => action === 'api_key.revoked').length, 1);
 });
 
 test('the reserved routes are not there', async () => {

@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import Stripe from 'stripe';
-import { auditActions, createAgent, createOrganization, operate } from '../../support/accounts.ts';
+import { createAgent, createOrganization, operate } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
 import { createEndpoint, createKeyEvent } from '../../support/webhook-endpoints.ts';
 import { type Received, startReceiver } from '../../support/webhook-receiver.ts';
@@ -60,31 +60,6 @@ test('an endpoint gets only what it subscribes to, and only of its own org', asy
     some.received.map((one) => [one.body.type, one.body.data.amount_cents]),
     [['invoice.paid', 4_900]],
   );
-});
-
-test('a key is reported when it is made and, once, when it is revoked', async (t) => {
-  const org = await createOrganization(parley);
-  const receiver = await startReceiver(t);
-  await createEndpoint(parley, org, receiver);
-  const { api_key } = (await parley.call('POST', '/api/api_keys', { key: org.key, body: { name: 'Backend', scopes: [] } })).body;
-  await receiver.until(ofType('api_key.created'));
-  for (const time of ['first', 'again'])
-    assert.equal((await parley.call('DELETE', `/api/api_keys/${api_key.id}`, { key: org.key })).status, 204, time);
-  await receiver.until(ofType('api_key.revoked'));
-  await parley.context.courier.idle();
-  const about = { id: api_key.id, prefix: api_key.prefix, name: 'Backend' };
-  assert.deepEqual(
-    receiver.received.map(({ body }) => [body.type, body.data]),
-    [
-      ['api_key.created', about],
-      ['api_key.revoked', about],
-    ],
-  );
-  assert.deepEqual((await auditActions(parley, org.key)).filter((action) => action.startsWith('api_key.')).sort(), [
-    'api_key.created',
-    'api_key.created',
-    'api_key.revoked',
-  ]);
 });
 
 test('turns and sessions are reported with the data of their type', async (t) => {

@@ -104,5 +104,6 @@ test('the key of a gateway goes to that gateway and to no other', async () => {
     return key;
   };
   assert.equal(await keyAt('https://peer.example/v1/gateway/deliveries'), 'Bearer svc_live_peer');
-  assert.equal(await keyAt('https://other.example/v1/gateway/deliveries'), null);
+  for (const other of ['https://other.example', 'https://peer.example.org', 'https://peer.example/guest', 'http://peer.example'])
+    assert.equal(await keyAt(`${other}/v1/gateway/deliveries`), null, other);
 });

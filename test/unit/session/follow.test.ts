@@ -177,6 +177,24 @@ test('live text is shown from its first word and without a gap, or not at all', 
   assert.deepEqual(await texts(broken), ['on', 'e two three'], 'whoever missed a later one gets the rest with it');
 });
 
+test('of a message that was read from the log no live text is shown any more, however late it comes', async () => {
+  const log = openLog();
+  const feed = new Feed();
+  const session = await newSession();
+  const subscription = feed.subscribe(session, true);
+  const about = { messageId: 'msg_a', step: 1, agent: 'main' };
+  const stored: NewEvent = { type: 'message-produced', data: { ...about, text: 'said' } };
+  await write(log, new Feed(), session, [stored]);
+  const seen: (number | string)[] = [];
+  for await (const updates of follow(log, subscription, session, 0, true)) {
+    for (const update of updates) seen.push(isStored(update) ? update.seq : update.text);
+    if (seen.length > 1) break;
+    feed.publish(session, [{ type: 'text-delta', turnId: 'turn_1', ...about, offset: 0, text: 'said' }]);
+    await write(log, feed, session, [said('next')]);
+  }
+  assert.deepEqual(seen, [1, 2]);
+});
+
 test('what another process has stored comes before what it has begun to say since, also where something was stored here', async () => {
   const log = openLog();
   const elsewhere = new Feed();

@@ -150,6 +150,47 @@ test('what comes fast waits for more of its organization until there is enough o
   assert.deepEqual(statements, [10, 20, 3, 4]);
 });
 
+test('with thousands of writes waiting no message is taken any more, but what running turns write is', async () => {
+  const held = Promise.withResolvers<void>();
+  let written = 0;
+  const busy: typeof database = {
+    ...database,
+    async prepared<Row>(...[, [operations]]: Parameters<typeof database.prepared>): Promise<Row[]> {
+      await held.promise;
+      const { length } = JSON.parse(String(operations));
+      written += length;
+      return [{ answer: { at: new Date(), results: upTo(length).map(() => ({ status: 'done' })) } }] as Row[];
+    },
+  };
+  const log = new SessionLog(busy, 'proc_busy', 5_000, false);
+  const note = () => log.apply({ kind: 'note', org: 1, session: 's', turn: 't', events: [], messages: 0 });
+  const admit = () =>
+    log.apply({
+      kind: 'admit',
+      org: 1,
+      session: 's',
+      turn: 't',
+      input: { messageId: 'msg_1', text: 'Hi' },
+      endUserId: undefined,
+      fingerprint: undefined,
+      idempotencyKey: undefined,
+      idempotencyFingerprint: undefined,
+      waitsForApproval: false,
+      reserveTokens: 0,
+      reserveMicros: 0,
+      reserveCreditMicros: 0,
+    });
+  const writes = [note()];
+  await setImmediate();
+  for (const _ of upTo(4_095)) writes.push(note());
+  writes.push(admit());
+  await assert.rejects(admit(), { kind: 'unavailable', retryAfterSeconds: 1 });
+  writes.push(note());
+  held.resolve();
+  await Promise.all(writes);
+  assert.equal(written, 4_098);
+});
+
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
   const log = openLog();
   const session = await newSession();
@@ -196,7 +237,10 @@ test('of one that is written apart, and whose answer is lost, it is as open whet
     written.map(({ status }) => status),
     ['rejected', 'fulfilled'],
   );
+  const told: string[] = [];
+  log.onWritten = (ids) => told.push(...ids);
   assert.deepEqual([...log.takeDoubtful()], [sessions[0]]);
+  assert.deepEqual(told, [sessions[0]], 'other processes hear of it too');
   assert.equal(await log.holderName(), 'proc_cut.1');
 });
 

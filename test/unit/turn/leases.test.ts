@@ -47,6 +47,25 @@ test('a process that lets go of its turns takes none of them up again, also wher
   assert.ok(Number(leaseUntil) <= Date.now());
 });
 
+test('a start on the embedded database takes up at once what the last process left, however long its lease', async (t) => {
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
+  await sql`update turns set state = 'running', process_id = 'proc_before', lease_until = now() + interval '1 hour'
+    where session_id = ${body.id}`.execute(database.db);
+  const begin = t.mock.method(runner, 'begin', () => {});
+  const leases = await holdLeases({ ...database, engine: 'pglite' }, runner, {
+    holderName: async () => 'proc_started',
+    leaseMs: 60_000,
+    logger: createLogger('silent'),
+    onBeat() {},
+    onStranded() {},
+  });
+  const [begun] = begin.mock.calls.filter(({ arguments: [turn] }) => turn?.session === body.id);
+  assert.deepEqual(begun?.arguments.slice(1), [[], { recovered: true }]);
+  await leases.release();
+  await sql`update turns set state = 'ended', process_id = null, lease_until = null where session_id = ${body.id}`.execute(database.db);
+});
+
 test('a turn that is stopped in this process ends at once, and not with the next look', { timeout: 10_000 }, async () => {
   await app.request('POST', '/v1/sessions', { session_id: 'heard' });
   const answer = app.request('POST', '/v1/sessions/heard/messages', { text: '/delay 60000\n/words 2' });
