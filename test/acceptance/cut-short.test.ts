@@ -153,7 +153,7 @@ test('a stream that is ended while its session is being dropped still has its la
   const endWhileDropping = async (path: string, request: unknown) => {
     const dropping = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
-    t.mock.method(app.context.turns, 'watchTurn', async () => {
+    t.mock.method(app.context.turns, 'subscribeTo', async () => {
       dropping.resolve();
       await ended.promise;
       throw Object.assign(new Error('away'), { code: 'ECONNRESET' });

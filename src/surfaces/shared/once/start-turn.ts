@@ -70,7 +70,7 @@ export async function findEarlierTurnId(context: Context, request: FastifyReques
   const requestKey = requestKeyOf(request);
   if (requestKey !== undefined) {
     const earlier = await readKey(context.database.db, requestKey, keptMs);
-    return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turn_id ?? undefined) : undefined;
+    return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turnId ?? undefined) : undefined;
   }
   if (!isLibraryRetry(request)) return undefined;
   return context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
