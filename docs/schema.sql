@@ -932,10 +932,11 @@ begin
     where (select count(*) from told) >= 0;
 end $function$;
 
--- From 0021-stopped-lines.sql.
+-- From 0037-one-turn-interrupted.sql.
 -- Asks the active turn to end. A paused one is taken up by this process, so that it can end properly; it reserves nothing,
 -- since all it will do is end. That holds also for one that paused in spite of an interrupt, before 0020.
--- `stop` also closes the session to new messages, and marks those that wait.
+-- `stop` also closes the session to new messages, and marks those that wait. With a turn, only that one is asked to end: it is
+-- marked if it waits, and stays as it is if it is paused.
 CREATE OR REPLACE FUNCTION public.interrupt_turn(operation turn_operation, process text, lease_ms integer)
  RETURNS json
  LANGUAGE plpgsql
@@ -951,9 +952,14 @@ begin
     update sessions set status = 'stopped', updated_at = now() where id = s.id;
     if s.queued_turns > 0 then update turns set interrupted = true where session_id = s.id and state = 'queued'; end if;
   end if;
+  if operation.turn is distinct from s.active_turn_id and operation.turn is not null then
+    update turns set interrupted = true where id = operation.turn and session_id = s.id and state = 'queued';
+    return json_build_object('status', case when found then 'queued' else 'idle' end);
+  end if;
   if s.active_turn_id is null then return json_build_object('status', 'idle'); end if;
   select * into t from turns where id = s.active_turn_id;
   if t.interrupted and t.state = 'running' then return json_build_object('status', 'idle'); end if;
+  if t.state = 'paused' and operation.turn is not null then return json_build_object('status', 'idle'); end if;
   first := append_events(s, t.id, json_build_array(json_build_object('type', 'interrupt-requested', 'data', json_build_object('reason', operation.reason))));
   update turns set interrupted = true where id = t.id;
   if t.state = 'running' then return json_build_object('status', 'interrupting', 'turn', t.id, 'seq', first); end if;

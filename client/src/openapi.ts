@@ -1509,4 +1509,15 @@ export interface Routes {
     body: undefined;
     answer: Schemas['DeletedResponse'];
   };
+  /** Cancel a response */
+  'POST /{org}/{agent}/v1/responses/{response_id}/cancel': {
+    path: {
+      org: string;
+      agent: string;
+      response_id: string;
+    };
+    query: {};
+    body: undefined;
+    answer: Schemas['Response'];
+  };
 }

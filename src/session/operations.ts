@@ -9,10 +9,19 @@ export type Operation =
   | AdmitOperation
   | AdvanceOperation
   | ResolveOperation
-  /** Asks the active turn to end; `stop` also closes the session to new messages. */
-  | { kind: 'interrupt' | 'stop'; org: number; session: string; reason: 'user' | 'stop' }
+  | InterruptOperation
   /** Adds messages that no turn answers. */
   | { kind: 'note'; org: number; session: string; turn: string; events: NewEvent[]; messages: number };
+
+/** Asks the active turn to end; `stop` also closes the session to new messages. */
+export interface InterruptOperation {
+  kind: 'interrupt' | 'stop';
+  org: number;
+  session: string;
+  reason: 'user' | 'stop';
+  /** Only this turn is meant, which may also be queued. */
+  turn?: string;
+}
 
 /** What a turn reserves of its budgets, if any are set, from its start to its end or pause. */
 export interface Reservation {
@@ -140,6 +149,6 @@ type OperationStatus =
   | 'same'
   | 'different'
   | 'mismatch'
-  // An interrupt: of a running turn, or no turn is active. A paused turn is `resumed`, to end.
+  // An interrupt: of a running turn, or no turn is active. A paused turn is `resumed`, to end. One that is `queued` will not run.
   | 'interrupting'
   | 'idle';

@@ -9,7 +9,7 @@ import type { ReleaseConfig } from '../release-config.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog } from '../session/log.ts';
-import type { OperationResult, Reservation } from '../session/operations.ts';
+import type { InterruptOperation, OperationResult, Reservation } from '../session/operations.ts';
 import { participantsFull } from '../session/participants.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
@@ -150,17 +150,32 @@ export class Turns {
   /** Interrupts the running or paused turn, if there is one; `stop` also closes the session to further messages. */
   async interrupt(orgId: number, sessionId: string, kind: 'interrupt' | 'stop'): Promise<void> {
     const reason = kind === 'stop' ? 'stop' : 'user';
-    const { result, at } = await this.parts.log.apply({ kind, org: orgId, session: sessionId, reason });
+    await this.applyInterrupt({ kind, org: orgId, session: sessionId, reason });
+  }
+
+  /**
+   * Interrupts this turn and no other. One that waits will not run; its end is in the log when those ahead of it have ended. One that
+   * has paused or ended stays as it is. Returns whether the turn waits.
+   */
+  async cancel(orgId: number, sessionId: string, turnId: string): Promise<boolean> {
+    const status = await this.applyInterrupt({ kind: 'interrupt', org: orgId, session: sessionId, reason: 'user', turn: turnId });
+    return status === 'queued';
+  }
+
+  private async applyInterrupt(operation: InterruptOperation): Promise<OperationResult['status']> {
+    const { org: orgId, session: sessionId, reason } = operation;
+    const { result, at } = await this.parts.log.apply(operation);
     if (result.status === 'not-found') throw notFound();
-    if (kind === 'stop') {
+    if (operation.kind === 'stop') {
       this.parts.settings.forget(sessionId);
       this.onStopped(sessionId);
     }
-    if (result.turn === undefined || result.seq === undefined) return;
+    if (result.turn === undefined || result.seq === undefined) return result.status;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
     if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
     else this.parts.feed.publish(sessionId, events);
     this.parts.runner.interrupt(result.turn);
+    return result.status;
   }
 
   /** Stops sessions that wait for an approval and whose agent was deleted. A session for which this fails is tried again next time. */

@@ -129,6 +129,14 @@ export class ResponseAnswer {
  * also throws, and drops nothing, if this process stops before the turn has ended or paused.
  */
 export async function collectResponse(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>, drop: DropSession) {
+  const failed = await applyAll(answer, updates);
+  await drop?.();
+  if (failed !== undefined) throw turnFailure(failed);
+  return answer.body();
+}
+
+/** Builds the response to its end. Throws if this process stops before. Returns the failure of a turn that failed. */
+export async function applyAll(answer: ResponseAnswer, updates: AsyncIterable<SessionUpdate[]>): Promise<TurnFailed | undefined> {
   let failed: TurnFailed | undefined;
   for await (const batch of updates) {
     for (const update of batch) {
@@ -137,9 +145,7 @@ export async function collectResponse(answer: ResponseAnswer, updates: AsyncIter
     }
   }
   if (answer.status === 'in_progress') throw cutShort();
-  await drop?.();
-  if (failed !== undefined) throw turnFailure(failed);
-  return answer.body();
+  return failed;
 }
 
 /** Client libraries read both details without checking that they are there. Reasoning tokens are not counted apart. */

@@ -14,7 +14,7 @@ import { registerForBrowsers } from '../shared/server/cors.ts';
 import { type FoundResponse, findNamedSession, findResponse, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
 import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
-import { fetchResponse, removeResponse } from './stored-response.ts';
+import { cancelResponse, fetchResponse, removeResponse } from './stored-response.ts';
 
 /** The responses adapter: existing client libraries of that API can talk to an agent. */
 export function responsesRoutes(server: Server, context: Context): void {
@@ -71,6 +71,16 @@ function addRoutes(server: Server, context: Context): void {
       const { stream = false, starting_after: startingAfter = -1 } = request.query;
       return fetchResponse(context, request, reply, found, stream ? { startingAfter } : undefined);
     },
+  );
+
+  server.post(
+    '/:response_id/cancel',
+    {
+      config,
+      onRequest: [guard, requireResponse],
+      schema: { tags, summary: 'Cancel a response', response: answeredByAdapter(200, responseObject) },
+    },
+    (request, reply) => cancelResponse(context, request, reply, orNotFound(fetched.get(request))),
   );
 
   server.delete(
