@@ -6,14 +6,14 @@ import { connectionError, isRetryable, type Transport, waitMs } from './transpor
 
 export interface EventOptions {
   /** Only events with a `seq` above this one. */
-  after?: number;
+  after?: number | undefined;
   /** Also yields the agent's text while it is being written, as `agent.message_delta`. */
-  deltas?: boolean;
+  deltas?: boolean | undefined;
   /** With `idle`, the stream ends after the next `session.status_idle` or `session.error`. */
-  until?: 'idle';
-  signal?: AbortSignal;
+  until?: 'idle' | undefined;
+  signal?: AbortSignal | undefined;
   /** Called when the connection is lost, and when it is open again. */
-  onConnection?: (state: 'open' | 'lost') => void;
+  onConnection?: ((state: 'open' | 'lost') => void) | undefined;
 }
 
 interface StreamClosed {

@@ -1,6 +1,14 @@
 import { bytesToBase64 } from './base64.ts';
 import { type EventOptions, followEvents } from './follow-events.ts';
-import type { ManagedEvent, ManagedList, ManagedSession, ManagedState, ManagedTranscript, UserEvent } from './managed-types.ts';
+import type {
+  LoggedEvent,
+  ManagedEvent,
+  ManagedList,
+  ManagedSession,
+  ManagedState,
+  ManagedTranscript,
+  UserEvent,
+} from './managed-types.ts';
 import type { RequestOptions } from './options.ts';
 import type { Transport } from './transport.ts';
 import type { Decision, Metadata, PermissionMode } from './types.ts';
@@ -82,6 +90,8 @@ export class Managed {
    * The stored events after `after` (without it, from the first), then new ones as they are added, each once and in order.
    * It reconnects after dropped connections and restarts of the server. `until`, the signal or leaving the loop ends it.
    */
+  events(sessionId: string, options?: EventOptions & { deltas?: false | undefined }): AsyncGenerator<LoggedEvent, void>;
+  events(sessionId: string, options: EventOptions): AsyncGenerator<ManagedEvent, void>;
   events(sessionId: string, options: EventOptions = {}): AsyncGenerator<ManagedEvent, void> {
     return followEvents(this.#transport, `${this.#path(sessionId)}/events/stream`, options);
   }

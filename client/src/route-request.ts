@@ -2,10 +2,13 @@ import type { Routes } from './openapi.ts';
 import type { RequestOptions } from './options.ts';
 import type { Call } from './transport.ts';
 
-/** The arguments of a route: its path parameters, query and body, each only where the route has it. */
+/**
+ * The arguments of a route: its path parameters, query and body, each only where the route has it. `undefined extends ...` would
+ * not do: in a project without `strict` it holds for every type, and no route would take a body.
+ */
 export type RouteCall<Name extends keyof Routes> = RequestOptions &
   (Record<string, never> extends Routes[Name]['path'] ? { path?: undefined } : { path: Routes[Name]['path'] }) &
-  (undefined extends Routes[Name]['body'] ? { body?: undefined } : { body: Routes[Name]['body'] }) & { query?: Routes[Name]['query'] };
+  (Routes[Name]['body'] extends undefined ? { body?: undefined } : { body: Routes[Name]['body'] }) & { query?: Routes[Name]['query'] };
 
 /** The second argument may be left out where the route requires nothing. */
 export type RouteArguments<Name extends keyof Routes> =
