@@ -56,6 +56,21 @@ test('a release is edited, checked, compared, activated and rolled back', async 
     .waitFor();
 });
 
+test('instructions are written as text of several lines, and what changed in them is shown line by line', async () => {
+  await page.goto('/dashboard/agents/assistant?tab=edit&from=1');
+  const instructions = page.getByLabel('Instructions', { exact: true });
+  await instructions.fill('Be brief.\nBe kind.');
+  await page.getByRole('region', { name: 'Differences' }).getByText('added: Be kind.').waitFor();
+  const editor = page.getByLabel(/^Release/);
+  const text = await editor.inputValue();
+  assert.equal(JSON.parse(text).instructions, 'Be brief.\nBe kind.');
+  await editor.fill('{ not json');
+  assert.ok(await instructions.isDisabled());
+  await editor.fill(text.replace('kind', 'polite'));
+  assert.equal(await instructions.inputValue(), 'Be brief.\nBe polite.');
+  await page.getByRole('button', { name: 'Start over' }).click();
+});
+
 test('a release that fails is not activated, and one that is active and failed can be tried again', async () => {
   const keyless = { provider: 'anthropic', name: 'claude-sonnet-4-5' };
   await app.request('POST', '/api/agents', { slug: 'keyless' });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withoutRepetition } from '../../../dashboard/src/pages/agents/release-facts.ts';
+import { comparedText, configText, instructionsOf, withoutRepetition } from '../../../dashboard/src/pages/agents/release-facts.ts';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 
 const written: Record<string, object> = {
@@ -26,4 +26,17 @@ for (const [name, input] of Object.entries(written))
 test('instructions that the main sub-agent has itself stay where they are', () => {
   const stored = completeReleaseConfig({ instructions: 'A', agents: [{ name: 'main', instructions: 'B' }] });
   assert.deepEqual(withoutRepetition({ ...stored }), stored);
+});
+
+test('instructions of several lines are compared line by line, and a backslash in them is no line break', () => {
+  const text = comparedText(configText({ instructions: 'Be brief.\nBe kind.\n', path: 'C:\\new' }));
+  assert.deepEqual(text.split('\n'), ['{', '  "instructions": "Be brief.', '    Be kind.', '    ",', '  "path": "C:\\\\new"', '}']);
+});
+
+test('the instructions have a field of their own, unless the main sub-agent has others', () => {
+  assert.equal(instructionsOf({ instructions: 'A', main: 'main' }), 'A');
+  assert.equal(instructionsOf({}), '');
+  assert.equal(instructionsOf({ instructions: 'A', main: 'main', agents: [{ name: 'main' }, { name: 'b', instructions: 'B' }] }), 'A');
+  assert.equal(instructionsOf({ instructions: 'A', main: 'main', agents: [{ name: 'main', instructions: 'B' }] }), undefined);
+  assert.equal(instructionsOf({ instructions: 3, agents: [null] }), undefined);
 });

@@ -9,7 +9,7 @@ import { refresh } from '../../server/queries.ts';
 import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
-import { configText } from './release-facts.ts';
+import { comparedText, configText, instructionsOf } from './release-facts.ts';
 import { useActivation } from './use-activation.ts';
 
 /** What the editor shows for an agent without a release. */
@@ -29,7 +29,10 @@ interface ConfigEditorProps {
   onCreated(): void;
 }
 
-/** Creates a release by editing the JSON of an existing one. Says while typing what is not JSON; the server checks the rest. */
+/**
+ * Creates a release by editing the JSON of an existing one. Says while typing what is not JSON; the server checks the rest.
+ * The instructions have a field of their own besides: in JSON a text of several lines is one long line.
+ */
 export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorProps) {
   // `source` may change when somebody else creates or activates a release; what is being edited must not change with it.
   const [original] = useState(source);
@@ -58,7 +61,11 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
   const isChanged = text !== originalText;
   return (
     <div className="grid gap-6 lg:grid-cols-2">
-      <div>
+      <div className="flex flex-col gap-4">
+        <InstructionsField
+          config={parsed.value}
+          onChange={(instructions) => write(JSON.stringify({ ...parsed.value, instructions }, null, 2))}
+        />
         <Field
           label={original === undefined ? 'Release' : `Release, from ${original.version}`}
           error={parsed.error}
@@ -69,18 +76,14 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
               {...props}
               value={text}
               spellCheck={false}
-              rows={26}
+              rows={20}
               className="input resize-y font-mono text-[0.92em] leading-relaxed"
               onChange={(event) => write(event.target.value)}
             />
           )}
         </Field>
-        {create.error !== null && (
-          <div className="mt-3">
-            <Failure error={create.error} />
-          </div>
-        )}
-        <div className="mt-3 flex flex-wrap items-center gap-4">
+        {create.error !== null && <Failure error={create.error} />}
+        <div className="flex flex-wrap items-center gap-4">
           <Button
             kind="primary"
             disabled={create.isPending || parsed.value === undefined || (!isChanged && original !== undefined)}
@@ -100,7 +103,7 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
       <div>
         <p className="mb-1 font-medium">What changes</p>
         {isChanged ? (
-          <DiffView lines={diffLines(originalText, text)} />
+          <DiffView lines={diffLines(comparedText(originalText), comparedText(text))} />
         ) : (
           <p className="text-dim">Nothing yet: edit the release on the left.</p>
         )}
@@ -109,11 +112,32 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
   );
 }
 
-function parse(text: string): { value?: object; error?: string } {
+/** Shows the instructions that the JSON has, and changes them there. While that is not JSON, they cannot be changed. */
+function InstructionsField({ config, onChange }: { config: Record<string, unknown> | undefined; onChange(instructions: string): void }) {
+  const instructions = config === undefined ? '' : instructionsOf(config);
+  if (instructions === undefined) return null;
+  return (
+    <Field label="Instructions" {...(config === undefined ? { hint: 'They are shown here again once the release below is JSON.' } : {})}>
+      {(props) => (
+        <textarea
+          {...props}
+          dir="auto"
+          value={instructions}
+          disabled={config === undefined}
+          rows={8}
+          className="input resize-y"
+          onChange={(event) => onChange(event.target.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+function parse(text: string): { value?: Record<string, unknown>; error?: string } {
   try {
     const value: unknown = JSON.parse(text);
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return { error: 'A release is a JSON object.' };
-    return { value };
+    return { value: { ...value } };
   } catch (error) {
     return { error: error instanceof Error ? error.message : 'This is not JSON.' };
   }

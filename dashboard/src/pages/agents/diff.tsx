@@ -2,7 +2,7 @@ import { Select } from '../../parts/field.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import type { Release } from '../../server/types.ts';
 import { condense, type DiffLine, diffLines } from './diff-lines.ts';
-import { configText } from './release-facts.ts';
+import { comparedText, configText } from './release-facts.ts';
 
 const marks: Record<DiffLine['kind'], { sign: string; style: string; word: string }> = {
   same: { sign: ' ', style: 'text-dim', word: '' },
@@ -30,7 +30,7 @@ export function ConfigDiff({ releases }: { releases: readonly Release[] }) {
         <span className="text-dim">to</span>
         <Select label="To" value={String(right.version)} onChange={(b) => query.write({ b })} options={options} />
       </div>
-      <DiffView lines={diffLines(configText(left.config), configText(right.config))} />
+      <DiffView lines={diffLines(comparedText(configText(left.config)), comparedText(configText(right.config)))} />
     </>
   );
 }

@@ -19,6 +19,20 @@ export function configText(config: Record<string, unknown>): string {
 }
 
 /**
+ * A config as it is compared: a line break in a string, as instructions have them, is one here too. Otherwise a word that was
+ * changed in them would show as all of them removed and all of them added.
+ */
+export function comparedText(configText: string): string {
+  return configText
+    .split('\n')
+    .map((line) => {
+      const indent = /^ */.exec(line)?.[0] ?? '';
+      return line.replace(/\\./g, (escaped) => (escaped === '\\n' ? `\n${indent}  ` : escaped));
+    })
+    .join('\n');
+}
+
+/**
  * The server stores the instructions of a release a second time, in its main sub-agent, where they take precedence: who
  * edited only the first copy would change nothing. So the second is left out, and the list of sub-agents as well if only
  * a name remains in it.
@@ -34,4 +48,10 @@ export function withoutRepetition(config: Record<string, unknown>): Record<strin
   return Object.fromEntries(
     Object.entries(config).flatMap(([name, value]) => (name !== 'agents' ? [[name, value]] : isDefault ? [] : [[name, shortened]])),
   );
+}
+
+/** The instructions of a release for a field of their own; undefined if its main sub-agent has others, which take precedence. */
+export function instructionsOf({ instructions = '', agents, main }: Record<string, unknown>): string | undefined {
+  const own = Array.isArray(agents) && agents.some((agent) => agent?.name === main && agent?.instructions !== undefined);
+  return own || typeof instructions !== 'string' ? undefined : instructions;
 }
