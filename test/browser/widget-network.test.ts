@@ -123,6 +123,19 @@ test('a new token that cannot be fetched, as after a sleep, is waited for as wel
   await page.close();
 });
 
+test('a page that is loaded while the server is away shows its conversation by itself when that is back', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  const { back } = await cutOff(page, /managed-agents/);
+  await page.reload();
+  await lost(page).waitFor();
+  await back();
+  await answers(page).getByText('before').waitFor();
+  assert.equal(await status(page), '');
+  await page.close();
+});
+
 test('an approval that could not be given is not given later: it says so until the connection is back', async () => {
   const page = await visit();
   await say(page, '/tool bash {"command":"echo approved"}');

@@ -156,7 +156,7 @@ test('a token that runs out is fetched anew; where no token or no agent is to be
   await page.getByText('This chat has no agent').waitFor();
 });
 
-test('it can float over the page: opened by its button, closed by Escape; the rules of the page stay outside', async () => {
+test('it can float over the page and fill a phone: opened and closed by its button and Escape; the rules of the page stay outside', async () => {
   const page = await visit();
   await page.evaluate(`document.adoptedStyleSheets.push(new CSSStyleSheet());
     document.adoptedStyleSheets.at(-1).replaceSync('html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }')`);
@@ -171,12 +171,17 @@ test('it can float over the page: opened by its button, closed by Escape; the ru
   const style = await page.evaluate(`(({ fontSize, fontStyle, color, textTransform, textAlign }) =>
     [fontSize, fontStyle, color, textTransform, textAlign])(getComputedStyle(document.querySelector('parley-chat').shadowRoot.querySelector('.agent .bubble')))`);
   assert.deepEqual(style, ['15px', 'normal', 'rgb(27, 31, 39)', 'none', 'start']);
-  assert.ok(((await page.locator('parley-chat .panel').boundingBox())?.width ?? 0) > 350);
+  const panel = () => page.locator('parley-chat .panel').boundingBox();
+  assert.ok(((await panel())?.width ?? 0) > 350);
   await page.context().setOffline(true);
   await page.getByText('The connection was lost').waitFor();
   await page.context().setOffline(false);
   await page.getByText('The connection was lost').waitFor({ state: 'hidden' });
-  await page.keyboard.press('Escape');
+  await page.setViewportSize({ width: 390, height: 600 });
+  assert.deepEqual(await panel(), { x: 0, y: 0, width: 390, height: 600 });
+  await page.getByRole('button', { name: 'Close the chat' }).click();
+  await button.press('Enter');
+  await page.locator('parley-chat textarea:focus').press('Escape');
   await button.waitFor();
   assert.equal(await page.getByLabel('Write a message').isVisible(), false);
 });
@@ -265,18 +270,6 @@ test('a restart of the server in the middle of a turn shows a banner, and then t
   await answers(page).getByText('a slow river').waitFor();
   await page.getByText('The connection was lost').waitFor({ state: 'hidden' });
   assert.equal(await answers(page).count(), 2);
-});
-
-test('a page that is loaded while the server is away shows its conversation by itself when that is back', async () => {
-  const page = await visit();
-  await say(page, '/say before');
-  await answers(page).getByText('before').waitFor();
-  await page.route('**/managed-agents/**', (route) => route.abort());
-  await visit(page);
-  await page.getByText('The connection was lost').waitFor();
-  await page.unroute('**/managed-agents/**');
-  await answers(page).getByText('before').waitFor();
-  assert.equal((await page.locator('parley-chat .status').textContent())?.trim(), '');
 });
 
 test('it passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {

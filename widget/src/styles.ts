@@ -83,7 +83,12 @@ export const styles = css`
   .launcher { display: grid; place-items: center; position: fixed; inset-block-end: 20px; inset-inline-end: 20px; z-index: 2147483000; width: 56px; height: 56px; padding: 0; line-height: 0; border: 0; border-radius: 50%; background: var(--accent); color: var(--accent-text); box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel { position: fixed; inset-block-end: 86px; inset-inline-end: 20px; z-index: 2147483000; width: min(384px, calc(100vw - 40px)); height: min(576px, calc(100dvh - 112px)); box-shadow: 0 12px 40px rgb(0 0 0 / 0.25); }
   :host([floating]) .panel[hidden] { display: none; }
-  @media (max-width: 480px) { :host([floating]) .panel { inset-inline: 8px; width: auto; } }
+  /* On a phone the chat fills the screen, and the button that closes it is in the header. */
+  @media (max-width: 480px), (max-height: 480px) and (pointer: coarse) {
+    :host([floating]) .panel { inset: 0; width: auto; height: auto; border: 0; border-radius: 0; padding-block: env(safe-area-inset-top) env(safe-area-inset-bottom); }
+    :host([floating]) header { padding-inline-end: 56px; }
+    .launcher[aria-expanded='true'] { inset-block: env(safe-area-inset-top) auto; inset-inline-end: 8px; width: 44px; height: 44px; background: none; color: var(--muted); box-shadow: none; }
+  }
   /* iOS zooms into text fields smaller than 16px, and a touch screen has no number keys to hint at. */
   @media (pointer: coarse) { textarea { font-size: max(16px, 1em); } kbd { display: none; } }
 `;
