@@ -95,6 +95,30 @@ test('a message that is sent during a turn is shown while it waits, and takes wh
   assert.equal(await log().getByText('Waiting for the current turn to end…').count(), 0);
 });
 
+test('what somebody has selected in an answer, and how far they scrolled its code, stays while the rest is written', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  const answer = ['```', `const wide = '${'wide '.repeat(60)}';`, '```', 'some **bold** words and then a b c d e f g h i j k l m'];
+  await say(`/delay 60\n${answer.map((line) => `/say ${line}`).join('\n')}`);
+  await log()
+    .locator('.prose')
+    .getByText(/words and then/)
+    .waitFor();
+  await page.evaluate(`(() => {
+    document.querySelector('[role=log] pre').scrollLeft = 100;
+    getSelection().selectAllChildren(document.querySelector('[role=log] .prose strong'));
+  })()`);
+  await log()
+    .locator('.prose')
+    .getByText(/then a b c d e f/)
+    .waitFor();
+  const kept = "[getSelection().toString(), document.querySelector('[role=log] pre').scrollLeft]";
+  assert.deepEqual(await page.evaluate(kept), ['bold', 100]);
+  await log()
+    .locator('.prose')
+    .getByText(/k l m$/)
+    .waitFor();
+});
+
 test('a network that is gone without a word is noticed, and what waited for an answer is asked again', async () => {
   await page.goto('/dashboard/agents');
   await page.getByRole('link', { name: 'Assistant', exact: true }).waitFor();

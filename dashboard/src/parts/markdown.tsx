@@ -50,7 +50,33 @@ DOMPurify.addHook('afterSanitizeAttributes', (node) => {
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const place = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    place.current?.replaceChildren(DOMPurify.sanitize(parseMarkdown(text), { ...rules, RETURN_DOM_FRAGMENT: true }));
+    if (place.current !== null) update(place.current, DOMPurify.sanitize(parseMarkdown(text), { ...rules, RETURN_DOM_FRAGMENT: true }));
   }, [text]);
   return <div ref={place} dir="auto" className="prose" />;
 });
+
+/**
+ * Gives `place` the children of `next`, but keeps those that are the same. While an answer is written only its end changes: what
+ * somebody selected in it, or how far they scrolled a table, must not be lost with every word.
+ */
+function update(place: Node, next: Node): void {
+  let old = place.firstChild;
+  for (const fresh of [...next.childNodes]) {
+    if (old === null) {
+      place.appendChild(fresh);
+      continue;
+    }
+    const following: ChildNode | null = old.nextSibling;
+    if (!old.isEqualNode(fresh)) {
+      if (old instanceof Text && fresh instanceof Text && fresh.data.startsWith(old.data)) old.appendData(fresh.data.slice(old.length));
+      else if (old.cloneNode(false).isEqualNode(fresh.cloneNode(false))) update(old, fresh);
+      else old.replaceWith(fresh);
+    }
+    old = following;
+  }
+  while (old !== null) {
+    const following: ChildNode | null = old.nextSibling;
+    old.remove();
+    old = following;
+  }
+}
