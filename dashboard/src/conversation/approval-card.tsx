@@ -33,7 +33,7 @@ const settlingMs = 400;
 
 /** An approval request: the tool call with its arguments, and the three possible answers. */
 export function ApprovalCard({ base, request, keys, children }: ApprovalCardProps) {
-  const { requestId, tool, message, options, input } = request;
+  const { requestId, tool, options, input } = request;
   const answer = useMutation({
     mutationFn: (result: string) => post(`${base}/events`, { type: 'user.tool_confirmation', request_id: requestId, result }),
     onSuccess: () => refresh('/dashboard/api/approvals'),
@@ -76,7 +76,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
         <ShieldQuestion size={16} className="mt-0.5 shrink-0 text-warn" aria-hidden />
         <div className="min-w-0 [overflow-wrap:anywhere]">
           <p className="font-medium">
-            {message === '' ? `Run ${tool}?` : message} <code className="rounded-sm bg-sunken px-1.5 font-normal text-dim">{tool}</code>
+            {questionOf(request)} <code className="rounded-sm bg-sunken px-1.5 font-normal text-dim">{tool}</code>
           </p>
           {children !== undefined && <p className="text-dim">{children}</p>}
         </div>
@@ -104,4 +104,10 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
       </div>
     </section>
   );
+}
+
+/** The message repeats the arguments, which are shown in full below it: of a long one the beginning is enough. */
+function questionOf({ message, tool }: PendingApproval): string {
+  if (message === '') return `Run ${tool}?`;
+  return message.length > 200 ? `${message.slice(0, 200)}…` : message;
 }

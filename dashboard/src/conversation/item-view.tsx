@@ -50,7 +50,7 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
       );
     case 'error':
       return (
-        <p className="w-fit max-w-[46rem] rounded-md bg-bad-tint px-3 py-1.5 text-bad">
+        <p className="w-fit max-w-full rounded-md bg-bad-tint px-3 py-1.5 [overflow-wrap:anywhere] text-bad">
           <span className="font-medium">{item.code}:</span> {item.message}
         </p>
       );

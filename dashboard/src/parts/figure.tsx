@@ -17,7 +17,7 @@ export function Figure({
   percent?: number | undefined;
 }) {
   return (
-    <div className="bg-panel px-4 py-3 last:max-lg:col-span-2">
+    <div className="bg-panel px-4 py-3">
       <p className="text-dim">{label}</p>
       <p className={`text-[1.65rem] leading-tight font-semibold tracking-tight ${tones[tone]}`}>{value}</p>
       <div className="mt-0.5 text-[0.92em] text-faint">{note}</div>

@@ -1,5 +1,6 @@
 const whole = new Intl.NumberFormat('en');
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
 export function count(value: number): string {
   return whole.format(value);
@@ -22,7 +23,21 @@ export function duration(milliseconds: number): string {
   const seconds = Math.round(milliseconds / 1_000);
   if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
   if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
-  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 1_440) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const hours = Math.round(minutes / 60);
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/** How long ago or ahead a time is. Rounds before it chooses the unit: 59.6 minutes are `1 h`, not `60 min`. */
+export function relativeTime(then: number, now: number): string {
+  const seconds = Math.round(Math.abs(now - then) / 1_000);
+  const [minutes, hours, days] = [Math.round(seconds / 60), Math.round(seconds / 3_600), Math.round(seconds / 86_400)];
+  if (seconds < 10) return 'just now';
+  if (days >= 30) return day.format(then);
+  const amount = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 24 ? `${hours} h` : `${days} d`;
+  return then > now ? `in ${amount}` : `${amount} ago`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {

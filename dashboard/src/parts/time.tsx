@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import { relativeTime } from './format.ts';
 
 const listeners = new Set<() => void>();
 let now = Date.now();
@@ -26,7 +27,6 @@ function useNow(): number {
 
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
-const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
 /** How long ago or ahead a time is, with the exact time on hover. */
 export function Time({ at, className = '' }: { at: string | null; className?: string }) {
@@ -37,7 +37,7 @@ export function Time({ at, className = '' }: { at: string | null; className?: st
   const recent = Math.max(current, Date.now() - 10_000);
   return (
     <time dateTime={at} title={absolute.format(date)} className={`whitespace-nowrap ${className}`}>
-      {relative(date.getTime(), recent)}
+      {relativeTime(date.getTime(), recent)}
     </time>
   );
 }
@@ -48,17 +48,4 @@ export function clockTime(at: string): string {
 
 export function absoluteTime(at: string): string {
   return absolute.format(new Date(at));
-}
-
-function relative(then: number, current: number): string {
-  const seconds = Math.round((current - then) / 1000);
-  const ahead = seconds < 0;
-  const size = Math.abs(seconds);
-  if (size < 10) return 'just now';
-  const amount =
-    size < 60 ? `${size} s` : size < 3_600 ? `${Math.round(size / 60)} min` : size < 86_400 ? `${Math.round(size / 3_600)} h` : undefined;
-  if (amount !== undefined) return ahead ? `in ${amount}` : `${amount} ago`;
-  const days = Math.round(size / 86_400);
-  if (days < 30) return ahead ? `in ${days} d` : `${days} d ago`;
-  return day.format(then);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration } from '../../../dashboard/src/parts/format.ts';
+import { duration, relativeTime } from '../../../dashboard/src/parts/format.ts';
 
 test('a duration is rounded to its unit, and never to 60 of it', () => {
   const durations: [milliseconds: number, text: string][] = [
@@ -11,6 +11,28 @@ test('a duration is rounded to its unit, and never to 60 of it', () => {
     [59_960, '1 min 0 s'],
     [119_400, '1 min 59 s'],
     [119_700, '2 min 0 s'],
+    [3_599_400, '59 min 59 s'],
+    [3_599_600, '1 h 0 min'],
+    [86_369_000, '23 h 59 min'],
+    [86_371_000, '1 d 0 h'],
+    [3 * 86_400_000 + 7_200_000, '3 d 2 h'],
   ];
   for (const [milliseconds, text] of durations) assert.equal(duration(milliseconds), text);
+});
+
+test('how long ago something was is rounded to its unit, and never to 60 minutes or 24 hours', () => {
+  const now = Date.parse('2026-11-17T12:00:00Z');
+  const times: [secondsAgo: number, text: string][] = [
+    [9, 'just now'],
+    [-9, 'just now'],
+    [59, '59 s ago'],
+    [60, '1 min ago'],
+    [59.4 * 60, '59 min ago'],
+    [59.6 * 60, '1 h ago'],
+    [-23.4 * 3_600, 'in 23 h'],
+    [-23.6 * 3_600, 'in 1 d'],
+    [29 * 86_400, '29 d ago'],
+  ];
+  for (const [secondsAgo, text] of times) assert.equal(relativeTime(now - secondsAgo * 1_000, now), text);
+  assert.match(relativeTime(now - 30 * 86_400_000, now), /2026/);
 });

@@ -66,7 +66,9 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
                 </span>
                 {release.error !== null && <p className="mt-1 max-w-xl text-[0.92em] text-bad [overflow-wrap:anywhere]">{release.error}</p>}
               </td>
-              <td className="text-dim [overflow-wrap:anywhere] max-md:hidden">{modelOf(release.config)}</td>
+              <td className="max-w-56 truncate text-dim max-md:hidden" title={modelOf(release.config)}>
+                {modelOf(release.config)}
+              </td>
               <td className="number">
                 <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
                   {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}

@@ -16,6 +16,8 @@ interface ComposerProps {
   onStop(): void;
 }
 
+const hasMouse = window.matchMedia('(pointer: fine)').matches;
+
 export function Composer({ text, onText, files, onFiles, isSending, disabled, isTurnRunning, onSend, onStop }: ComposerProps) {
   const picker = useRef<HTMLInputElement>(null);
   const submit = (event: FormEvent) => {
@@ -28,8 +30,11 @@ export function Composer({ text, onText, files, onFiles, isSending, disabled, is
         {files.length > 0 && (
           <ul className="mb-2 flex flex-wrap gap-2">
             {files.map((file) => (
-              <li key={`${file.name} ${file.size}`} className="inline-flex items-center gap-1 rounded-md bg-sunken pl-2">
-                {file.name} <span className="text-faint">{bytes(file.size)}</span>
+              <li key={`${file.name} ${file.size}`} className="inline-flex max-w-full items-center gap-1 rounded-md bg-sunken pl-2">
+                <span className="truncate" title={file.name}>
+                  {file.name}
+                </span>
+                <span className="shrink-0 text-faint">{bytes(file.size)}</span>
                 <IconButton label={`Remove ${file.name}`} onClick={() => onFiles(files.filter((other) => other !== file))}>
                   <X size={13} />
                 </IconButton>
@@ -42,7 +47,7 @@ export function Composer({ text, onText, files, onFiles, isSending, disabled, is
             data-search
             dir="auto"
             aria-label="Message"
-            placeholder={disabled ? 'This agent cannot answer yet' : 'Write a message, or drop a file here'}
+            placeholder={disabled ? 'This agent cannot answer yet' : hasMouse ? 'Write a message, or drop a file here' : 'Write a message'}
             disabled={disabled}
             value={text}
             rows={1}

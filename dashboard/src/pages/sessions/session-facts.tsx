@@ -4,7 +4,7 @@ import { Fact } from '../../parts/fact.tsx';
 import { count } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { withQuery } from '../../parts/query-state.ts';
-import { Time } from '../../parts/time.tsx';
+import { absoluteTime, Time } from '../../parts/time.tsx';
 import type { SessionHead } from '../../server/types.ts';
 
 export function SessionFacts({ session }: { session: SessionHead }) {
@@ -37,10 +37,10 @@ export function SessionFacts({ session }: { session: SessionHead }) {
         <Fact label="Messages">{count(session.message_count)}</Fact>
         <Fact label="Events">{count(session.event_count)}</Fact>
         <Fact label="Created">
-          <Time at={session.created_at} />
+          <ExactTime at={session.created_at} />
         </Fact>
         <Fact label="Last active">
-          <Time at={session.updated_at} />
+          <ExactTime at={session.updated_at} />
         </Fact>
       </dl>
       <h2 className="mt-6 mb-2">Metadata</h2>
@@ -48,5 +48,14 @@ export function SessionFacts({ session }: { session: SessionHead }) {
         <Json value={session.metadata} />
       </div>
     </div>
+  );
+}
+
+/** With the exact time in view: there is no hovering on a touch screen or with a keyboard. */
+function ExactTime({ at }: { at: string }) {
+  return (
+    <>
+      <Time at={at} /> <span className="text-dim">({absoluteTime(at)})</span>
+    </>
   );
 }

@@ -23,7 +23,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
             <th>Name</th>
             <th className="max-sm:hidden">E-mail</th>
             <th>Role</th>
-            <th className="number max-md:hidden">Joined</th>
+            <th className="number max-lg:hidden">Joined</th>
             <th>
               <span className="sr-only">Actions</span>
             </th>
@@ -34,7 +34,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
             const isLastOwner = member.role === 'owner' && ownerCount === 1;
             return (
               <tr key={member.id}>
-                <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60">
+                <td className="w-full max-w-0 font-medium [overflow-wrap:anywhere] sm:w-auto sm:max-w-60 sm:[overflow-wrap:break-word]">
                   {member.name} {member.id === user.id && <span className="font-normal text-faint">you</span>}
                   <span className="block truncate font-normal text-dim sm:hidden" title={member.email}>
                     {member.email}
@@ -55,7 +55,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
                     member.role
                   )}
                 </td>
-                <td className="number text-dim max-md:hidden">
+                <td className="number text-dim max-lg:hidden">
                   <Time at={member.created_at} />
                 </td>
                 <td className="number">

@@ -49,7 +49,7 @@ export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: 
           <summary className="flex list-none flex-wrap items-center gap-x-3 gap-y-1 px-3 py-2 hover:bg-hover">
             <ChevronRight size={13} className="shrink-0 transition-transform group-open:rotate-90" aria-hidden />
             <code className="font-medium">{delivery.event_type}</code>
-            <State name={badgeStates[delivery.state]} label={delivery.state} />
+            <State name={isHeld && delivery.state === 'pending' ? 'held' : badgeStates[delivery.state]} label={delivery.state} />
             {delivery.test && <Badge>test</Badge>}
             <span className="text-dim">{plural(delivery.attempts.length, 'attempt')}</span>
             {delivery.next_attempt_at !== null && (
@@ -83,7 +83,11 @@ export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: 
                   </span>
                   <span className="text-dim">{duration(attempt.duration_ms)}</span>
                   <Time at={attempt.started_at} className="text-dim" />
-                  {attempt.response_excerpt !== '' && <code className="w-full truncate text-dim">{attempt.response_excerpt}</code>}
+                  {attempt.response_excerpt !== '' && (
+                    <code className="max-h-40 w-full overflow-auto [overflow-wrap:anywhere] whitespace-pre-wrap text-dim">
+                      {attempt.response_excerpt}
+                    </code>
+                  )}
                 </li>
               ))}
             </ol>
