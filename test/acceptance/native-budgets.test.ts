@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
-import { reserved } from '../support/turns.ts';
+import { nothingReserved, reserved } from '../support/turns.ts';
 
 const app = await startApp({ after }, { settings: { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}' } });
 const url = await app.listen();
@@ -50,7 +50,7 @@ test('credits are spent by turns and then they are gone', async () => {
   assert.equal((await refusal(tenant, id)).reason, 'credits_exhausted');
   const { body } = await tenant.get('/api/budget');
   assert.equal(body.budget.spent_micros, usage.total_tokens, 'a micro-dollar a token');
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
 });
 
 test('a model call that is stopped, times out or breaks off is paid for as far as it came, each attempt of it', async () => {
@@ -78,7 +78,7 @@ test('a model call that is stopped, times out or breaks off is paid for as far a
       assert.deepEqual(usage, { input_tokens: input, output_tokens: output, total_tokens: input + output }, text);
       const { budget } = (await tenant.get('/api/budget')).body;
       assert.equal(budget.spent_micros, input + output, 'and the budget is settled with it');
-      assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
+      assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
     }),
   );
 });
@@ -168,6 +168,17 @@ test('the cap of an instance is its own: another end user goes on', async () => 
   const again = await tenant.session({ metadata: { end_user_id: 'ann' } });
   assert.equal((await refusal(tenant, again)).error, 'instance_spend_cap_exceeded', 'her next session is the same instance');
   assert.equal((await tenant.say(bob, '/say hi')).text, 'hi');
+  const complete = (user: string) =>
+    tenant.post(`${tenant.agentPath}/v1/chat/completions`, {
+      messages: [{ role: 'user', content: '/say hi' }],
+      metadata: { end_user_id: user },
+    });
+  const together = await Promise.all(['ann', 'bob'].map(complete));
+  assert.deepEqual(
+    together.map((answer) => answer.status),
+    [402, 200],
+    'also where both ask at the same moment',
+  );
 });
 
 test('what a running turn holds counts as used, of each kind of cap', async () => {
@@ -198,7 +209,7 @@ test('a hundred turns at once overspend a cap by no more than one reservation ea
   const ran = answers.filter((answer) => answer.status === 200).length;
   assert.ok(ran >= 1 && ran <= 4, `${ran} ran`);
   for (const answer of answers) assert.ok([200, 402].includes(answer.status), answer.text);
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
   const id = await tenant.session();
   assert.equal((await tenant.say(id, '/say room is left')).text, 'room is left');
 });
@@ -212,12 +223,12 @@ test('every way a turn ends gives its reservation back', async () => {
 
   const paused = await tenant.session();
   await tenant.say(paused, '/tool bash {"command":"true"}');
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 }, 'a pause holds nothing');
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved, 'a pause holds nothing');
   await stop(paused);
   const approved = await tenant.session();
   const { pending_input: pending } = await tenant.say(approved, '/tool bash {"command":"true"}');
   await tenant.put(`/v1/sessions/${approved}/inputs/${pending?.request_id}`, { decision: 'approve_once' });
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 }, 'what is given back after it was held');
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved, 'what is given back after it was held');
 
   const queued = await tenant.session();
   const stream = await tenant.stream(`/v1/sessions/${queued}/messages`, { text: '/delay 60000\n/say a b', stream: true });
@@ -225,8 +236,12 @@ test('every way a turn ends gives its reservation back', async () => {
   const waiting = await tenant.stream(`/v1/sessions/${queued}/messages`, { text: 'next', stream: true });
   // 1024 tokens each, and one for every four characters.
   const both = 2 * 1_024 + 6 + 1;
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: both, micros: both }, 'who runs and who waits holds a reservation');
+  assert.deepEqual(
+    await reserved(app, tenant.orgId),
+    { tokens: both, micros: both, ofInstances: both },
+    'who runs and who waits holds a reservation',
+  );
   await stop(queued);
   await Promise.all([stream.rest(), waiting.rest()]);
-  assert.deepEqual(await reserved(app, tenant.orgId), { tokens: 0, micros: 0 });
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
 });

@@ -10,8 +10,13 @@ export async function untilAccepted(app: TestApp, sessionId: string, count: numb
   });
 }
 
-/** What running turns have reserved of the organization's budget. */
-export async function reserved(app: TestApp, orgId: number): Promise<{ tokens: number; micros: number }> {
-  const row = await app.context.database.db.selectFrom('budgets').selectAll().where('org_id', '=', orgId).executeTakeFirstOrThrow();
-  return { tokens: row.reserved_tokens, micros: row.reserved_micros };
+/** What running turns have reserved of the organization's budget, and of what its instances may spend. */
+export async function reserved(app: TestApp, orgId: number): Promise<{ tokens: number; micros: number; ofInstances: number }> {
+  const { db } = app.context.database;
+  const row = await db.selectFrom('budgets').selectAll().where('org_id', '=', orgId).executeTakeFirstOrThrow();
+  const instances = await db.selectFrom('instance_spend').select('reserved_micros').where('org_id', '=', orgId).execute();
+  const ofInstances = instances.reduce((sum, instance) => sum + instance.reserved_micros, 0);
+  return { tokens: row.reserved_tokens, micros: row.reserved_micros, ofInstances };
 }
+
+export const nothingReserved = { tokens: 0, micros: 0, ofInstances: 0 };

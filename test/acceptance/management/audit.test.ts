@@ -203,6 +203,13 @@ test('the chain can be verified over the wire', async () => {
   assert.deepEqual([bad.body.valid, bad.body.checked, bad.body.broken.action], [false, 1, 'organization.updated']);
 });
 
+test('changes that are made at the same moment follow one another in the chain', async () => {
+  const { key } = await createOrganization(parley);
+  await Promise.all(Array.from({ length: 10 }, () => createKey(parley, key, [])));
+  const { body } = await parley.call('GET', '/api/audit_events/verification', { key });
+  assert.deepEqual([body.valid, body.checked], [true, 11]);
+});
+
 test('it needs the scope, and shows one org only', async () => {
   const acme = await createOrganization(parley);
   const other = await createOrganization(parley);

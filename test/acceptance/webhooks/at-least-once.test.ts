@@ -1,7 +1,11 @@
-// No event is lost when a server is killed, whatever it was doing.
+// No event is lost when a server is killed, whatever it was doing, and several servers do not send it several times.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createOrganization } from '../../support/accounts.ts';
+import { startApp } from '../../support/app.ts';
+import { createDatabase, engine } from '../../support/engine.ts';
 import { startServer } from '../../support/server-process.ts';
+import { createEndpoint, createKeyEvent } from '../../support/webhook-endpoints.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const rounds = 3;
@@ -44,4 +48,25 @@ test('every event reaches its endpoint although the server is killed again and a
     bytes.set(body.id, text);
   }
   assert.equal(bytes.size, made.length);
+});
+
+test('two processes that look for what is due at the same moment send each event once', {
+  skip: engine === 'pglite' && 'the embedded engine is one process',
+}, async (t) => {
+  const database = await createDatabase();
+  const receiver = await startReceiver(t);
+  const settings = { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' };
+  const apps = [await startApp(t, { settings, database }), await startApp(t, { settings, database })];
+  t.after(() => database.remove());
+  const [one] = apps;
+  assert.ok(one);
+  const org = await createOrganization(one);
+  const endpoints = 4;
+  for (let count = 0; count < endpoints; count += 1) await createEndpoint(one, org, receiver);
+  const events = 40;
+  await Promise.all(Array.from({ length: events }, (_, index) => createKeyEvent(apps[index % 2] ?? one, org)));
+  await receiver.until((received) => received.length >= events * endpoints, 'every event at every endpoint');
+  await Promise.all(apps.map((app) => app.context.courier.idle()));
+  assert.equal(receiver.received.length, events * endpoints);
+  assert.equal(new Set(receiver.received.map(({ body }) => body.id)).size, events * endpoints);
 });

@@ -109,3 +109,33 @@ test('after a rotation new tokens have a new key, and those before it still hold
   assert.equal(published.length, 2);
   for (const key of published) assert.equal(key.d, undefined, 'a private key is never published');
 });
+
+test('a retired key verifies for three hours, longer than any token lives, and no rotation prolongs that', async () => {
+  const { token } = await tokens.mint(organization, agent, { ttlSeconds: 900 });
+  const { kid } = decodeProtectedHeader(token);
+  const replacement = await keys.rotate();
+  const stored = async (): Promise<{ kid: string; retired_at: string | null }[]> => {
+    const row = await database.db.selectFrom('installation').select('value').where('key', '=', 'signing_keys').executeTakeFirstOrThrow();
+    return Object(row.value).keys;
+  };
+  const verifyAfter = async (minutes: number) => {
+    const retiredAt = new Date(Date.now() - minutes * 60_000).toISOString();
+    const value = { keys: (await stored()).map((key) => (key.kid === kid ? { ...key, retired_at: retiredAt } : key)) };
+    await database.db
+      .updateTable('installation')
+      .set({ value: JSON.stringify(value) })
+      .where('key', '=', 'signing_keys')
+      .execute();
+    const fresh = new SigningKeys(database, box);
+    const verified = await new SessionTokens(fresh, directory, clock, 'parley').verify(token);
+    return [verified !== undefined, (await fresh.jwks()).keys.some((key) => key.kid === kid)];
+  };
+  assert.deepEqual(await verifyAfter(179), [true, true]);
+  const { retired_at: retiredAt } = (await stored()).find((key) => key.kid === kid) ?? {};
+  await keys.rotate();
+  assert.equal((await stored()).find((key) => key.kid === kid)?.retired_at, retiredAt);
+  assert.deepEqual(await verifyAfter(181), [false, false]);
+  await keys.rotate();
+  const kept = (await stored()).map((key) => key.kid);
+  assert.deepEqual([kept.includes(String(kid)), kept.includes(replacement)], [false, true]);
+});

@@ -15,8 +15,8 @@ const log = new SessionLog(app.context.database, 'proc_test', 60_000, false);
 
 const apply = async (operation: Operation) => (await log.apply(operation)).result;
 
-async function newSession(): Promise<string> {
-  return (await app.request('POST', '/v1/sessions', {})).body.id;
+async function newSession(metadata: Record<string, unknown> = {}): Promise<string> {
+  return (await app.request('POST', '/v1/sessions', { metadata })).body.id;
 }
 
 function admission(session: string, turn: string): Operation {
@@ -105,5 +105,51 @@ test('operations of one session that are written together are carried out in the
     [first, second, third].flatMap((turn, index) =>
       ['message-received', 'turn-started', 'message-received'].map((type, place) => [3 * index + place + 1, turn, type]),
     ),
+  );
+});
+
+test('turns of one organization and one instance that end together are counted all', async () => {
+  const turns = await Promise.all([1, 10, 100].map(async (input) => ({ input, session: await newSession({ end_user_id: 'ann' }) })));
+  const ids = turns.map(() => newId('turn_'));
+  await Promise.all(turns.map(({ session }, index) => apply(admission(session, ids[index] ?? ''))));
+  const spending = async () => {
+    const budget = await db.selectFrom('budgets').selectAll().where('org_id', '=', 1).executeTakeFirstOrThrow();
+    return [budget.tokens_used, budget.spent_micros, budget.credits_spent_micros];
+  };
+  const before = await spending();
+  await Promise.all(
+    turns.map(({ input, session }, index) => {
+      const step = { org: 1, session, turn: ids[index] ?? '', events: [], messages: undefined, webhooks: [] };
+      const cost = { output: 0, cached: input, cost_micros: 2 * input, credit_micros: 3 * input };
+      return apply({ ...step, kind: 'end', used: { model: 'together', turns: 1, input, ...cost } });
+    }),
+  );
+  const after = await spending();
+  assert.deepEqual(
+    after.map((sum, index) => sum - (before[index] ?? 0)),
+    [111, 222, 333],
+  );
+  const usage = await db.selectFrom('usage_daily').selectAll().where('model', '=', 'together').execute();
+  assert.deepEqual(
+    usage.map((day) => [day.turns, day.input_tokens, day.cached_tokens, day.cost_micros]),
+    [[3, 111, 111, 222]],
+  );
+  const instances = await db.selectFrom('instance_spend').select('spent_micros').where('instance_key', 'like', '%ann%').execute();
+  assert.deepEqual(instances, [{ spent_micros: 222 }]);
+});
+
+test('a turn is interrupted once, however often that is asked for, and does not pause any more', async () => {
+  const [session, turn] = [await newSession(), newId('turn_')];
+  await apply(admission(session, turn));
+  const interrupt: Operation = { kind: 'interrupt', org: 1, session, reason: 'user' };
+  assert.deepEqual(await apply(interrupt), { status: 'interrupting', turn, seq: 3 });
+  for (const again of [interrupt, { ...interrupt, kind: 'stop' as const }]) assert.deepEqual(await apply(again), { status: 'idle' });
+  const step = { org: 1, session, turn, events: [said('step')], messages: 1 };
+  const pause: Operation = { ...step, kind: 'pause', used, request, pendingInput: pendingInputOf(request), webhooks: [] };
+  assert.deepEqual(await apply(pause), { status: 'interrupted', seq: 4 });
+  assert.equal((await apply({ ...step, kind: 'end', used, webhooks: [] })).seq, 4);
+  assert.deepEqual(
+    (await log.read(session, 0, 10)).map(({ type }) => type),
+    ['message-received', 'turn-started', 'interrupt-requested', 'message-received'],
   );
 });

@@ -113,3 +113,37 @@ test('text too long for one notice goes in several, and none of it is lost', asy
   }
   assert.equal(said, text);
 });
+
+test('when notices may have been lost, what is cached is forgotten, and whoever watches or delivers looks again', (t) => {
+  const invalidate = t.mock.method(directory, 'invalidate');
+  const wake = t.mock.method(courier, 'wake');
+  const watching = parts.feed.subscribe('watched', false);
+  receive('* reconnected');
+  assert.deepEqual(invalidate.mock.calls[0]?.arguments, ['*']);
+  assert.equal(wake.mock.callCount(), 1);
+  assert.ok(watching.take(7), 'the log is read, however far it was');
+  watching.close();
+});
+
+test('a process of which nothing is heard any more has no part of the rate limit', async (t) => {
+  let now = performance.now();
+  t.mock.method(performance, 'now', () => now);
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  let hear: (payload: string) => void = () => {};
+  const listening: Bus = {
+    ...bus,
+    receive: async (listener) => {
+      hear = listener;
+    },
+  };
+  const shares: number[] = [];
+  const limited = { ...parts, feed: new Feed(), rateLimit: { shareWith: (processes: number) => void shares.push(processes) } };
+  const joined = await joinPeers(listening, 'proc_here', limited);
+  t.after(() => joined.close());
+  for (const other of ['proc_there', 'proc_gone']) hear(`${other} alive`);
+  now += 3_000;
+  hear('proc_there alive');
+  now += 1_000;
+  t.mock.timers.tick(1_000);
+  assert.deepEqual(shares, [2, 3, 3, 2]);
+});
