@@ -426,7 +426,7 @@ export interface Schemas {
         text?: string;
         refusal?: string;
       })[] | null;
-      approval_request_id?: string;
+      approval_request_id?: string | null;
       approve?: boolean;
     })[];
     /** Echoed; does not select the model. */

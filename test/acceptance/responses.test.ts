@@ -201,6 +201,7 @@ test('in a new session the items before the last user message, and the instructi
       content: [{ type: 'output_text', text: 'Hello.', annotations: [] }],
     },
     { type: 'reasoning', id: 'rs_1', summary: [] },
+    { type: 'mcp_call', id: 'mcp_1', server_label: 's', name: 'f', arguments: '{}', output: 'x', error: null, approval_request_id: null },
     user('What did I say?'),
   ];
   const answer = await tenant.post(pathOf(tenant), { instructions: 'Speak plainly.', input, temperature: 1, unknown: { x: 1 } });

@@ -44,7 +44,7 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean, 
 /** An agent asks for one approval at a time: of several answers the last one counts. */
 function readApproval(item: InputItem | undefined, hasMessage: boolean): ResponseInput {
   if (hasMessage) throw new ServiceError('invalid', 'input: answer the approval request first, then send the message');
-  if (item?.approval_request_id === undefined) throw new ServiceError('invalid', 'input: approval_request_id is required');
+  if (typeof item?.approval_request_id !== 'string') throw new ServiceError('invalid', 'input: approval_request_id is required');
   if (item.approve === undefined) throw new ServiceError('invalid', 'input: approve is required');
   return { type: 'approval', requestId: item.approval_request_id, approve: item.approve };
 }

@@ -10,7 +10,8 @@ export const inputItem = Type.Object({
   id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   role: Type.Optional(Type.String()),
   content: Type.Optional(Type.Union([Type.String(), Type.Array(contentPart), Type.Null()])),
-  approval_request_id: Type.Optional(Type.String()),
+  // Null in a call of an MCP server that needed no approval, which is one of the other kinds.
+  approval_request_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   approve: Type.Optional(Type.Boolean()),
 });
 
