@@ -111,6 +111,8 @@ export interface Schemas {
     /** Echoed; does not select the model. */
     model?: string | null;
     stream?: boolean | null;
+    /** With `include_usage: false` the stream has no chunk with the usage. */
+    stream_options?: unknown;
     /** false deletes a session created by this call after the turn. */
     store?: boolean | null;
     /** Metadata of a new session; `session_id` continues an existing session, `end_user_id` is the acting user. */

@@ -52,6 +52,18 @@ test('a stream is bare data lines in order, then usage, then [DONE]', async () =
   );
 });
 
+test('a stream has no chunk with empty choices if its client wants no usage', async () => {
+  const tenant = await createTenant(url);
+  for (const messages of [[user('/say Hello')], []]) {
+    const streamed = async (options: unknown) => {
+      const { text } = await tenant.post(pathOf(tenant), { stream: true, stream_options: options, messages });
+      return [text.includes('"choices":[]'), text.endsWith('"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')];
+    };
+    assert.deepEqual(await streamed({ include_usage: false }), [false, true]);
+    for (const options of [{ include_usage: true }, {}, null, 'odd']) assert.deepEqual(await streamed(options), [true, false]);
+  }
+});
+
 test('a failure in the stream is an error chunk without [DONE]; the text before it stands', async () => {
   const tenant = await createTenant(url);
   const answer = await tenant.post(pathOf(tenant), { stream: true, messages: [user('/fail broken_stream')] });

@@ -36,6 +36,8 @@ interface ChatCall {
   model: string;
   /** Whether the request asked for a stream. */
   live: boolean;
+  /** Whether the stream has a chunk with the usage. Its `choices` are empty, which not every program expects. */
+  showsUsage: boolean;
 }
 
 /** Runs the last user message. This wire has no way to ask for an approval: a tool call that would need one is denied. */
@@ -47,7 +49,8 @@ export async function complete(
 ): Promise<FastifyReply> {
   const model = body.model ?? agentOf(request).slug;
   const live = body.stream ?? false;
-  const call = { context, request, reply, model, live };
+  const showsUsage = fieldOf(body.stream_options, 'include_usage') !== false;
+  const call = { context, request, reply, model, live, showsUsage };
   const { session_id, ...metadata } = body.metadata ?? {};
   if (session_id !== undefined && session_id !== null && typeof session_id !== 'string')
     throw new ServiceError('invalid', 'metadata.session_id: must be a string');
@@ -77,8 +80,9 @@ export function namedSessionId(request: FastifyRequest, body: unknown): string |
   return typeof named === 'string' ? named : undefined;
 }
 
-async function answer({ context, reply, model, live }: ChatCall, turn: WatchableTurn, drop: DropSession): Promise<FastifyReply> {
-  if (live) return sendTurn(context, reply, { turn, projector: new ChatProjector(turn.turnId, model), drop });
+async function answer(call: ChatCall, turn: WatchableTurn, drop: DropSession): Promise<FastifyReply> {
+  const { context, reply, model, live, showsUsage } = call;
+  if (live) return sendTurn(context, reply, { turn, projector: new ChatProjector(turn.turnId, model, showsUsage), drop });
   const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
     await drop?.();
     return completionOf(turn.turnId, model, outcome);
@@ -88,7 +92,7 @@ async function answer({ context, reply, model, live }: ChatCall, turn: Watchable
 
 /** Spec 4.10: without a message nothing runs, and the completion is empty. */
 async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Promise<AdapterSession>): Promise<FastifyReply> {
-  const { context, request, reply, model, live } = call;
+  const { context, request, reply, model, live, showsUsage } = call;
   const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
     const { session } = await open(chosen);
     if (!session.stored) await dropUnlessUsed(context, session);
@@ -98,7 +102,7 @@ async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Pr
   reply.header('x-svc-session', sessionId);
   if (!live) return reply.send(completionOf(turnId, model, { text: '', usage: noUsage, ended: undefined, failed: undefined }));
   await sendEvents(reply, async function* () {
-    yield new ChatProjector(turnId, model).empty();
+    yield new ChatProjector(turnId, model, showsUsage).empty();
   });
   return reply;
 }

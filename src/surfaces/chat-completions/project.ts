@@ -16,12 +16,14 @@ export class ChatProjector {
   /** Whether the last chunk has been made. */
   ended = false;
   private readonly head: string;
+  private readonly showsUsage: boolean;
   private readonly shown = new ShownText();
   private hasBegun = false;
   /** The message that was shown last broke off. This wire cannot take text back, so a blank line separates it from what follows. */
   private brokeOff = false;
 
-  constructor(turnId: string, model: string) {
+  constructor(turnId: string, model: string, showsUsage = true) {
+    this.showsUsage = showsUsage;
     const about = { id: completionId(turnId), object: 'chat.completion.chunk', created: createdOf(turnId), model };
     this.head = `data: ${JSON.stringify(about).slice(0, -1)},"choices":[`;
   }
@@ -70,10 +72,8 @@ export class ChatProjector {
   }
 
   private finish(reason: string, usage: Usage): string {
-    return (
-      `${this.begin()}${this.head}{"index":0,"delta":{},"finish_reason":"${reason}"}]}\n\n` +
-      `${this.head}],"usage":${JSON.stringify(chatUsage(usage))}}\n\n${endOfStream}`
-    );
+    const used = this.showsUsage ? `${this.head}],"usage":${JSON.stringify(chatUsage(usage))}}\n\n` : '';
+    return `${this.begin()}${this.head}{"index":0,"delta":{},"finish_reason":"${reason}"}]}\n\n${used}${endOfStream}`;
   }
 
   private begin(): string {

@@ -23,6 +23,7 @@ export const chatBody = Type.Object(
     ),
     model: Type.Optional(Type.Union([Type.String({ maxLength: 256 }), Type.Null()], { description: 'Echoed; does not select the model.' })),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    stream_options: Type.Optional(Type.Unknown({ description: 'With `include_usage: false` the stream has no chunk with the usage.' })),
     store: Type.Optional(
       Type.Union([Type.Boolean(), Type.Null()], { description: 'false deletes a session created by this call after the turn.' }),
     ),
