@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { createServer, Server as NetServer } from 'node:net';
+import { createServer, Server as Listener } from 'node:net';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -9,6 +9,7 @@ import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
 import { errorCode, errorMessage } from './errors.ts';
+import { listenMore } from './load/accept-connections.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
 import { logConsole } from './telemetry/logger.ts';
@@ -21,8 +22,13 @@ const connectionsMs = 2_000;
 const keepAliveEndMs = 1_000;
 /** How long closing may take after the drain: about as much as orchestrators allow beyond it. */
 const closingMs = 10_000;
-/** Connections that wait to be accepted; the kernel drops any further ones, which their clients believe to be open. The default is 511. */
-const backlog = 4_096;
+/** Whether several sockets can listen on the port. A worker needs no more than one: the primary process accepts, and does nothing else. */
+const canShareAddress = process.platform === 'linux' && cluster.isPrimary;
+/**
+ * Connections that wait to be accepted, at each socket; the kernel drops any further ones, which their clients believe to be open. It
+ * divides connections among the sockets at random, so that together they take more than a single one.
+ */
+const backlog = canShareAddress ? 512 : 4_096;
 
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
@@ -31,7 +37,7 @@ export async function serve(config: Config): Promise<void> {
   await tryAddress(config);
   const context = await createContext(config);
   logConsole(context.logger);
-  const server = await listen(context).catch(async (error: unknown) => {
+  const { server, listeners } = await listen(context).catch(async (error: unknown) => {
     await context.close();
     throw error;
   });
@@ -54,13 +60,14 @@ export async function serve(config: Config): Promise<void> {
     if (await askForReplacement()) {
       stopListening(server);
       await Promise.race([context.runner.idle(), over]);
-      await endKeepAlive(server, hurry.signal);
+      await endKeepAlive(listeners, hurry.signal);
     }
     await context.drain(over);
-    await endKeepAlive(server, hurry.signal);
+    await endKeepAlive(listeners, hurry.signal);
     // A connection on which no request has come yet counts as busy: without this, closing would wait for its timeout.
     const cut = setTimeout(() => server.server.closeAllConnections(), connectionsMs);
-    await server.close();
+    const [, ...more] = listeners;
+    await Promise.all([server.close(), ...more.map((listener) => once(listener.close(), 'close'))]);
     clearTimeout(cut);
     await context.close();
     // The open channel to the primary process would keep a worker running.
@@ -82,10 +89,10 @@ export async function serve(config: Config): Promise<void> {
  * Waits until clients have closed their idle connections, for a moment. A load balancer may be sending a request on one right now, and
  * may not repeat it if the connection is closed. Until then requests are answered, with `Connection: close`.
  */
-async function endKeepAlive({ server }: Server, hurry: AbortSignal): Promise<void> {
+async function endKeepAlive(listeners: Listener[], hurry: AbortSignal): Promise<void> {
   const end = performance.now() + keepAliveEndMs;
-  const countConnections = promisify(server.getConnections.bind(server));
-  while (!hurry.aborted && performance.now() < end && (await countConnections()) > 0) await sleep(20);
+  const counts = () => Promise.all(listeners.map((listener) => promisify(listener.getConnections.bind(listener))()));
+  while (!hurry.aborted && performance.now() < end && (await counts()).some((count) => count > 0)) await sleep(20);
 }
 
 /**
@@ -93,7 +100,7 @@ async function endKeepAlive({ server }: Server, hurry: AbortSignal): Promise<voi
  * installation is not stopping. `server.close` of node:http would close idle connections at once; that of node:net does not.
  */
 function stopListening({ server }: Server): void {
-  NetServer.prototype.close.call(server);
+  Listener.prototype.close.call(server);
 }
 
 function endStarting(signal: NodeJS.Signals): void {
@@ -114,13 +121,18 @@ async function tryAddress(config: Config): Promise<void> {
   await once(probe.close(), 'close');
 }
 
-async function listen(context: Context): Promise<Server> {
+async function listen(context: Context): Promise<{ server: Server; listeners: [Listener, ...Listener[]] }> {
   const { config } = context;
   const server = await createApp(context);
-  await server.listen({ host: config.HOST, port: config.PORT, backlog }).catch((error: unknown) => {
+  // Once more: a process that has taken the port meanwhile, and allows it to be shared, would get half of the connections.
+  if (canShareAddress) await tryAddress(config);
+  const address = { host: config.HOST, port: config.PORT, backlog, reusePort: canShareAddress };
+  await server.listen(address).catch((error: unknown) => {
     throw unusableAddress(error, config);
   });
-  return server;
+  const port = portOf(server.server.address()) ?? config.PORT;
+  const more = canShareAddress ? await listenMore(server.server, { ...address, port }) : [];
+  return { server, listeners: [server.server, ...more] };
 }
 
 /** Says which setting an address that cannot be listened on comes from. */
