@@ -17,6 +17,9 @@ export interface Bus {
   close(): Promise<void>;
 }
 
+/** What a receiver gets, from nobody in particular, when notices may have been lost. */
+export const reconnected = '* reconnected';
+
 /** PostgreSQL refuses longer notices. */
 export const maxNoticeBytes = 7_500;
 
@@ -118,13 +121,13 @@ async function redisBus(database: Database, url: string, logger: Logger): Promis
       });
       receiver = listener;
       // After a lost connection the client subscribes again by itself, but notices were missed: everyone has to look.
-      subscriber.on('ready', () => listener('* reconnected'));
+      subscriber.on('ready', () => listener(reconnected));
       let beats = 0;
       beat = setInterval(() => {
         beats = subscriber.isReady ? 0 : beats + 1;
         if (beats > 0) fallback.send(deaf);
         // By now the others have heard it. Notices that they sent through Redis before were missed: everything has to be looked at.
-        if (beats === 2) listener('* reconnected');
+        if (beats === 2) listener(reconnected);
       }, deafEveryMs).unref();
     },
     isConnected: () => publisher.isReady && subscriber.isReady && !isSilent(),

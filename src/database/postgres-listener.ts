@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { reconnected } from './bus.ts';
 import { locks } from './locks.ts';
 
 const connectMs = 5_000;
@@ -15,7 +16,7 @@ export interface Listener {
   stop(): Promise<void>;
 }
 
-/** Holds one connection for LISTEN and opens it again when it breaks. The receiver gets `* reconnected`, since it may have missed notices. */
+/** Holds one connection for LISTEN and opens it again when it breaks. The receiver gets `reconnected`, since it may have missed notices. */
 export function createListener(url: string): Listener {
   let client: pg.Client | undefined;
   let retry: NodeJS.Timeout | undefined;
@@ -49,7 +50,7 @@ export function createListener(url: string): Listener {
     if (stopped) return;
     retry = setTimeout(() => {
       connect(receive).then(
-        () => receive('* reconnected'),
+        () => receive(reconnected),
         () => reconnect(receive),
       );
     }, retryMs);

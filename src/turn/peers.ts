@@ -30,7 +30,7 @@ type Others = Map<string, number>;
  * - `sessions <id>:<last seq> …`: something was written to these sessions
  * - `stopped <session>`, `dropped <session> …`: forget what you hold in memory for it
  * - `changed <org id>`: forget what you cached of this organization
- * - `deliveries`: a webhook or gateway delivery may be due
+ * - `deliveries`: a webhook or gateway delivery may be due. Its sender is `-`, so that the process that sent it acts on it too
  * - `alive`: this process exists, and shares the rate limit
  * - `join <session>`: a client here begins to watch the session's live text; `watch <session> …`: and still does
  * - `live <json>`: live text for processes with watchers
