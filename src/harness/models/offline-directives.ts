@@ -9,7 +9,7 @@ export interface Directives {
   calls: RequestedCall[];
   say: string | undefined;
   words: number | undefined;
-  delayMilliseconds: number;
+  delayMs: number;
   fail: FailureCode | undefined;
   /** What was wrong with directives, for the answer. */
   complaints: string[];
@@ -24,7 +24,7 @@ export type FailureCode = (typeof failureCodes)[number];
 
 const failureCodes = ['unauthorized', 'rate_limited', 'overloaded', 'broken_stream'] as const;
 const maxWords = 50_000;
-const maxDelayMilliseconds = 60_000;
+const maxDelayMs = 60_000;
 
 export function parseDirectives(text: string): Directives {
   const directives: Directives = {
@@ -33,7 +33,7 @@ export function parseDirectives(text: string): Directives {
     calls: [],
     say: undefined,
     words: undefined,
-    delayMilliseconds: 0,
+    delayMs: 0,
     fail: undefined,
     complaints: [],
   };
@@ -68,7 +68,7 @@ function readDirective(line: string, directives: Directives): boolean {
       directives.words = readCount(name, rest, maxWords, directives);
       return true;
     case '/delay':
-      directives.delayMilliseconds = readCount(name, rest, maxDelayMilliseconds, directives) ?? 0;
+      directives.delayMs = readCount(name, rest, maxDelayMs, directives) ?? 0;
       return true;
     case '/fail':
       directives.fail = failureCodes.find((code) => code === rest);

@@ -19,17 +19,17 @@ export function createOfflineModel(name: string): Model {
 /** Everything that one call will produce, decided before the first word is sent. */
 interface Script {
   parts: ModelPart[];
-  delayMilliseconds: number;
+  delayMs: number;
   /** Thrown after the parts, in place of a finish. */
   failure?: ModelError;
 }
 
 async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelPart> {
-  const { parts, delayMilliseconds } = script;
+  const { parts, delayMs } = script;
   let words = 0;
   for (const part of parts) {
     if (part.type === 'text-delta' || part.type === 'reasoning-delta') {
-      if (delayMilliseconds > 0 && words > 0) await sleep(delayMilliseconds, signal);
+      if (delayMs > 0 && words > 0) await sleep(delayMs, signal);
       words += 1;
       if (words % wordsInOneGo === 0) await setImmediate();
     }
@@ -43,11 +43,11 @@ function writeScript(call: ModelCall): Script {
   const inputTokens = promptTokens(call);
   if (inputTokens > contextLimit) {
     const message = `The conversation has ${inputTokens} tokens; the offline model takes ${contextLimit}.`;
-    return { parts: [], delayMilliseconds: 0, failure: new ModelError('context_length_exceeded', provider, message) };
+    return { parts: [], delayMs: 0, failure: new ModelError('context_length_exceeded', provider, message) };
   }
   const turn = readTurn(call.messages);
   const directives = parseDirectives(turn.text);
-  const { delayMilliseconds } = directives;
+  const { delayMs } = directives;
   const parts: ModelPart[] = [];
   let characters = 0;
   const isFirstStep = turn.calls.length === 0;
@@ -65,14 +65,14 @@ function writeScript(call: ModelCall): Script {
     if (directives.fail === 'broken_stream') {
       for (const text of splitWords('This answer breaks off in the')) parts.push({ type: 'text-delta', text });
     }
-    return { parts, delayMilliseconds, failure: failureOf(directives.fail) };
+    return { parts, delayMs, failure: failureOf(directives.fail) };
   }
   for (const text of calls.length === 0 ? chooseWords(directives, turn, call.tools) : []) {
     parts.push({ type: 'text-delta', text });
     characters += text.length;
   }
   parts.push({ type: 'finish', usage: { input: inputTokens, output: countTokens(characters), cachedInput: 0 } });
-  return { parts, delayMilliseconds };
+  return { parts, delayMs };
 }
 
 /** All calls of a message are made in one step, so that it can be tried to approve several at once. */

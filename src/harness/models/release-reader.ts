@@ -1,4 +1,4 @@
-const drainMilliseconds = 1_000;
+const drainMs = 1_000;
 
 /**
  * To be called when reading has ended. A stream that was not read to its end is cancelled, which closes its connection. After a complete
@@ -12,7 +12,7 @@ export function releaseReader(reader: ReadableStreamDefaultReader<unknown> | und
     cancel();
     return;
   }
-  const timer = setTimeout(cancel, drainMilliseconds).unref();
+  const timer = setTimeout(cancel, drainMs).unref();
   reader.read().then(
     (chunk) => {
       clearTimeout(timer);
