@@ -14,7 +14,7 @@ export type ErrorKind =
   | 'upstream' // 502
   | 'unavailable'; // 503
 
-export interface ErrorOptions {
+export interface ServiceErrorOptions {
   /** The stable code (`detail.error`); without it the body's `detail` is the plain message. */
   code?: string;
   /** Further fields of a structured `detail`, such as `reason`, `provider` or `request_id`. */
@@ -32,7 +32,7 @@ export class ServiceError extends Error {
   readonly retryAfterSeconds: number | undefined;
   readonly willPass: boolean | undefined;
 
-  constructor(kind: ErrorKind, message: string, options: ErrorOptions = {}) {
+  constructor(kind: ErrorKind, message: string, options: ServiceErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'ServiceError';
     this.kind = kind;

@@ -1,4 +1,7 @@
-/** What a release says: the agent's instructions, models, tools and rules. Shared vocabulary; it holds no behaviour. */
+/**
+ * What a release says: the agent's instructions, models, tools and rules. Shared vocabulary; it holds no behaviour. Its fields have the
+ * names of the wire, because it is stored and shown as it was sent.
+ */
 export interface ReleaseConfig {
   instructions: string;
   model: ModelConfig;

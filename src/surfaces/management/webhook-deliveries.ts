@@ -41,6 +41,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
+      // As text, because positions are counted over all organizations and may exceed the integers of a cursor.
       const before = decodeCursor('webhook_deliveries', request.query.cursor, ['string'])?.[0];
       if (before !== undefined && !/^\d{1,18}$/.test(String(before))) throw badCursor();
       const filter = { before: before === undefined ? undefined : Number(before), state: request.query.state };
