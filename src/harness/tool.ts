@@ -33,6 +33,14 @@ export interface ToolOutcome {
   handoff?: string;
 }
 
+export function succeeded(output: string): ToolOutcome {
+  return { output, isError: false };
+}
+
+export function failed(output: string): ToolOutcome {
+  return { output, isError: true };
+}
+
 /** The durable files of an instance, as they are when the tool starts. Paths are relative, with `/`. */
 export interface Workspace {
   list(): Promise<WorkspaceFile[]>;

@@ -5,6 +5,7 @@ import type { Database } from '../database/database.ts';
 import type { Destinations } from '../destination/destinations.ts';
 import type { Model } from '../harness/model.ts';
 import { createModel } from '../harness/models/create-model.ts';
+import { failed } from '../harness/tool.ts';
 import { createShellPool } from '../harness/tools/bash-pool.ts';
 import { createTools } from '../harness/tools/create-tools.ts';
 import { createMcpTools } from '../harness/tools/mcp.ts';
@@ -67,7 +68,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
       });
       const remote = createMcpTools(pinnedTools, async (name, tool, input, signal) => {
         const server = pinned.mcp_servers.find((candidate) => candidate.name === name);
-        if (server === undefined) return { output: `There is no server named ${name}.`, isError: true };
+        if (server === undefined) return failed(`There is no server named ${name}.`);
         return mcp.callTool(session.id, await mcpTarget(credentialFor, session.orgId, server), tool, input, signal);
       });
       return [...builtIn, ...remote];

@@ -1,7 +1,7 @@
-import { maxToolOutputCharacters, type Tool, type ToolOutcome } from '../tool.ts';
+import { failed, maxToolOutputCharacters, succeeded, type Tool, type ToolOutcome } from '../tool.ts';
 import type { ShellResult } from './bash-messages.ts';
 import type { ShellPool } from './bash-pool.ts';
-import { excerpt, failed, succeeded, textField } from './input.ts';
+import { excerpt, textField } from './input.ts';
 import { changesProblem } from './workspace-changes.ts';
 
 /** A shell that can reach nothing but the files of the workspace. `lineId` says in which line its commands wait for a process. */

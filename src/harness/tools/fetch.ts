@@ -1,8 +1,8 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
 import { withoutFinalDots } from '../../final-dots.ts';
 import { isRecord } from '../../json.ts';
-import type { Tool, ToolOutcome } from '../tool.ts';
-import { excerpt, failed, succeeded, textField } from './input.ts';
+import { failed, succeeded, type Tool, type ToolOutcome } from '../tool.ts';
+import { excerpt, textField } from './input.ts';
 
 /** Must be guarded: a model chooses the URL. */
 export type ToolFetch = (url: string, init: RequestInit) => Promise<Response>;

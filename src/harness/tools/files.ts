@@ -1,5 +1,5 @@
-import type { Tool, ToolOutcome, Workspace, WorkspaceFile } from '../tool.ts';
-import { excerpt, failed, succeeded, textField } from './input.ts';
+import { failed, succeeded, type Tool, type ToolOutcome, type Workspace, type WorkspaceFile } from '../tool.ts';
+import { excerpt, textField } from './input.ts';
 import { changesProblem, collision } from './workspace-changes.ts';
 import { parseWorkspacePath } from './workspace-path.ts';
 

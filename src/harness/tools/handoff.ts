@@ -1,5 +1,5 @@
-import type { Tool } from '../tool.ts';
-import { failed, textField } from './input.ts';
+import { failed, succeeded, type Tool } from '../tool.ts';
+import { textField } from './input.ts';
 
 /** Lets one sub-agent pass the conversation to another. `agents` are the ones it may pass it to. */
 export function createHandoffTool(agents: readonly string[]): Tool {
@@ -21,7 +21,7 @@ export function createHandoffTool(agents: readonly string[]): Tool {
       const agent = textField(input, 'agent') ?? '';
       const problem = problemOf(agents, agent);
       if (problem !== undefined) return failed(problem);
-      return { output: `The conversation is now with ${agent}.`, isError: false, handoff: agent };
+      return { ...succeeded(`The conversation is now with ${agent}.`), handoff: agent };
     },
   };
 }

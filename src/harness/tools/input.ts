@@ -1,18 +1,9 @@
 import { isRecord } from '../../json.ts';
-import type { ToolOutcome } from '../tool.ts';
 
 /** A tool's input comes from a model: anything may be missing or of another type. */
 export function textField(input: unknown, name: string): string | undefined {
   const value = isRecord(input) ? input[name] : undefined;
   return typeof value === 'string' ? value : undefined;
-}
-
-export function succeeded(output: string): ToolOutcome {
-  return { output, isError: false };
-}
-
-export function failed(output: string): ToolOutcome {
-  return { output, isError: true };
 }
 
 /** The beginning of a text, short enough to be shown to a person in an approval. */

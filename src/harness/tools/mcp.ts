@@ -1,16 +1,11 @@
 import { hash } from 'node:crypto';
 import { isRecord } from '../../json.ts';
 import type { PinnedTool } from '../../release-config.ts';
-import type { Tool } from '../tool.ts';
-import { excerpt, failed, succeeded } from './input.ts';
+import { failed, type Tool, type ToolOutcome } from '../tool.ts';
+import { excerpt } from './input.ts';
 
 /** Calls a tool of an MCP server for the session. Throws only when the signal aborts. */
-export type McpCall = (
-  server: string,
-  tool: string,
-  input: Record<string, unknown>,
-  signal: AbortSignal,
-) => Promise<{ output: string; isError: boolean }>;
+export type McpCall = (server: string, tool: string, input: Record<string, unknown>, signal: AbortSignal) => Promise<ToolOutcome>;
 
 /** The tools of MCP servers, as the release pinned them. */
 export function createMcpTools(pinned: readonly PinnedTool[], call: McpCall): Tool[] {
@@ -39,8 +34,7 @@ function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
     async run(input, { signal }) {
       const given = argumentsOf(input);
       if (given === undefined) return failed(notAnObject);
-      const { output, isError } = await call(pinned.server, pinned.name, given, signal);
-      return isError ? failed(output) : succeeded(output);
+      return call(pinned.server, pinned.name, given, signal);
     },
   };
 }
