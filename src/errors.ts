@@ -54,6 +54,10 @@ export function orNotFound<Value>(value: Value | undefined): Value {
   return value;
 }
 
+export function overloaded(retryAfterSeconds = 1): ServiceError {
+  return new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds });
+}
+
 /** An Idempotency-Key identifies one request; this one came with another. */
 export function keyReused(): ServiceError {
   return new ServiceError('invalid', 'This Idempotency-Key was already used with a different request.', { code: 'idempotency_key_reused' });

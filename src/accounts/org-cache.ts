@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { ServiceError } from '../errors.ts';
+import { overloaded } from '../errors.ts';
 import { SharedWork } from '../shared-work.ts';
 
 interface Entry<Value extends object> {
@@ -47,7 +47,7 @@ export class OrgCache<Value extends object> {
   private readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {
     const { generation } = this;
     return this.reads.run(`${generation}/${name}`, async () => {
-      if (this.reads.size >= maxReads) throw new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 });
+      if (this.reads.size >= maxReads) throw overloaded();
       const entry = await read();
       if (entry !== undefined && generation === this.generation) this.entries.set(name, entry);
       return entry;

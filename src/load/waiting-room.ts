@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.ts';
+import { overloaded, ServiceError } from '../errors.ts';
 import { acceptConnections } from './accept-connections.ts';
 
 export interface RoomLimits {
@@ -87,9 +87,7 @@ export class WaitingRoom {
    * Made once, because creating an error costs as much as the rest of a refusal. They differ in `Retry-After`, so that clients
    * that are refused together do not all retry in the same second.
    */
-  private readonly refusals = [1, 2, 3].map(
-    (retryAfterSeconds) => new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds }),
-  );
+  private readonly refusals = [1, 2, 3].map((retryAfterSeconds) => overloaded(retryAfterSeconds));
 
   constructor(limits: RoomLimits = defaultRoom) {
     this.limits = limits;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
-import { errorCode, ServiceError } from '../errors.ts';
+import { errorCode, overloaded } from '../errors.ts';
 import type { NewEvent, StoredEvent } from './events.ts';
 import type { Operation, OperationResult } from './operations.ts';
 
@@ -102,9 +102,7 @@ export class SessionLog {
 
   /** Refuses new messages while too much waits. Operations of running turns are always taken: otherwise those could not end. */
   apply(operation: Operation): Promise<Applied> {
-    if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) {
-      return Promise.reject(new ServiceError('unavailable', 'The server is overloaded.', { retryAfterSeconds: 1 }));
-    }
+    if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) return Promise.reject(overloaded());
     return new Promise((resolve, reject) => {
       this.waiting.push({ operation, text: JSON.stringify(operation), resolve, reject });
       if (!this.writing) {
