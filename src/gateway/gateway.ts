@@ -6,7 +6,7 @@ import type { Destination } from '../destination/destinations.ts';
 import { ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import type { SessionLog } from '../session/log.ts';
-import { instanceOf } from '../session/metadata.ts';
+import { instanceIdOf } from '../session/metadata.ts';
 import type { NewSessions } from '../session/new-sessions.ts';
 import { assertRoomFor } from '../session/participants.ts';
 import { dropSession, findSession, type Session } from '../session/sessions.ts';
@@ -134,7 +134,7 @@ export class Gateway {
   private async open(agent: Agent, event: GatewayEvent, sessionId: string): Promise<Session> {
     const { database, directory, turns } = this.parts;
     const { metadata = {} } = event;
-    const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceOf(metadata), sameAgent: false };
+    const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceIdOf(metadata), sameAgent: false };
     if (event.message !== undefined) {
       await checkBudgetOfNew(database.db, directory, agent, wanted);
       turns.assertRoom(agent.orgId);

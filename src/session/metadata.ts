@@ -27,6 +27,6 @@ export function endUserOf(metadata: Record<string, unknown>): string | undefined
   return typeof named === 'string' ? named : undefined;
 }
 
-export function instanceOf(metadata: Record<string, unknown>): string | undefined {
+export function instanceIdOf(metadata: Record<string, unknown>): string | undefined {
   return typeof metadata.agent_instance_id === 'string' ? metadata.agent_instance_id : undefined;
 }

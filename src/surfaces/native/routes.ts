@@ -3,7 +3,7 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { fieldOf } from '../../json.ts';
 import { countSessions, listSessions } from '../../session/list-sessions.ts';
-import { assertMetadata, instanceOf } from '../../session/metadata.ts';
+import { assertMetadata, instanceIdOf } from '../../session/metadata.ts';
 import { isTakenId } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { assertSessionId, openSession, resumeSession } from '../../turn/open-session.ts';
@@ -72,7 +72,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
           sessionId,
           metadata,
           permissionMode: permission_mode,
-          agentInstanceId: instanceOf(metadata),
+          agentInstanceId: instanceIdOf(metadata),
           sameAgent: perAgent,
         };
         // Below /v1 an existing session continues with its own agent: the default agent is only for a new one.

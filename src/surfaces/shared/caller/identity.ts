@@ -2,7 +2,7 @@ import type { preValidationAsyncHookHandler } from 'fastify';
 import type { Principal } from '../../../accounts/principal.ts';
 import { ServiceError } from '../../../errors.ts';
 import { fieldOf } from '../../../json.ts';
-import { endUserOf, instanceOf } from '../../../session/metadata.ts';
+import { endUserOf, instanceIdOf } from '../../../session/metadata.ts';
 import type { SessionRequest } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
 
@@ -20,13 +20,13 @@ export function identityOf(
   principal: Principal,
   metadata: Record<string, unknown>,
 ): Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'> {
-  if (principal.type !== 'token') return { metadata, agentInstanceId: instanceOf(metadata) };
+  if (principal.type !== 'token') return { metadata, agentInstanceId: instanceIdOf(metadata) };
   const { agent_instance_id: _untrusted, ...rest } = metadata;
   return {
     metadata: { ...rest, ...principal.metadata },
     endUserId: principal.endUserId,
     isVisitor: principal.endUserId === undefined,
-    agentInstanceId: principal.agentInstanceId ?? instanceOf(principal.metadata),
+    agentInstanceId: principal.agentInstanceId ?? instanceIdOf(principal.metadata),
   };
 }
 
