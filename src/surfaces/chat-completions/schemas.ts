@@ -1,8 +1,7 @@
+import { messageContent } from '../shared/adapters/message-input.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 // The bodies of the chat-completions adapter. Other fields that client libraries send are ignored.
-
-const textPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
 export const chatMessage = Type.Object({
   role: Type.Union([
@@ -13,7 +12,7 @@ export const chatMessage = Type.Object({
     Type.Literal('tool'),
     Type.Literal('function'),
   ]),
-  content: Type.Optional(Type.Union([Type.String(), Type.Array(textPart), Type.Null()])),
+  content: Type.Optional(messageContent),
 });
 
 export const chatBody = Type.Object(

@@ -1,15 +1,14 @@
+import { messageContent } from '../shared/adapters/message-input.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 // The bodies of the responses adapter. Other fields that client libraries send are ignored.
-
-const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
 
 /** A message, a repeated item of an earlier response, or the answer to an approval request. Other kinds are ignored. */
 export const inputItem = Type.Object({
   type: Type.Optional(Type.String()),
   id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   role: Type.Optional(Type.String()),
-  content: Type.Optional(Type.Union([Type.String(), Type.Array(contentPart), Type.Null()])),
+  content: Type.Optional(messageContent),
   // Null in a call of an MCP server that needed no approval, which is one of the other kinds.
   approval_request_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   approve: Type.Optional(Type.Boolean()),

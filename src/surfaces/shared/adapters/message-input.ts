@@ -1,7 +1,9 @@
+import type { Static } from 'typebox';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
 import type { MessageReceived } from '../../../session/events.ts';
 import { hashOfInstructions, newestInstructions } from '../../../session/instructions.ts';
+import { Type } from '../schemas/type.ts';
 import type { AdapterSession } from './session.ts';
 
 export type ContextMessage = NonNullable<MessageReceived['context']>[number];
@@ -37,8 +39,11 @@ function withContext(context: ContextMessage[]): { context?: ContextMessage[] } 
   return context.length === 0 ? {} : { context };
 }
 
-/** The text of a message's content: a string, or parts that must all be text. */
-export function contentText(content: string | { text?: string; refusal?: string }[] | null | undefined, path: string): string {
+const contentPart = Type.Object({ type: Type.String(), text: Type.Optional(Type.String()), refusal: Type.Optional(Type.String()) });
+export const messageContent = Type.Union([Type.String(), Type.Array(contentPart), Type.Null()]);
+
+/** The text of a message's content, whose parts must all be text. */
+export function contentText(content: Static<typeof messageContent> | undefined, path: string): string {
   if (typeof content === 'string') return content;
   let text = '';
   for (const [index, part] of (content ?? []).entries()) {
