@@ -28,7 +28,7 @@ export async function createSessionOnce<Body>(
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
   const { earlier } = await takeKey(db, requestKey, { response: sealAnswer(context, requestKey, chosen) });
   if (earlier?.response === null) throw keyReused();
-  const kept: Kept<Body> = earlier?.response == null ? chosen : openAnswer(context, requestKey, earlier.response);
+  const kept: Kept<Body> = earlier === undefined ? chosen : openAnswer(context, requestKey, earlier.response);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {
