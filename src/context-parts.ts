@@ -7,7 +7,7 @@ import { gatewayUrl } from './gateway/event.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { Courier } from './outbox/courier.ts';
 import type { Tracing } from './telemetry/tracing.ts';
-import { operatorKey } from './turn/create-settings.ts';
+import { operatorsModelKey } from './turn/create-settings.ts';
 import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
 
@@ -67,7 +67,7 @@ export function createMaterializer(
   const upstreams: Upstreams = {
     checkUrl: (url) => destinations.upstreams.check(url),
     credentialFor,
-    hasOperatorKey: (provider) => operatorKey(config, provider) !== undefined,
+    hasOperatorsModelKey: (provider) => operatorsModelKey(config, provider) !== undefined,
     async listServerTools(server, credential, signal) {
       const { listServerTools } = await import('./instances/mcp-tools.ts');
       return listServerTools(server, credential, destinations.upstreams.fetch, signal);

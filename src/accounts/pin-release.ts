@@ -11,7 +11,7 @@ export interface Upstreams {
   checkUrl(url: string): Promise<void>;
   credentialFor: CredentialFor;
   /** Whether the operator has a key of their own for the provider. */
-  hasOperatorKey(provider: Provider): boolean;
+  hasOperatorsModelKey(provider: Provider): boolean;
   /** Connects and lists the server's tools; the signal ends it. */
   listServerTools(server: McpServerConfig, credential: string | undefined, signal: AbortSignal): Promise<PinnedTool[]>;
 }
@@ -55,9 +55,9 @@ function assertConfig(config: ReleaseConfig): void {
 async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstreams): Promise<void> {
   if (model.provider === 'offline') return;
   // The operator's key is sent only to the provider's own address: with a `base_url`, a release could have it sent anywhere.
-  const usesOperatorKey = model.base_url === null && upstreams.hasOperatorKey(model.provider);
+  const usesOperatorsKey = model.base_url === null && upstreams.hasOperatorsModelKey(model.provider);
   // A compatible server often needs no key; the other providers always do.
-  if (model.provider !== 'openai-compatible' && !usesOperatorKey) {
+  if (model.provider !== 'openai-compatible' && !usesOperatorsKey) {
     const own = await upstreams.credentialFor(orgId, model.provider);
     if (own === undefined) {
       throw new StepError('credentials', `no key for ${model.provider}: store one with PUT /api/model_credentials/${model.provider}`);

@@ -43,7 +43,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
     if (known !== undefined && known.apiKey === apiKey) return known.model;
     const model = createModel(modelConfig, {
       apiKey,
-      operatorKey: operatorKey(config, modelConfig.provider),
+      operatorsModelKey: operatorsModelKey(config, modelConfig.provider),
       fetch: destinations.upstreams.fetch,
     });
     models.set(modelConfig, { apiKey, model });
@@ -79,7 +79,8 @@ export function createSettings({ config, database, directory, destinations, mcp,
   return { settings, warmTools: () => shell.warm(), close: () => shell.close() };
 }
 
-export function operatorKey(config: Config, provider: Provider): string | undefined {
+/** The operator's own key for a provider; not the operator key, which is for the routes of the operator. */
+export function operatorsModelKey(config: Config, provider: Provider): string | undefined {
   const keys: Partial<Record<Provider, string | undefined>> = {
     openai: config.OPENAI_API_KEY,
     anthropic: config.ANTHROPIC_API_KEY,

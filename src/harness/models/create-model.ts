@@ -10,13 +10,13 @@ export interface ModelOptions {
   /** The organization's own key. */
   apiKey: string | undefined;
   /** Used when there is no `apiKey`, and sent only to the provider itself: a release could send it anywhere with its `base_url`. */
-  operatorKey?: string | undefined;
+  operatorsModelKey?: string | undefined;
   /** Every request of a model goes through this; the server passes the guarded one. */
   fetch: typeof globalThis.fetch;
 }
 
 /** Loads and connects nothing before the first call. */
-export function createModel(config: ModelConfig, { apiKey, operatorKey, fetch }: ModelOptions): Model {
+export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fetch }: ModelOptions): Model {
   const { provider, name } = config;
   switch (provider) {
     case 'offline':
@@ -28,7 +28,7 @@ export function createModel(config: ModelConfig, { apiKey, operatorKey, fetch }:
     case 'anthropic':
     case 'openai':
     case 'google': {
-      const key = apiKey ?? (config.base_url === null ? operatorKey : undefined);
+      const key = apiKey ?? (config.base_url === null ? operatorsModelKey : undefined);
       if (key === undefined) return createFailingModel(config, 'byok_key_rejected', `No API key is stored for ${provider}`);
       return createSdkModel(provider, name, { apiKey: key, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
     }

@@ -7,7 +7,7 @@ function upstreams(has: { own: boolean; operator: boolean }): Upstreams {
   return {
     checkUrl: async () => undefined,
     credentialFor: async () => (has.own ? 'sk-own' : undefined),
-    hasOperatorKey: () => has.operator,
+    hasOperatorsModelKey: () => has.operator,
     listServerTools: async () => [],
   };
 }

@@ -226,7 +226,7 @@ describe('a model that cannot be called says so when it is', () => {
       const server = await serveProvider({ body: providerFixture(text) });
       t.after(() => server.close());
       const config = { provider, name, base_url: server.origin + basePath, settings: {} };
-      const model = createModel(config, { apiKey: undefined, operatorKey: 'sk-of-the-operator', fetch: globalThis.fetch });
+      const model = createModel(config, { apiKey: undefined, operatorsModelKey: 'sk-of-the-operator', fetch: globalThis.fetch });
       if (provider === 'openai-compatible') await collect(model.stream(callOf(), neverAborted));
       else await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'byok_key_rejected' });
       assert.ok(!JSON.stringify(server.requests).includes('sk-of-the-operator'));
@@ -241,7 +241,9 @@ describe('a model that cannot be called says so when it is', () => {
       return new Response(providerFixture('anthropic-text'), { headers: { 'content-type': 'text/event-stream' } });
     };
     const config = { provider: 'anthropic' as const, name: 'claude-sonnet-4-5', base_url: null, settings: {} };
-    await collect(createModel(config, { apiKey: undefined, operatorKey: 'sk-of-the-operator', fetch }).stream(callOf(), neverAborted));
+    await collect(
+      createModel(config, { apiKey: undefined, operatorsModelKey: 'sk-of-the-operator', fetch }).stream(callOf(), neverAborted),
+    );
     assert.equal(sent?.get('x-api-key'), 'sk-of-the-operator');
   });
 
