@@ -8,7 +8,7 @@ import { noUsage } from '../../session/usage.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { contextOf } from '../shared/adapters/message-input.ts';
+import { contextFieldsOf } from '../shared/adapters/message-input.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
 import {
   type AdapterSession,
@@ -67,7 +67,7 @@ export async function complete(
   const repeated = await findRepeatedTurn(context, request, reply, named, live);
   if (repeated !== undefined) return answer(call, repeated, undefined);
   const opened = await open();
-  const message = { text: input.text, unattended: true, ...(await contextOf(context, opened, input)) };
+  const message = { text: input.text, unattended: true, ...(await contextFieldsOf(context, opened, input)) };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   return answer(call, turn, dropAfter(context, request, opened.session, turn));
 }

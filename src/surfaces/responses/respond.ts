@@ -5,7 +5,7 @@ import { notFound } from '../../errors.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
-import { contextOf, type MessageInput } from '../shared/adapters/message-input.ts';
+import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
 import { type DropSession, dropAfter, findRepeatedTurn, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
@@ -65,7 +65,7 @@ async function beginTurn(call: ResponseCall, input: MessageInput): Promise<Start
   const echo = echoOf(body);
   const message = {
     text: input.text,
-    ...(await contextOf(context, opened, withInstructions(body, input))),
+    ...(await contextFieldsOf(context, opened, withInstructions(body, input))),
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });

@@ -22,7 +22,7 @@ export interface MessageInput {
  * The fields of a message that give the model the rest of the request. Repeated system messages are left out if the request has
  * exactly the same system messages as the previous one, whose hash is stored with its message.
  */
-export async function contextOf(
+export async function contextFieldsOf(
   { database }: Context,
   { session, isNew }: AdapterSession,
   { context, repeatedSystem }: MessageInput,
