@@ -2,7 +2,7 @@ import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { isTokenCount, valueLength } from './estimate-tokens.ts';
-import { type Caller, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
+import { type Called, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
 import { isTooDeep, parseToolInput } from './tool-input.ts';
 
 interface OpenCall {
@@ -17,7 +17,7 @@ interface OpenCall {
  * Puts one answer together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
  * them, if any; `finish` returns the last parts, or throws `ModelError`. `estimate` is used when the server reports no usage.
  */
-export function createChatAnswer(caller: Caller, estimate: (outputCharacters: number) => { input: number; output: number }) {
+export function createChatAnswer(called: Called, estimate: (outputCharacters: number) => { input: number; output: number }) {
   const calls: OpenCall[] = [];
   const pattern = new ChunkPattern();
   let reasoningField: string | undefined;
@@ -36,7 +36,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
-      if (characters > maxAnswerCharacters) throw tooLong(caller);
+      if (characters > maxAnswerCharacters) throw tooLong(called);
       return { parts };
     } catch (failure) {
       return { parts, failure };
@@ -45,7 +45,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
 
   function takeChunk(chunk: unknown, parts: ModelPart[], data: string): void {
     if (!isRecord(chunk)) return;
-    if (chunk.error !== undefined && chunk.error !== null) throw failureOf(caller, readFailure(chunk));
+    if (chunk.error !== undefined && chunk.error !== null) throw failureOf(called, readFailure(chunk));
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (!isRecord(choice)) return;
@@ -90,7 +90,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
     // A new id under a used index, or one without any index, is another call.
     if (open === undefined || (id !== undefined && id !== open.id)) {
       // Checked here already, because each piece is searched for among all calls.
-      if (calls.length === maxAnswerParts) throw tooLong(caller);
+      if (calls.length === maxAnswerParts) throw tooLong(called);
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
@@ -114,7 +114,7 @@ export function createChatAnswer(caller: Caller, estimate: (outputCharacters: nu
   }
 
   function finish(): ModelPart[] {
-    if (!hasEnded && !isDone) throw cutOff(caller);
+    if (!hasEnded && !isDone) throw cutOff(called);
     const parts: ModelPart[] = [];
     endReasoning(parts);
     for (const { name, arguments: text, extra } of calls) {

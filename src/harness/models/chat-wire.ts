@@ -4,7 +4,7 @@ import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
-import { brokenOf, type Caller, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
+import { brokenOf, type Called, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
 
@@ -21,7 +21,7 @@ interface ChatSettings {
 
 /** A model of any server that speaks `/chat/completions`. */
 export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSettings): Model {
-  const caller: Caller = { provider: metadataKey, apiKey };
+  const called: Called = { provider: metadataKey, apiKey };
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
@@ -44,8 +44,8 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
     try {
       const response = await fetch(url, { method: 'POST', headers: { ...headers, accept }, body, signal, redirect: 'manual' });
       reader = response.body?.getReader();
-      if (!response.ok) throw failureOf(caller, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
-      const answer = createChatAnswer(caller, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
+      if (!response.ok) throw failureOf(called, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
+      const answer = createChatAnswer(called, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
       // Some servers never stream and some always do, whatever was requested.
       const type = response.headers.get('content-type')?.toLowerCase() ?? '';
       if (whole ? !type.startsWith('text/event-stream') : type.startsWith('application/json')) {
@@ -60,7 +60,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
           if (signal.aborted) throw signal.reason;
           // Comments have no content and compress a thousandfold: without a limit, a server could send them until the turn times out.
           bytes += chunk.value?.length ?? 0;
-          if (bytes > maxStreamBytes) throw tooLong(caller);
+          if (bytes > maxStreamBytes) throw tooLong(called);
           const { parts, failure } = answer.takeAll(chunk.done ? splitter.end() : splitter.push(chunk.value));
           for (const part of parts) yield part;
           if (failure !== undefined) throw failure;
@@ -72,7 +72,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
       for (const part of last) yield part;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      const failure = error instanceof ModelError ? error : brokenOf(caller, error);
+      const failure = error instanceof ModelError ? error : brokenOf(called, error);
       if (whole && failure.code === 'invalid_model_request') mayAnswerWhole = false;
       throw failure;
     } finally {

@@ -3,8 +3,8 @@ import { hideSecret } from '../../hide-secret.ts';
 import { isRecord, parseJson } from '../../json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
 
-/** The provider whose call failed, and the key that must not appear in a message. */
-export interface Caller {
+/** The provider that is called, and the key that must not appear in a message about a failure. */
+export interface Called {
   provider: string;
   apiKey: string | undefined;
 }
@@ -18,33 +18,33 @@ export interface ProviderFailure {
   retryAfterSeconds?: number | undefined;
 }
 
-export function failureOf(caller: Caller, failure: ProviderFailure): ModelError {
+export function failureOf(called: Called, failure: ProviderFailure): ModelError {
   const code = classify(failure);
   const status = failure.status === undefined ? '' : ` (${failure.status})`;
-  const message = `${caller.provider} ${saying[code]}${status}: ${failure.message}`;
+  const message = `${called.provider} ${saying[code]}${status}: ${failure.message}`;
   const { retryAfterSeconds } = failure;
   return new ModelError(
     code,
-    caller.provider,
-    hideSecret(message, caller.apiKey),
+    called.provider,
+    hideSecret(message, called.apiKey),
     retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
   );
 }
 
 /** A failure that the provider did not report: of the connection or the stream, or a request that the destination guard refused. */
-export function brokenOf(caller: Caller, error: unknown): ModelError {
+export function brokenOf(called: Called, error: unknown): ModelError {
   const chain = causesOf(error);
   const refused = chain.find((cause) => cause instanceof ServiceError);
-  if (refused !== undefined) return new ModelError('invalid_model_request', caller.provider, refused.message);
+  if (refused !== undefined) return new ModelError('invalid_model_request', called.provider, refused.message);
   const isNetwork = chain.some(isNetworkFailure);
-  const reason = hideSecret(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), caller.apiKey);
-  if (isNetwork) return new ModelError('broken_stream', caller.provider, `The connection to ${caller.provider} failed: ${reason}`);
-  return new ModelError('model_error', caller.provider, `The call to ${caller.provider} failed: ${reason}`);
+  const reason = hideSecret(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), called.apiKey);
+  if (isNetwork) return new ModelError('broken_stream', called.provider, `The connection to ${called.provider} failed: ${reason}`);
+  return new ModelError('model_error', called.provider, `The call to ${called.provider} failed: ${reason}`);
 }
 
 /** The stream ended without saying that the answer was complete. */
-export function cutOff(caller: Caller): ModelError {
-  return new ModelError('broken_stream', caller.provider, `The answer of ${caller.provider} ended before it was complete`);
+export function cutOff(called: Called): ModelError {
+  return new ModelError('broken_stream', called.provider, `The answer of ${called.provider} ended before it was complete`);
 }
 
 /** The longest answer that is accepted, ten times what any model produces: a server that sends more would fill our memory. */
@@ -54,8 +54,8 @@ export const maxStreamBytes = 128 * 2 ** 20;
 /** Calls and blocks of reasoning in one answer, each of which becomes an event. */
 export const maxAnswerParts = 1_000;
 
-export function tooLong(caller: Caller): ModelError {
-  return new ModelError('model_error', caller.provider, `The answer of ${caller.provider} is longer than any that is taken`);
+export function tooLong(called: Called): ModelError {
+  return new ModelError('model_error', called.provider, `The answer of ${called.provider} is longer than any that is taken`);
 }
 
 /** Reads the failure from an error body in any of the usual formats. */

@@ -5,7 +5,7 @@ import { loadOnce } from '../../load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, promptTokens } from './estimate-tokens.ts';
-import { brokenOf, type Caller, cutOff, failureOf, maxAnswerCharacters, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
+import { brokenOf, type Called, cutOff, failureOf, maxAnswerCharacters, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
 import { createPartReader } from './sdk-parts.ts';
@@ -15,7 +15,7 @@ import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-provider
 /** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {
   const sdk = sdkProviders[provider];
-  const caller: Caller = { provider, apiKey: settings.apiKey };
+  const called: Called = { provider, apiKey: settings.apiKey };
   const fetch: typeof globalThis.fetch = async (...request) => limitBody(await settings.fetch(...request), maxStreamBytes);
   const loaded = loadOnce(() => sdk.load(name, { ...settings, fetch }));
 
@@ -23,7 +23,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
     signal.throwIfAborted();
     const options = callOptions(provider, sdk, name, call);
     let characters = 0;
-    const read = createPartReader(caller, () => ({ input: promptTokens(call), output: countTokens(characters) }));
+    const read = createPartReader(called, () => ({ input: promptTokens(call), output: countTokens(characters) }));
     let reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart> | undefined;
     let isComplete = false;
     try {
@@ -33,16 +33,16 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
       while (!isComplete) {
         const chunk = await reader.read();
         if (signal.aborted) throw signal.reason;
-        if (chunk.done) throw cutOff(caller);
+        if (chunk.done) throw cutOff(called);
         if ('delta' in chunk.value) characters += chunk.value.delta.length;
-        if (characters > maxAnswerCharacters) throw tooLong(caller);
+        if (characters > maxAnswerCharacters) throw tooLong(called);
         const part = read(chunk.value);
         if (part === undefined) continue;
         isComplete = part.type === 'finish';
         yield part;
       }
     } catch (error) {
-      throw signal.aborted ? signal.reason : toModelError(caller, error);
+      throw signal.aborted ? signal.reason : toModelError(called, error);
     } finally {
       releaseReader(reader, isComplete);
     }
@@ -80,14 +80,14 @@ function mergeOptions(left: JsonObject, right: JsonObject): JsonObject {
 }
 
 /** Reads the package's errors by their fields, because their classes are not loaded, and keeps none, because they hold the whole prompt. */
-function toModelError(caller: Caller, error: unknown): ModelError {
+function toModelError(called: Called, error: unknown): ModelError {
   if (error instanceof ModelError) return error;
   if (isRecord(error) && typeof error.statusCode === 'number' && (error.statusCode < 200 || error.statusCode >= 300)) {
     const headers = isRecord(error.responseHeaders) ? new Headers(stringEntries(error.responseHeaders)) : undefined;
     const body = typeof error.responseBody === 'string' && error.responseBody !== '' ? error.responseBody : error;
-    return failureOf(caller, readFailure(body, error.statusCode, headers));
+    return failureOf(called, readFailure(body, error.statusCode, headers));
   }
-  return brokenOf(caller, error);
+  return brokenOf(called, error);
 }
 
 function stringEntries(record: Record<string, unknown>): [string, string][] {

@@ -2,11 +2,11 @@ import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderM
 import { isRecord } from '../../json.ts';
 import type { ModelPart } from '../model.ts';
 import { isTokenCount } from './estimate-tokens.ts';
-import { brokenOf, type Caller, cutOff, failureOf, readFailure } from './model-failure.ts';
+import { brokenOf, type Called, cutOff, failureOf, readFailure } from './model-failure.ts';
 import { parseToolInput } from './tool-input.ts';
 
 /** Returns a function that converts a provider's stream part by part, and throws `ModelError` for a failure inside the stream. */
-export function createPartReader(caller: Caller, estimate: () => { input: number; output: number }) {
+export function createPartReader(called: Called, estimate: () => { input: number; output: number }) {
   let reasoningMetadata: SharedV4ProviderMetadata | undefined;
 
   return function read(part: LanguageModelV4StreamPart): ModelPart | undefined {
@@ -33,21 +33,21 @@ export function createPartReader(caller: Caller, estimate: () => { input: number
       }
       case 'finish': {
         const reason = part.finishReason.unified;
-        if (reason === 'interrupted') throw cutOff(caller);
-        if (reason === 'error') throw failureOf(caller, { message: part.finishReason.raw ?? 'no reason given' });
+        if (reason === 'interrupted') throw cutOff(called);
+        if (reason === 'error') throw failureOf(called, { message: part.finishReason.raw ?? 'no reason given' });
         return { type: 'finish', usage: toUsage(part.usage, estimate) };
       }
       case 'error':
-        throw streamFailure(caller, part.error);
+        throw streamFailure(called, part.error);
       default:
         return undefined;
     }
   };
 }
 
-function streamFailure(caller: Caller, error: unknown): Error {
-  if (error instanceof Error) return brokenOf(caller, error);
-  return failureOf(caller, readFailure(isRecord(error) && isRecord(error.data) ? { ...error.data, ...error } : error));
+function streamFailure(called: Called, error: unknown): Error {
+  if (error instanceof Error) return brokenOf(called, error);
+  return failureOf(called, readFailure(isRecord(error) && isRecord(error.data) ? { ...error.data, ...error } : error));
 }
 
 function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage, estimate: () => { input: number; output: number }) {
