@@ -14,10 +14,11 @@ import type { OpenStreams } from './streams/open-streams.ts';
 export type Server = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
 /** Which of the three hosts a route belongs to. Without configured hosts, all routes are on one. */
-export type RouteFamily = 'base' | 'agent' | 'management' | 'any';
+export type RouteFamily = 'base' | 'agent' | 'management';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
+    /** A route without one is on every host. */
     family?: RouteFamily | RouteFamily[];
     /** The kind of error for a bad body: 422 unless the surface sets 400. */
     badBody?: 'invalid' | 'bad-request';

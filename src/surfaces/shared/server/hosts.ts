@@ -6,20 +6,20 @@ import { hostOf } from './host-header.ts';
 
 /** If families of routes have hosts of their own, each answers only there; a family without one on all hosts that are not another's. */
 export function splitHosts(config: Config): onRequestAsyncHookHandler {
-  const hosts: Record<Exclude<RouteFamily, 'any'>, string | undefined> = {
+  const hosts: Record<RouteFamily, string | undefined> = {
     base: config.PARLEY_BASE_HOST,
     agent: config.PARLEY_AGENT_HOST,
     management: config.PARLEY_MANAGEMENT_HOST,
   };
   return async (request) => {
-    const families = request.routeOptions.config.family ?? 'any';
-    if (families === 'any') return;
+    const families = request.routeOptions.config.family;
+    if (families === undefined) return;
     const host = hostOf(request).toLowerCase();
     const isOn = (name: string | undefined) => host === name || host.replace(/:\d+$/, '') === name;
     // The dashboard, on the management host, calls the other families from there with a member's cookie.
     const { authorization, 'x-parley-dashboard': dashboard } = request.headers;
     if (dashboard === '1' && authorization === undefined && isOn(hosts.management)) return;
-    const wanted = [families].flat().map((family) => (family === 'any' ? undefined : hosts[family]));
+    const wanted = [families].flat().map((family) => hosts[family]);
     if (wanted.some((name) => name !== undefined && isOn(name))) return;
     const isAnothers = Object.values(hosts).some((name) => name !== undefined && isOn(name));
     if (!wanted.includes(undefined) || isAnothers) throw notFound();
