@@ -112,8 +112,8 @@ export function operatorRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { amount_cents: amountCents, status } = request.body;
       return createForOrganizationOfPath(request, reply, async (transaction, actor) => {
-        const { id, createdAt } = await addInvoice(transaction, actor, { amountCents, status });
-        return { invoice: { id, amount_cents: amountCents, status, created_at: timestamp(createdAt) } };
+        const id = await addInvoice(transaction, actor, { amountCents, status });
+        return { invoice: { id, amount_cents: amountCents, status, created_at: timestamp(actor.at) } };
       });
     },
   );
