@@ -9,6 +9,10 @@ import { retryFingerprintOf } from './fingerprints.ts';
 import { idempotencyKey, isLibraryRetry, requestKeyOf, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
+// The turn that an earlier copy of a request started is found by its Idempotency-Key (`findTurnOfKey`), as the automatic retry of a client
+// library, which sends none (`findRetriedTurn`), or by whichever of the two it has (`findEarlierTurn`). If the session was deleted after
+// the turn, what was kept of it takes its place (`kept-turn.ts`).
+
 /** Stores the message of this request and starts its turn. A repetition with the same Idempotency-Key gets the same turn. */
 export async function startTurn(
   context: Context,
