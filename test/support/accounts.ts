@@ -39,8 +39,8 @@ export async function operate(parley: TestApp, slug: string, changes: Record<str
 /** Nothing listens there: a request to it fails at once and does not leave the machine. */
 export const deadUrl = 'http://127.0.0.1:59999/hook';
 
-/** An endpoint that is sent every type of event. Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
-export async function createEndpoint(parley: TestApp, key: string, name = 'all'): Promise<number> {
+/** An endpoint that is sent every type of event and is never reached. Needs an app with PARLEY_WEBHOOK_ALLOW_PRIVATE. */
+export async function createDeadEndpoint(parley: TestApp, key: string, name = 'all'): Promise<number> {
   const answer = await parley.call('POST', '/api/webhook_endpoints', { key, body: { name, url: deadUrl } });
   assert.equal(answer.status, 201, answer.text);
   return answer.body.webhook_endpoint.id;

@@ -1,6 +1,6 @@
 // An organization with one of everything, so that the path of every operation in the OpenAPI document can be filled in.
 import assert from 'node:assert/strict';
-import { createAgent, createEndpoint, createKey, createOrganization, type TestOrganization } from './accounts.ts';
+import { createAgent, createDeadEndpoint, createKey, createOrganization, type TestOrganization } from './accounts.ts';
 import type { TestApp } from './app.ts';
 import type { Operation } from './openapi.ts';
 
@@ -39,7 +39,7 @@ export async function furnishOrganization(parley: TestApp, slug: string): Promis
     return session;
   };
   const hook = async () => {
-    const id = await createEndpoint(parley, key, marker);
+    const id = await createDeadEndpoint(parley, key, marker);
     return { id, ...(await made(`/api/webhook_endpoints/${id}/test`, {})) };
   };
   const [apiKey, invitation, member, endpoint, session, response, bareKey] = await Promise.all([

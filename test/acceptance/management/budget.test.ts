@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createAgent, createEndpoint, createOrganization, operate, type TestOrganization, webhookEvents } from '../../support/accounts.ts';
+import {
+  createAgent,
+  createDeadEndpoint,
+  createOrganization,
+  operate,
+  type TestOrganization,
+  webhookEvents,
+} from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
 
@@ -157,7 +164,7 @@ test('a hundred turns at the edge of a cap overspend it by no more than their re
 
 test('thresholds are reported once, and again after a cap is changed', async () => {
   const acme = await organizationWithAgent('alerts');
-  await createEndpoint(parley, acme.key);
+  await createDeadEndpoint(parley, acme.key);
   const reported = async () => {
     const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
     return events.map(({ type, data }) => `${type} ${JSON.parse(JSON.stringify(data)).threshold}`).sort();
@@ -186,7 +193,7 @@ test('thresholds are reported once, and again after a cap is changed', async () 
 
 test('the cap is reported also where no threshold names it, and nothing beyond it is called exhausted', async () => {
   const acme = await organizationWithAgent('quiet');
-  await createEndpoint(parley, acme.key);
+  await createDeadEndpoint(parley, acme.key);
   await parley.call('PATCH', '/api/organization', { key: acme.key, body: { alert_thresholds: [10, 110] } });
   const reported = async () => {
     const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
@@ -208,7 +215,7 @@ test('the cap is reported also where no threshold names it, and nothing beyond i
 
 test('a changed cap is reported as far as it is used, which the next turn does not repeat; without the credits the other cap counts', async () => {
   const acme = await organizationWithAgent('changed');
-  await createEndpoint(parley, acme.key);
+  await createDeadEndpoint(parley, acme.key);
   const reported = async () => {
     const events = (await webhookEvents(parley, acme.id)).filter(({ type }) => type.startsWith('usage.'));
     return events.map(({ data }) => JSON.parse(JSON.stringify(data)).threshold).sort((a, b) => a - b);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { auditActions, createAgent, createEndpoint, createOrganization, operate, webhookEvents } from '../../support/accounts.ts';
+import { auditActions, createAgent, createDeadEndpoint, createOrganization, operate, webhookEvents } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
@@ -13,7 +13,7 @@ const operator = (method: 'GET' | 'POST' | 'PATCH', path: string, body?: unknown
 
 async function withEndpoint(slug: string) {
   const organization = await createOrganization(parley, slug);
-  await createEndpoint(parley, organization.key);
+  await createDeadEndpoint(parley, organization.key);
   return organization;
 }
 
