@@ -1,3 +1,4 @@
+// Own process: it sets the clock ahead by a day, and new ids remember the latest time that they had.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
