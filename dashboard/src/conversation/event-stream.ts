@@ -21,6 +21,8 @@ const silentMs = 40_000;
 const lastingMs = 10_000;
 /** New events are shown at most this often: about once per frame. */
 const frameMs = 16;
+/** Showing them takes at most a quarter of the time, so a long answer is drawn less often than every frame; but this often at least. */
+const maxFrameMs = 200;
 /** How long a log that is still loading may take until its first part is shown: if its length is known, and if it is not. */
 const replayMs = { known: 300, unknown: 100 };
 
@@ -43,6 +45,7 @@ export class EventStream {
   private scheduled: ReturnType<typeof setTimeout> | undefined;
   /** The delay that was asked for last. */
   private delay = 0;
+  private frameDelay = frameMs;
 
   constructor(url: string, expected = 0) {
     this.url = url;
@@ -130,8 +133,9 @@ export class EventStream {
     // A long log is not rendered again and again while it loads, but when it is complete, or after the delay. If its length is
     // unknown, it counts as loading while many events are pending.
     const isLoaded = this.expected > 0 ? this.lastSeq >= this.expected : this.pending.length < 100;
-    if (isLoaded && this.delay > frameMs) this.cancel();
-    this.schedule(isLoaded ? frameMs : this.replayDelay);
+    const delay = isLoaded ? this.frameDelay : this.replayDelay;
+    if (isLoaded && this.delay > delay) this.cancel();
+    this.schedule(delay);
   }
 
   private schedule(delay: number): void {
@@ -150,6 +154,11 @@ export class EventStream {
     const events = this.pending.length === 0 ? this.state.events : this.state.events.concat(this.pending);
     this.pending = [];
     this.state = { ...this.state, ...changes, events, preview: this.preview.text };
+    const begun = performance.now();
     for (const listener of this.listeners) listener();
+    // The page is drawn before the next task.
+    setTimeout(() => {
+      this.frameDelay = Math.min(maxFrameMs, Math.max(frameMs, 3 * (performance.now() - begun)));
+    });
   }
 }

@@ -1,11 +1,15 @@
-// How often a page asks for a session's log where that is refused. On the test's own clock.
+// How often a page asks for a session's log where that is refused, on the test's own clock; and how often it shows what comes.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 
 Object.assign(globalThis, { localStorage: { getItem: () => null } });
 // By its address, since the types of what it needs are a browser's.
 const source = new URL('../../../dashboard/src/conversation/event-stream.ts', import.meta.url).href;
-const { EventStream }: { EventStream: new (url: string) => { close(): void } } = await import(source);
+interface Stream {
+  subscribe(listener: () => void): () => void;
+  close(): void;
+}
+const { EventStream }: { EventStream: new (url: string) => Stream } = await import(source);
 
 /** Seconds after its opening at which the log was asked for, in the first minute of this answer. */
 async function asked(t: TestContext, answer: () => Response): Promise<number[]> {
@@ -45,4 +49,28 @@ test('so is one that ends as soon as it began', async (t) => {
 test('whoever says how long to wait is asked again after that', async (t) => {
   const times = await asked(t, () => new Response('{"detail":"Too Many Requests"}', { status: 429, headers: { 'retry-after': '20' } }));
   assert.deepEqual(times.map(Math.round), [0, 20, 40]);
+});
+
+test('an answer that takes long to draw is drawn less often: the page has most of the time for other things', async (t) => {
+  let isOver = false;
+  const words = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      if (isOver) controller.close();
+      else controller.enqueue(new TextEncoder().encode('data: {"type":"agent.message_delta","message_id":"msg_1","text":"word "}\n\n'));
+    },
+  });
+  t.mock.method(globalThis, 'fetch', async () => new Response(words));
+  const stream = new EventStream('/log');
+  let drawn = 0;
+  stream.subscribe(() => {
+    drawn += 1;
+    for (const begun = performance.now(); performance.now() - begun < 20; );
+  });
+  const begun = performance.now();
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  const elapsed = performance.now() - begun;
+  isOver = true;
+  stream.close();
+  assert.ok(drawn > 3 && (drawn * 20) / elapsed < 0.4, `${drawn} times in ${elapsed} ms`);
 });
