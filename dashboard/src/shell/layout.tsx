@@ -23,23 +23,26 @@ export function Layout({ children }: { children: ReactNode }) {
       </a>
       <Banner />
       <div className="flex min-h-0 flex-1 flex-col md:flex-row">
-        <div className="flex items-center border-b border-line px-3 py-1.5 md:hidden">
-          <Wordmark />
-          <IconButton label={open ? 'Close menu' : 'Open menu'} aria-expanded={open} className="ml-auto" onClick={() => setOpen(!open)}>
-            {open ? <X size={18} /> : <Menu size={18} />}
-          </IconButton>
-        </div>
-        <div
-          className={`${open ? 'flex' : 'hidden'} min-h-0 flex-1 flex-col overflow-y-auto border-line bg-sunken md:flex md:w-52 md:flex-none md:border-r`}
-        >
-          <div className="hidden px-4 pt-4 pb-2 md:block">
+        {/* No box of its own: both parts, of which a large screen shows one, belong to it for screen readers. */}
+        <header className="contents">
+          <div className="flex items-center border-b border-line px-3 py-1.5 md:hidden">
             <Wordmark />
+            <IconButton label={open ? 'Close menu' : 'Open menu'} aria-expanded={open} className="ml-auto" onClick={() => setOpen(!open)}>
+              {open ? <X size={18} /> : <Menu size={18} />}
+            </IconButton>
           </div>
-          <Navigation location={location} />
-          <div className="mt-auto">
-            <AccountMenu />
+          <div
+            className={`${open ? 'flex' : 'hidden'} min-h-0 flex-1 flex-col overflow-y-auto border-line bg-sunken md:flex md:w-52 md:flex-none md:border-r`}
+          >
+            <div className="hidden px-4 pt-4 pb-2 md:block">
+              <Wordmark />
+            </div>
+            <Navigation location={location} />
+            <div className="mt-auto">
+              <AccountMenu />
+            </div>
           </div>
-        </div>
+        </header>
         <main id="content" tabIndex={-1} className={`${open ? 'hidden md:block' : ''} min-h-0 min-w-0 flex-1 overflow-y-auto outline-none`}>
           {children}
         </main>
