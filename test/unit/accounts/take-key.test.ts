@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { readKey, takeKey } from '../../../src/accounts/idempotency-keys.ts';
+import { readKey, takeKey, takeOverKey } from '../../../src/accounts/idempotency-keys.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 const database = await openTestDatabase();
@@ -24,4 +24,14 @@ test('a key that was given back just when it was found taken is taken, not only 
   assert.equal((await takeKey(db, own)).earlier, undefined);
   assert.equal(found.mock.callCount(), 1);
   assert.equal((await readKey(db, own))?.fingerprint, 'same');
+});
+
+test('what its holder has left is gone on with by one, and what is still held by none', async () => {
+  const left = { orgId: 1, key: 'left', fingerprint: 'a' };
+  const held = { orgId: 1, key: 'held', fingerprint: 'a' };
+  await takeKey(db, left, { holdMs: -1 });
+  await takeKey(db, held, { holdMs: 60_000 });
+  const taken = await Promise.all([1, 2, 3].map(() => takeOverKey(db, left, 60_000)));
+  assert.deepEqual(taken.toSorted(), [false, false, true]);
+  assert.equal(await takeOverKey(db, held, 60_000), false);
 });

@@ -8,7 +8,7 @@ import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const { db, organization, createCourier, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
-test('a destination that hangs, and a long queue for it, delay no other', async (t) => {
+test('a destination that hangs, and a long queue for it, delay no other; attempts that a stop cuts off did not fail, and are due again', async (t) => {
   const clock = stillClock();
   const [dead, alive] = [await startReceiver(t), await startReceiver(t)];
   dead.answer = () => {};
@@ -22,7 +22,27 @@ test('a destination that hangs, and a long queue for it, delay no other', async 
   await courier.start();
   await alive.until((received) => received.length === 100);
   assert.ok(dead.received.length <= 12 * limits.perLane, `${dead.received.length} attempts hang`);
+  const ofAnother = new Date(clock.now().getTime() + 60 * minute);
+  const [last] = await deliveriesTo(deadEndpoints[0] ?? 0);
+  await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'another', due_at: ofAnother })
+    .where('id', '=', last?.id ?? '')
+    .execute();
   await courier.stop();
+  const left = await db.selectFrom('deliveries').selectAll().where('endpoint_id', 'in', deadEndpoints).execute();
+  const claimed = left.filter(({ claimed_by }) => claimed_by !== null);
+  assert.deepEqual(
+    claimed.map(({ id, claimed_by, due_at }) => [id, claimed_by, due_at]),
+    [[last?.id, 'another', ofAnother]],
+    'what another process has claimed is left to it',
+  );
+  assert.equal(left.filter(({ due_at }) => due_at !== null && due_at <= clock.now()).length, 12 * 20 - 1);
+  const failures = await db
+    .selectFrom('webhook_endpoints')
+    .select(({ fn }) => fn.sum<number>('consecutive_failures').as('count'))
+    .executeTakeFirstOrThrow();
+  assert.deepEqual([Number(failures.count), Math.max(...left.map(({ attempt_count }) => attempt_count))], [0, 0]);
 });
 
 test('what a process that fell silent had claimed is sent by another when the lease ends, not before', async (t) => {

@@ -88,6 +88,8 @@ test('what is under way or was asked for by hand is sent to an endpoint that is 
   await db.transaction().execute(async (transaction) => {
     await sendTest(transaction, organization, endpointId, 'session.started', now);
     await resendDelivery(transaction, organization.id, resent?.id ?? '', now);
+    // It follows when the attempt under way has ended: due before that, another process would claim it.
+    await resendDelivery(transaction, organization.id, claimed?.id ?? '', later);
     await disableEndpoint(transaction, actor, endpointId, 'By hand.');
   });
   assert.deepEqual(await dueAt(), [null, now, now, now]);

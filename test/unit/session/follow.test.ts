@@ -158,6 +158,7 @@ test('live text is shown from its first word and without a gap, or not at all', 
   broken.take(0);
   broken.push(fragment('msg_a', 0, 'on'));
   feed.publish(session, [fragment('msg_a', 4, 'two ')]);
+  const joined = feed.subscribe(session, true);
   early.push(fragment('msg_a', 0, 'one two th'));
   feed.publish(session, [fragment('msg_a', 8, 'three')]);
   const texts = async (subscription: typeof early) => {
@@ -173,6 +174,7 @@ test('live text is shown from its first word and without a gap, or not at all', 
   const stored: NewEvent = { type: 'message-produced', data: { messageId: 'msg_a', text: 'one two three', step: 1, agent: 'main' } };
   await write(log, feed, session, [stored]);
   assert.equal((await texts(early)).join(''), 'one two three', 'a draft that came again brings what is new of it');
+  assert.equal((await texts(joined)).join(''), 'one two three', 'whoever joins gets what was said before');
   assert.deepEqual(await texts(lost), [], 'whoever missed the first piece waits for the message');
   assert.deepEqual(await texts(broken), ['on', 'e two three'], 'whoever missed a later one gets the rest with it');
 });
