@@ -136,3 +136,29 @@ for (const kind of ['interrupt', 'stop'] as const) {
     assert.equal((await tenant.say(id, '/say next')).text, 'next');
   });
 }
+
+test('cancelling a turn that has paused or ended changes nothing, also while another one runs', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const { database, turns } = app.context;
+  const cancel = async (sessionId: string) => {
+    const { id: first } = await database.db
+      .selectFrom('turns')
+      .select('id')
+      .where('session_id', '=', id)
+      .orderBy('id')
+      .executeTakeFirstOrThrow();
+    return turns.cancel(tenant.orgId, sessionId, first);
+  };
+  const { pending_input: pending } = await tenant.say(id, '/tool bash {"command":"echo hi"}');
+  const paused = await log(tenant, id);
+  assert.equal(await cancel(id), false);
+  assert.deepEqual(await log(tenant, id), paused);
+  const resolved = await tenant.put(`/v1/sessions/${id}/inputs/${pending.request_id}`, { decision: 'approve_once' });
+  assert.equal(resolved.body.events.at(-1).type, 'done');
+  const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 10\n/words 5', stream: true });
+  await stream.until('text');
+  assert.equal(await cancel(id), false);
+  assert.equal(await cancel(await tenant.session()), false, 'a turn of another session');
+  assert.equal((await stream.rest()).at(-1)?.data.data.stop_reason, undefined);
+});
