@@ -24,6 +24,7 @@ import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
+import { leavePlaceForAnswer, leavePlaceForBody, takePlaceAgain } from './surfaces/shared/server/place.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
 import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
 import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
@@ -85,7 +86,10 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);
   server.addHook('onRequest', refuseUnknownPath);
+  server.addHook('preParsing', leavePlaceForBody);
+  server.addHook('preValidation', takePlaceAgain(context));
   server.addHook('preValidation', refuseNulQuery);
+  server.addHook('onSend', leavePlaceForAnswer);
   const documentedRoutes = collectRoutes(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);

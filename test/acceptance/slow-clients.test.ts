@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { defaultRoom } from '../../src/load/waiting-room.ts';
 import { startApp } from '../support/app.ts';
 import { until } from '../support/until.ts';
 
@@ -69,6 +70,17 @@ test('a body that trickles in is 408, and nothing of it was done', async () => {
   await trickle(held, `{"metadata":{"a":"${'b'.repeat(900)}`);
   await assertTimedOut(held, 1_000);
   assert.equal(await count(), before);
+});
+
+test('bodies that do not arrive keep nobody else waiting', async () => {
+  const held = await Promise.all(Array.from({ length: defaultRoom.places + 8 }, hold));
+  for (const { socket } of held) socket.write(`${head}Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n`);
+  await until(async () => held.every(({ text }) => text().includes('100 Continue')));
+  const begun = performance.now();
+  assert.equal((await app.request('GET', '/api/organization')).status, 200);
+  const ms = performance.now() - begun;
+  assert.ok(ms < 600, `answered after ${ms} ms`);
+  for (const { socket } of held) socket.destroy();
 });
 
 test('a connection that is kept for nothing is closed; one that is used is not', async () => {

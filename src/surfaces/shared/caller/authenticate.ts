@@ -4,6 +4,7 @@ import type { Scope } from '../../../accounts/scopes.ts';
 import type { Context } from '../../../context.ts';
 import { notFound, ServiceError } from '../../../errors.ts';
 import { pathParameter } from '../path.ts';
+import { takePlace } from '../server/place.ts';
 import { dashboardMember } from './dashboard-member.ts';
 
 /** Admits API keys and signed-in members; a session token gets 401. */
@@ -94,16 +95,7 @@ async function admit(context: Context, request: FastifyRequest, principal: Princ
   request.principal = principal;
   if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
   context.rateLimit.take(principal.organization.id);
-  const { id } = principal.organization;
-  const refusal = context.waitingRoom.refusalOf(id);
-  if (refusal !== undefined) {
-    request.server.refusals.remember(request, id, refusal);
-    throw refusal;
-  }
-  const place = context.waitingRoom.enter(id, () => request.raw.socket.destroyed);
-  request.place = 'leave' in place ? place : await place;
-  // A place is left when the response ends, but a client that disconnected while it waited gets no response.
-  if (request.raw.socket.destroyed) request.place.leave();
+  await takePlace(context, request, principal.organization.id);
 }
 
 function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {

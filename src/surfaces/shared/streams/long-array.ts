@@ -8,10 +8,15 @@ export function sendLongArray(
   field: string,
   pages: AsyncIterable<unknown[]>,
 ): FastifyReply {
-  return reply.type('application/json; charset=utf-8').send(Readable.from(chunks(head, field, pages), { objectMode: false }));
+  return reply.type('application/json; charset=utf-8').send(Readable.from(chunks(reply, head, field, pages), { objectMode: false }));
 }
 
-async function* chunks(head: Record<string, unknown>, field: string, pages: AsyncIterable<unknown[]>): AsyncGenerator<string> {
+async function* chunks(
+  { request }: FastifyReply,
+  head: Record<string, unknown>,
+  field: string,
+  pages: AsyncIterable<unknown[]>,
+): AsyncGenerator<string> {
   let text = `${JSON.stringify(head).slice(0, -1)},${JSON.stringify(field)}:[`;
   let isFirst = true;
   for await (const page of pages) {
@@ -19,6 +24,8 @@ async function* chunks(head: Record<string, unknown>, field: string, pages: Asyn
       text += `${isFirst ? '' : ','}${JSON.stringify(item)}`;
       isFirst = false;
       if (text.length < 64 * 1024) continue;
+      // From here on the client sets the pace.
+      request.place?.leave();
       yield text;
       text = '';
     }
