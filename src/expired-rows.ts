@@ -8,7 +8,7 @@ import type { Logger } from './telemetry/logger.ts';
 const everyMs = 10 * 60_000;
 
 /**
- * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, and sessions that were
+ * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins and counts of them, and sessions that were
  * not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
@@ -35,6 +35,9 @@ export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
     // Turns kept for the retries of client libraries, see `retryWindowMs`.
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys
       where key like E'retry\n%' and created_at < now() - interval '10 minutes' limit ${batch})`,
+    // One for each client address that has sent a request of the sign-in page, and of no use after a minute.
+    sql`delete from user_rate_limits where ctid in (select ctid from user_rate_limits
+      where last_request < extract(epoch from now() - interval '1 hour') * 1000 limit ${batch})`,
     sql`delete from user_sessions where ctid in (select ctid from user_sessions where expires_at < now() limit ${batch})`,
   ];
   for (const statement of statements) {

@@ -1,9 +1,9 @@
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
 import { errorCode, ServiceError } from '../errors.ts';
 import { fieldOf } from '../json.ts';
 import { type LoadedOnce, loadOnce } from '../load-once.ts';
+import { Attempts } from './attempts.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';
 import type { MemberPrincipal, Organization, Role } from './principal.ts';
@@ -28,16 +28,20 @@ export interface SignedIn {
 }
 
 const cookieName = 'parley.session_token';
-const maxAttempts = 10;
-const attemptsKeptMs = 10 * 60_000;
 const foreignKeyViolation = '23503';
 
 /** Signs people in to the dashboard with the library better-auth, which is loaded with the first request that needs it. */
 export class SignIn {
   private readonly database: Database;
   private readonly directory: Directory;
-  /** Mostly by account: guesses at one password may come from many IP addresses, and the library counts only per address. */
-  private readonly attempts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: attemptsKeptMs });
+  /**
+   * Guesses at passwords, by account: they may come from many IP addresses, and the library counts only per address. One that was
+   * not checked is taken back: otherwise one client, without a single guess, could keep everybody out, and push the counts of others
+   * out of memory.
+   */
+  readonly guesses = new Attempts();
+  /** Attempts to join, by client address. Apart from the guesses, which they could otherwise push out of memory: they cost next to nothing. */
+  readonly joining = new Attempts();
   private readonly library: LoadedOnce<Library>;
 
   constructor(config: Config, database: Database, directory: Directory, secrets: SecretBox) {
@@ -48,30 +52,6 @@ export class SignIn {
 
   serves(path: string): boolean {
     return servedPaths.has(path);
-  }
-
-  /** Call it before a password or a token is checked. `who` is an account's email, or names a client. Throws if too many were tried lately. */
-  countAttempt(who: string): void {
-    const attempts = this.attempts.get(who.toLowerCase()) ?? { count: 0 };
-    attempts.count += 1;
-    if (attempts.count === 1) this.attempts.set(who.toLowerCase(), attempts);
-    if (attempts.count > maxAttempts)
-      throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: attemptsKeptMs / 1_000 });
-  }
-
-  /**
-   * Call it if the password was not checked after all. Otherwise one client, without a single guess, could keep everybody out, and
-   * push the counts of others out of the cache.
-   */
-  takeBackAttempt(who: string): void {
-    const attempts = this.attempts.get(who.toLowerCase());
-    if (attempts === undefined) return;
-    attempts.count -= 1;
-    if (attempts.count === 0) this.attempts.delete(who.toLowerCase());
-  }
-
-  forgetAttempts(who: string): void {
-    this.attempts.delete(who.toLowerCase());
   }
 
   async handle(request: Request): Promise<Response> {

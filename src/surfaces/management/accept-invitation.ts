@@ -41,19 +41,17 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { signIn, database, directory } = context;
-      // Guesses at tokens are counted by the address that they come from.
-      const guesser = `invitation ${request.ip}`;
-      signIn.countAttempt(guesser);
+      signIn.joining.count(request.ip);
       const actor = requestActor(context, request);
       // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
-      const countAttempt = (account: string) => signIn.countAttempt(account);
+      const countAttempt = (account: string) => signIn.guesses.count(account);
       const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, request.body, countAttempt));
       const { orgId, email } = acceptance;
-      signIn.forgetAttempts(email);
+      signIn.guesses.forget(email);
       const organization = await directory.organizationById(orgId);
       if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
       const member = await directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      signIn.forgetAttempts(guesser);
+      signIn.joining.forget(request.ip);
       return reply.code(201).send({ member: showMember(member) });
     },
   );

@@ -50,12 +50,12 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
     throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
-  if (email !== undefined) context.signIn.countAttempt(email);
+  if (email !== undefined) context.signIn.guesses.count(email);
   const fetchRequest = toFetchRequest(request, path === 'change-password' ? endOtherSessions(request.body) : request.rawBody);
   const response = await (email === undefined ? context.signIn.handle(fetchRequest) : context.signIn.signIn(email, fetchRequest));
-  if (email !== undefined && response.ok) context.signIn.forgetAttempts(email);
+  if (email !== undefined && response.ok) context.signIn.guesses.forget(email);
   // The library refuses a client that tries too often before it looks at the password.
-  if (email !== undefined && response.status === 429) context.signIn.takeBackAttempt(email);
+  if (email !== undefined && response.status === 429) context.signIn.guesses.takeBack(email);
   // The library does not know the path with this method or in this spelling.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);

@@ -14,6 +14,7 @@ import { SignIn } from '../../../src/accounts/sign-in.ts';
 import { loadConfig } from '../../../src/config.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
+import { deleteExpiredRows } from '../../../src/expired-rows.ts';
 import { engine, openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 
@@ -67,6 +68,25 @@ test('an owner joins by a link, signs in and acts with every scope; the cookie i
   assert.equal(signedIn?.principal.scopes.has('api_keys:write'), true);
   assert.equal(await signIn.memberOf(headers, 'other'), undefined);
   assert.equal(await signIn.memberOf(new Headers({ cookie: `${cookie.split(';')[0]}x` }), undefined), undefined);
+});
+
+test('attempts to join, from however many addresses, do not make the server forget guesses at a password', () => {
+  const tooMany = (error: unknown) => error instanceof ServiceError && error.kind === 'rate-limited';
+  for (let guess = 0; guess < 10; guess += 1) signIn.guesses.count('Guessed@example.com');
+  for (let client = 0; client < 20_000; client += 1) signIn.joining.count(`2001:db8::${client.toString(16)}`);
+  assert.throws(() => signIn.guesses.count('guessed@example.com'), tooMany);
+});
+
+test('the counts of requests by client, which anybody can add to, are kept for an hour', async () => {
+  const counted = (key: string, minutesAgo: number) => ({ id: key, key, count: 1, last_request: String(Date.now() - minutesAgo * 60_000) });
+  const rows = [counted('old', 61), counted('older', 1_000), counted('recent', 59)];
+  for (const { id, key, count, last_request } of rows)
+    await sql`insert into user_rate_limits (id, key, count, last_request) values (${id}, ${key}, ${count}, ${last_request})`.execute(
+      database.db,
+    );
+  await deleteExpiredRows(database.db, 1);
+  const left = await sql<{ key: string }>`select key from user_rate_limits where key in ('old', 'older', 'recent')`.execute(database.db);
+  assert.deepEqual(left.rows, [{ key: 'recent' }]);
 });
 
 test('the last owner stays', async () => {
