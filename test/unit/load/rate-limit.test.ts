@@ -35,6 +35,13 @@ test('processes that share the limit keep it together', () => {
   );
 });
 
+test('of a burst that is smaller than the number of processes, each still has one', () => {
+  const limit = new RateLimit(3, 2);
+  limit.shareWith(3);
+  assert.equal(taken(limit, 5, 0), 1);
+  assert.equal(taken(limit, 5, 1_000), 1);
+});
+
 test('a rate or a burst of 0 turns the limit off', () => {
   assert.equal(taken(new RateLimit(0, 5), 100, 0), 100);
   assert.equal(taken(new RateLimit(5, 0), 100, 0), 100);
