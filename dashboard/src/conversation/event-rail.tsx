@@ -71,7 +71,9 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
                 className="grid w-full grid-cols-[3rem_1fr_auto] items-center gap-2 px-3 py-[5px] text-left hover:bg-hover"
               >
                 <span className="text-faint">{event.seq}</span>
-                <span className={`truncate ${colourOf(event.type)}`}>{event.type}</span>
+                <span className={`truncate ${colourOf(event.type)}`} title={event.type}>
+                  {event.type}
+                </span>
                 <time className="text-faint" dateTime={event.created_at} title={absoluteTime(event.created_at)}>
                   {clockTime(event.created_at)}
                 </time>

@@ -105,11 +105,11 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             }
           />
           <Toggle label="Thinking" checked={thinking} onChange={(next) => query.write({ thinking: next ? '' : 'off' })} />
-          <Button kind="quiet" onClick={() => setCodeOpen(true)}>
-            <Braces size={15} /> <span className="max-sm:sr-only">View code</span>
+          <Button kind="quiet" title="View code" onClick={() => setCodeOpen(true)}>
+            <Braces size={15} /> <span className="max-lg:sr-only">View code</span>
           </Button>
-          <Button kind="quiet" aria-pressed={isRailOpen} onClick={toggleRail}>
-            <PanelRight size={15} /> <span className="max-sm:sr-only">Events</span>
+          <Button kind="quiet" title="Events" aria-pressed={isRailOpen} onClick={toggleRail}>
+            <PanelRight size={15} /> <span className="max-lg:sr-only">Events</span>
           </Button>
           <Button disabled={sessionId === ''} onClick={() => navigate(withQuery(`/playground/${agent.slug}`, { release }))}>
             <Plus size={15} /> New session
@@ -191,7 +191,7 @@ function Refused({ agent, refusal }: { agent: Agent; refusal: RequestError }) {
 
 function Rail({ sessionId, events }: { sessionId: string; events: readonly LogEvent[] }) {
   return (
-    <aside aria-label="Event rail" className="flex min-h-0 w-full flex-col border-line md:w-96 md:border-l">
+    <aside aria-label="Event rail" className="flex min-h-0 w-full flex-col border-line md:w-72 md:border-l lg:w-96">
       <div className="flex items-center gap-2 border-b border-line px-3 py-1.5 text-dim">
         {sessionId === '' ? (
           'Events appear here'
