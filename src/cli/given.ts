@@ -4,13 +4,15 @@ import { validDay } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { isRecord } from '../json.ts';
 
-// Checks of what was given on the command line, before anything is sent. Each throws an error that says what was expected.
+// Checks of what was given on the command line, before anything is sent. Each throws an error that says what was expected. An option that
+// was not given is undefined, which is not sent.
 
-export function wholeNumberOrNone(option: string, given: string): number | null {
+export function wholeNumberOrNone(option: string, given: string | undefined): number | null | undefined {
   return given === 'none' ? null : wholeNumber(option, given, 'a whole number or none');
 }
 
-export function wholeNumber(option: string, given: string, expected = 'a whole number'): number {
+export function wholeNumber(option: string, given: string | undefined, expected = 'a whole number'): number | undefined {
+  if (given === undefined) return undefined;
   const number = given.trim() === '' ? Number.NaN : Number(given);
   if (!Number.isSafeInteger(number) || number < 0) throw new Error(`${option}: must be ${expected}, not ${given}`);
   return number;
@@ -27,7 +29,7 @@ export function url(given: string): URL {
 }
 
 export function requireSome<Changes extends object>(changes: Changes, options: string): Changes {
-  if (Object.keys(changes).length === 0) throw new Error(`nothing to change: give ${options}`);
+  if (Object.values(changes).every((value) => value === undefined)) throw new Error(`nothing to change: give ${options}`);
   return changes;
 }
 

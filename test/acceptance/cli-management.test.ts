@@ -88,6 +88,9 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   assert.equal(await done('webhooks', 'recover', '1', '--from', '2026-01-01'), 'Endpoint 1: 1 deliveries are sent again.\n');
   const [missed] = await receiver.until((received) => received.length === 1);
   assert.equal(missed?.body.data.name, 'Missed');
+  await done('webhooks', 'update', '1', '--events', '');
+  const { webhook_endpoint: ofAll } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
+  assert.deepEqual([ofAll.name, ofAll.event_types], ['Renamed', []]);
 });
 
 test('members, the tokens of browsers and what an organization may spend are managed from the terminal', async (t) => {

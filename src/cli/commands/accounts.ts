@@ -94,7 +94,7 @@ function token(command: Command): void {
     .action(async (agent: string, options: { endUser?: string; ttl?: string; instance?: string }) => {
       const answer = await call<{ token: string }>('POST', `/api/agents/${encodeURIComponent(agent)}/session_tokens`, {
         end_user_id: options.endUser,
-        ttl_seconds: options.ttl === undefined ? undefined : wholeNumber('--ttl', options.ttl),
+        ttl_seconds: wholeNumber('--ttl', options.ttl),
         agent_instance_id: options.instance,
       });
       print(command, answer, () => answer.token);

@@ -45,10 +45,8 @@ export function organizationCommands(program: Command): void {
     .option('--total-tokens-cap <n>', 'a whole number, or none')
     .action(async (slug: string, options: { creditsMicros?: string; totalTokensCap?: string }, command: Command) => {
       const body = {
-        ...(options.creditsMicros === undefined ? {} : { credits_micros: wholeNumberOrNone('--credits-micros', options.creditsMicros) }),
-        ...(options.totalTokensCap === undefined
-          ? {}
-          : { total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap) }),
+        credits_micros: wholeNumberOrNone('--credits-micros', options.creditsMicros),
+        total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap),
       };
       const answer = await patch(slug, requireSome(body, '--credits-micros or --total-tokens-cap'));
       const { credits_micros: credits, total_tokens_cap: cap } = answer.organization;

@@ -44,18 +44,11 @@ function budget(group: Command): void {
     .option('--instance-spend-cap-micros <n>', 'a whole number, or none')
     .action(async (options: { totalTokensCap?: string; instanceSpendCapMicros?: string }, command: Command) => {
       const body = {
-        ...(options.totalTokensCap === undefined
-          ? {}
-          : { total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap) }),
-        ...(options.instanceSpendCapMicros === undefined
-          ? {}
-          : { instance_spend_cap_micros: wholeNumberOrNone('--instance-spend-cap-micros', options.instanceSpendCapMicros) }),
+        total_tokens_cap: wholeNumberOrNone('--total-tokens-cap', options.totalTokensCap),
+        instance_spend_cap_micros: wholeNumberOrNone('--instance-spend-cap-micros', options.instanceSpendCapMicros),
       };
-      const answer = await call<{ budget: Row }>(
-        'PUT',
-        '/api/budget',
-        requireSome(body, '--total-tokens-cap or --instance-spend-cap-micros'),
-      );
+      const changes = requireSome(body, '--total-tokens-cap or --instance-spend-cap-micros');
+      const answer = await call<{ budget: Row }>('PUT', '/api/budget', changes);
       print(command, answer, () => show(answer));
     });
 }

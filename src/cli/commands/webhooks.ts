@@ -49,7 +49,7 @@ export function webhookCommands(program: Command): void {
     .option('--url <url>', 'where deliveries go')
     .option('--events <types>', 'comma-separated event types; "" for all')
     .action(async (id: string, { events, ...options }: { name?: string; url?: string; events?: string }, command: Command) => {
-      const changes = { ...options, ...(events === undefined ? {} : { event_types: list(events) }) };
+      const changes = { ...options, event_types: events === undefined ? undefined : list(events) };
       const answer = await call('PATCH', pathOf(id), requireSome(changes, '--name, --url or --events'));
       print(command, answer, () => `Changed endpoint ${id}.`);
     });
