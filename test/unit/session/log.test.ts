@@ -10,7 +10,7 @@ import { Feed } from '../../../src/session/feed.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
-import { said, upTo, write } from '../../support/written-log.ts';
+import { admission, said, upTo, write } from '../../support/written-log.ts';
 
 const app = await startApp({ after });
 const { database } = app.context;
@@ -164,22 +164,7 @@ test('with thousands of writes waiting no message is taken any more, but what ru
   };
   const log = new SessionLog(busy, 'proc_busy', 5_000, false);
   const note = () => log.apply({ kind: 'note', org: 1, session: 's', turn: 't', events: [], messages: 0 });
-  const admit = () =>
-    log.apply({
-      kind: 'admit',
-      org: 1,
-      session: 's',
-      turn: 't',
-      input: { messageId: 'msg_1', text: 'Hi' },
-      endUserId: undefined,
-      fingerprint: undefined,
-      idempotencyKey: undefined,
-      idempotencyFingerprint: undefined,
-      waitsForApproval: false,
-      reserveTokens: 0,
-      reserveMicros: 0,
-      reserveCreditMicros: 0,
-    });
+  const admit = () => log.apply(admission('s', 't'));
   const writes = [note()];
   await setImmediate();
   for (const _ of upTo(4_095)) writes.push(note());

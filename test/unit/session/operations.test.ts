@@ -7,7 +7,7 @@ import { SessionLog } from '../../../src/session/log.ts';
 import type { AdvanceOperation, Operation } from '../../../src/session/operations.ts';
 import { pendingInputOf } from '../../../src/session/pending-input.ts';
 import { startApp } from '../../support/app.ts';
-import { said } from '../../support/written-log.ts';
+import { admission, said } from '../../support/written-log.ts';
 
 const app = await startApp({ after });
 const { db } = app.context.database;
@@ -17,24 +17,6 @@ const apply = async (operation: Operation) => (await log.apply(operation)).resul
 
 async function newSession(metadata: Record<string, unknown> = {}): Promise<string> {
   return (await app.request('POST', '/v1/sessions', { metadata })).body.id;
-}
-
-function admission(session: string, turn: string): Operation {
-  return {
-    kind: 'admit',
-    org: 1,
-    session,
-    turn,
-    input: { messageId: newId('msg_'), text: 'Hi' },
-    endUserId: undefined,
-    fingerprint: undefined,
-    idempotencyKey: undefined,
-    idempotencyFingerprint: undefined,
-    waitsForApproval: false,
-    reserveTokens: 0,
-    reserveMicros: 0,
-    reserveCreditMicros: 0,
-  };
 }
 
 const used = { model: 'offline/demo', turns: 1, input: 1, output: 1, cached: 0, cost_micros: 2, credit_micros: 0 };
