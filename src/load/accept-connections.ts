@@ -1,6 +1,5 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
-import type { Server as HttpServer } from 'node:http';
 import { createServer, type ListenOptions, type Server } from 'node:net';
 import { setImmediate as nextPass } from 'node:timers/promises';
 
@@ -32,7 +31,7 @@ export async function acceptConnections(): Promise<void> {
  * one connection for each socket: when many running turns make a pass take 20 ms, 500 clients that connect at once would wait for 10 s
  * at a single socket, and a health check behind them. The server itself must listen with `reusePort` too.
  */
-export async function listenMore(server: HttpServer, address: ListenOptions): Promise<Server[]> {
+export async function listenMore(server: Server, address: ListenOptions): Promise<Server[]> {
   const listeners = Array.from({ length: moreListeners }, () =>
     createServer({ noDelay: true }, (socket) => server.emit('connection', socket)),
   );
