@@ -55,13 +55,13 @@ export async function listAgents(db: Db, orgId: number, page: { limit: number; a
   return (await query.orderBy('agents.id').limit(page.limit).execute()).map(agentFrom);
 }
 
-/** An undefined field is left unchanged. False when the org has no such agent. */
+/** An undefined field is left unchanged. Returns the agent as it is then; undefined when the org has no such agent. */
 export async function updateAgent(
   transaction: Db,
   actor: Actor,
   agentId: number,
   changes: { name: string | undefined; description: string | undefined; isDefault: boolean | undefined },
-): Promise<boolean> {
+): Promise<Agent | undefined> {
   const row = await transaction
     .updateTable('agents')
     .set({ name: changes.name, description: changes.description, updated_at: actor.at })
@@ -70,7 +70,7 @@ export async function updateAgent(
     .where('deleted_at', 'is', null)
     .returning(['id', 'slug'])
     .executeTakeFirst();
-  if (row === undefined) return false;
+  if (row === undefined) return undefined;
   if (changes.isDefault === true) await makeDefault(transaction, actor, row.id);
   if (changes.isDefault === false) await clearDefault(transaction, actor, row.id);
   await recordAudit(transaction, actor, {
@@ -79,7 +79,7 @@ export async function updateAgent(
     subjectId: row.id,
     metadata: { slug: row.slug, changes: { name: changes.name, description: changes.description, default: changes.isDefault } },
   });
-  return true;
+  return agentFrom(await selectAgents(transaction, actor.orgId).where('agents.id', '=', row.id).executeTakeFirstOrThrow());
 }
 
 /** Marks the agent as deleted, so that no route finds it; its sessions are kept. False when the org has no such agent. */

@@ -123,11 +123,12 @@ export function agentRoutes(server: Server, context: Context): void {
     },
     async (request) => {
       const { name, description, default: isDefault } = request.body;
-      const { id, orgId } = agentOf(request);
+      const { id } = agentOf(request);
       const changes = { name, description, isDefault };
-      if (!(await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes)))) throw notFound();
-      const agent = orNotFound(await context.directory.agentById(orgId, id));
-      return { agent: showAgent(agent, orNotFound(await context.directory.organizationById(orgId))) };
+      const agent = orNotFound(await change(context, request, (transaction, actor) => updateAgent(transaction, actor, id, changes)));
+      const { organization } = principalOf(request);
+      const changed = isDefault === undefined ? organization : { ...organization, defaultAgentId: isDefault ? id : undefined };
+      return { agent: showAgent(agent, changed) };
     },
   );
 

@@ -32,6 +32,20 @@ test('an agent is made, changed and taken away', async () => {
   assert.equal((await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'desk' } })).status, 201, 'the name is free again');
 });
 
+test('the answer to a change is what it made, also when the agent is deleted right after it', async (t) => {
+  const { directory } = parley.context;
+  await parley.call('POST', '/api/agents', { key: acme.key, body: { slug: 'fleeting' } });
+  const change = directory.change.bind(directory);
+  t.mock.method(directory, 'change', async (...[orgId, work]: Parameters<typeof directory.change>) => {
+    t.mock.restoreAll();
+    const changed = await change(orgId, work);
+    assert.equal((await parley.call('DELETE', '/api/agents/fleeting', { key: acme.key })).status, 204);
+    return changed;
+  });
+  const changed = await parley.call('PATCH', '/api/agents/fleeting', { key: acme.key, body: { name: 'Gone', default: true } });
+  assert.deepEqual([changed.status, changed.body.agent?.name, changed.body.agent?.default], [200, 'Gone', true]);
+});
+
 test('a refusal names the field', async () => {
   const cases: [body: unknown, detail: RegExp][] = [
     [{ slug: 'Not A Slug' }, /^slug: /],
