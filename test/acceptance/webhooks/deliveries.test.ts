@@ -159,7 +159,7 @@ test('consecutive failures disable the endpoint; enabled again, it gets what wai
   assert.equal(receiver.received.length, 3);
   receiver.answer = 200;
   const { webhook_endpoint: enabled } = (await parley.call('POST', `${endpoint.path}/enable`, { key: org.key })).body;
-  assert.deepEqual([enabled.enabled, enabled.consecutive_failures], [true, 0]);
+  assert.deepEqual([enabled.enabled, enabled.consecutive_failures, enabled.disabled_reason], [true, 0, null]);
   const recovery = { key: org.key, body: { from }, headers: { 'idempotency-key': 'recovery' } };
   const recovered = await parley.call('POST', `${endpoint.path}/recover`, recovery);
   assert.deepEqual([recovered.status, recovered.body], [202, { recovered: 1 }]);

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
+import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { minute, openOutbox, stillClock } from '../../support/outbox.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
@@ -64,6 +65,22 @@ test('what a process that fell silent had claimed is sent by another when the le
   await courier.idle();
   assert.equal(receiver.received.at(-1)?.body.id, lost.id);
   assert.equal(receiver.received.length, 3);
+  await courier.stop();
+});
+
+test('a resend that such a process had claimed does not count either, when another makes it', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 1, clock.now());
+  const courier = createCourier(clock);
+  await courier.idle();
+  await db.updateTable('deliveries').set({ claimed_by: 'gone', due_at: clock.now() }).where('endpoint_id', '=', endpointId).execute();
+  receiver.answer = 500;
+  await courier.idle();
+  const [delivery] = await deliveriesTo(endpointId);
+  assert.deepEqual([delivery?.state, delivery?.attempts.map(({ manual }) => manual)], ['delivered', [false, true]]);
+  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 0);
   await courier.stop();
 });
 
