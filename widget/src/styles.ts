@@ -55,7 +55,7 @@ export const styles = css`
   code, pre { font: 0.9em/1.45 ui-monospace, monospace; }
   pre { margin: 0.4em 0; padding: 0.6em; overflow-x: auto; max-height: 16em; background: var(--background); border: 1px solid var(--border); border-radius: calc(var(--radius) * 0.5); white-space: pre-wrap; overflow-wrap: anywhere; }
   .files { margin-top: 0.3em; display: flex; flex-wrap: wrap; gap: 0.3em; }
-  .file { display: inline-flex; align-items: center; gap: 0.3em; padding: 0.1em 0.6em; font-size: 0.85em; border: 1px solid currentColor; border-radius: 1em; }
+  .file { display: inline-flex; max-width: 100%; overflow-wrap: anywhere; align-items: center; gap: 0.3em; padding: 0.1em 0.6em; font-size: 0.85em; border: 1px solid currentColor; border-radius: 1em; }
   .file button { border: 0; background: none; padding: 0 0.2em; }
   .notice, .status { margin: 0; color: var(--muted); font-size: 0.9em; text-align: center; }
   .failure, .notice.failure { color: var(--danger); }
@@ -87,6 +87,7 @@ export const styles = css`
   @media (max-width: 480px), (max-height: 480px) and (pointer: coarse) {
     :host([floating]) .panel { inset: 0; width: auto; height: auto; border: 0; border-radius: 0; padding-block: env(safe-area-inset-top) env(safe-area-inset-bottom); }
     :host([floating]) header { padding-inline-end: 56px; }
+    :host([floating]) h2 { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
     .launcher[aria-expanded='true'] { inset-block: env(safe-area-inset-top) auto; inset-inline-end: 8px; width: 44px; height: 44px; background: none; color: var(--muted); box-shadow: none; }
   }
   /* iOS zooms into text fields smaller than 16px, and a touch screen has no number keys to hint at. */
