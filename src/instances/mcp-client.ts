@@ -11,7 +11,7 @@ import {
 import { causesOf, errorMessage, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig } from '../release-config.ts';
-import { hasTooManyValues, limitAnswer, maxUnasked, maxValues } from './mcp-limits.ts';
+import { hasTooManyValues, limitAnswer, maxResumptions, maxUnasked, maxValues } from './mcp-limits.ts';
 
 /** The guarded fetch for upstreams. */
 export type McpFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
@@ -137,14 +137,25 @@ class LimitedTransport extends StreamableHTTPClientTransport {
 
 /** Does not open the stream of announcements, and limits the size of each answer, where all pages of a list count as one. */
 function limitedFetch(fetch: McpFetch): McpFetch {
-  let received = { bytes: 0, lines: 0 };
+  let received = nothingReceived();
   return async (url, init = {}) => {
     const resumesAnswer = new Headers(init.headers).has('last-event-id');
     // Servers announce changes of their tool list, which a release has pinned.
-    if (init.method === 'GET' && !resumesAnswer) return new Response(null, { status: 405 });
-    if (!resumesAnswer && !isNextPage(init.body)) received = { bytes: 0, lines: 0 };
+    if (init.method === 'GET' && !resumesAnswer) return notOffered();
+    // The client would go on for ever, also when nobody waits for the answer any more; with this response it gives up.
+    if (resumesAnswer && ++received.resumptions > maxResumptions) return notOffered();
+    if (!resumesAnswer && !isNextPage(init.body)) received = nothingReceived();
     return limitAnswer(await fetch(url, init), received);
   };
+}
+
+function nothingReceived() {
+  return { bytes: 0, lines: 0, resumptions: 0 };
+}
+
+/** How a server says that it has no stream to offer. */
+function notOffered(): Response {
+  return new Response(null, { status: 405 });
 }
 
 /** The client collects all pages of a list before it returns them. */

@@ -26,7 +26,7 @@ async function start(
       const said = first[method] ?? answer(method, params ?? {});
       const body = 'error' in said ? said : { result: { resultType: 'complete', ttlMs: 0, cacheScope: 'private', ...said } };
       const message = JSON.stringify({ jsonrpc: '2.0', id, ...body });
-      const sent = method === 'tools/call' ? written(message) : { type: 'application/json', body: message };
+      const sent = method === 'tools/call' || incoming.method === 'GET' ? written(message) : { type: 'application/json', body: message };
       outgoing.writeHead(200, { 'content-type': sent.type }).end(sent.body);
     });
   });
@@ -80,6 +80,17 @@ test('a server that asks for very much is answered a little, and heard', async (
   const url = await start(found, (message) => ({ type: 'text/event-stream', body: `${asks}data: ${message}\n\n` }), true);
   assert.deepEqual(await callTool(url), { output: 'found', isError: false });
   await until(async () => answered === 100);
+});
+
+test('a stream that is broken off again and again is not taken up for ever', async () => {
+  let takenUp = 0;
+  const found = (method?: string) => {
+    if (method === undefined) takenUp += 1;
+    return { content: [] };
+  };
+  const url = await start(found, () => ({ type: 'text/event-stream', body: `id: ${takenUp}\nretry: 0\ndata: \n\n` }), true);
+  assert.match((await callTool(url)).output, /closed the connection before it had answered$/);
+  assert.equal(takenUp, 100);
 });
 
 test('the pages of a list count together', async () => {
