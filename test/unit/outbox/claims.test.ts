@@ -4,6 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
 import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
+import { engine } from '../../support/engine.ts';
 import { minute, openOutbox, stillClock } from '../../support/outbox.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
@@ -65,6 +66,19 @@ test('what a process that fell silent had claimed is sent by another when the le
   await courier.idle();
   assert.equal(receiver.received.at(-1)?.body.id, lost.id);
   assert.equal(receiver.received.length, 3);
+  await courier.stop();
+});
+
+test('a start on the embedded database sends at once what the last process had claimed', { skip: engine === 'postgres' }, async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 1, clock.now());
+  const lease = new Date(clock.now().getTime() + 60 * minute);
+  await db.updateTable('deliveries').set({ claimed_by: 'gone', due_at: lease }).where('endpoint_id', '=', endpointId).execute();
+  const courier = createCourier(clock);
+  await courier.start();
+  await receiver.until((received) => received.length === 1);
   await courier.stop();
 });
 
