@@ -20,6 +20,7 @@ import { sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/schemas/compile-late.ts';
 import { refuseNulPath, refuseNulQuery, refuseUnknownPath } from './surfaces/shared/server/bad-url.ts';
+import { limitBodyMemory } from './surfaces/shared/server/body-memory.ts';
 import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
@@ -87,6 +88,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('onRequest', refuseNulPath);
   server.addHook('onRequest', refuseUnknownPath);
   server.addHook('preParsing', leavePlaceForBody);
+  server.addHook('preParsing', limitBodyMemory());
   server.addHook('preValidation', takePlaceAgain(context));
   server.addHook('preValidation', refuseNulQuery);
   server.addHook('onSend', leavePlaceForAnswer);

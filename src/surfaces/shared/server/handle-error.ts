@@ -14,10 +14,16 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
     // Work that was aborted because its client disconnected has not failed.
     const isAborted = error.name === 'AbortError' && reply.raw.destroyed;
     if (known === undefined && !isAborted) logger.error({ err: error, request_id: request.id }, 'request failed');
-    if (known?.kind === 'too-large' || known?.kind === 'unsupported-media-type') return void sendAfterBody(request, reply, known);
+    if (known !== undefined && isOfUnreadBody(known, request)) return void sendAfterBody(request, reply, known);
     if (request.raw.readableEnded) keepConnection(reply);
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
+}
+
+/** A client that writes all of its body before it reads would not see a response that is sent before. */
+function isOfUnreadBody({ kind }: ServiceError, { raw }: FastifyRequest): boolean {
+  if (kind === 'too-large' || kind === 'unsupported-media-type') return true;
+  return kind === 'unavailable' && raw.readableDidRead && !raw.readableEnded;
 }
 
 async function sendAfterBody(request: FastifyRequest, reply: FastifyReply, error: ServiceError): Promise<void> {

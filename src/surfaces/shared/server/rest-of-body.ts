@@ -22,6 +22,6 @@ export function discardRest(body: IncomingMessage): Promise<boolean> {
       resolve(body.readableEnded);
     };
     const timer = setTimeout(finish, maxMs);
-    body.on('data', count).on('end', finish).on('close', finish).resume();
+    body.unpipe().on('data', count).on('end', finish).on('close', finish).resume();
   });
 }

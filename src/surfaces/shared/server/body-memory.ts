@@ -1,0 +1,55 @@
+import { Transform } from 'node:stream';
+import type { FastifyRequest, preParsingHookHandler } from 'fastify';
+import { overloaded } from '../../../errors.ts';
+
+const MiB = 1024 * 1024;
+
+/** A smaller body is not counted: it takes little more memory than its connection. */
+const countedFrom = 64 * 1024;
+
+interface BodyLimits {
+  /** Bytes of the bodies of one organization's requests. */
+  organization: number;
+  /** And of all of them. */
+  total: number;
+}
+
+/**
+ * Bounds the memory for the bodies of requests, from their first byte until the response: without it, one browser that sends many large
+ * uploads, each all but its last byte, could use up the memory of the process. Only bytes that came count, not those that were announced,
+ * which cost a client nothing. A body for which there is no room is 503.
+ */
+export function limitBodyMemory(
+  { organization, total }: BodyLimits = { organization: 128 * MiB, total: 512 * MiB },
+): preParsingHookHandler {
+  const held = new Map<number, number>();
+  let heldInAll = 0;
+  const hold = (orgId: number, bytes: number) => {
+    const ofOrganization = (held.get(orgId) ?? 0) + bytes;
+    if (ofOrganization > 0) held.set(orgId, ofOrganization);
+    else held.delete(orgId);
+    heldInAll += bytes;
+  };
+  return (request, reply, payload, done) => {
+    const orgId = request.principal?.organization.id;
+    if (orgId === undefined || !isCounted(request)) return done(null, payload);
+    let bytes = 0;
+    const counted = new Transform({
+      transform(chunk: Buffer, _encoding, next) {
+        if ((held.get(orgId) ?? 0) + chunk.length > organization || heldInAll + chunk.length > total) return next(overloaded());
+        bytes += chunk.length;
+        hold(orgId, chunk.length);
+        next(null, chunk);
+      },
+    });
+    reply.raw.once('close', () => hold(orgId, -bytes));
+    // Not every route reads a body. As Node does with one that nobody reads, what is left of it is discarded after the response.
+    reply.raw.once('finish', () => payload.unpipe(counted).resume());
+    payload.once('error', (error: Error) => counted.destroy(error));
+    done(null, payload.pipe(counted));
+  };
+}
+
+function isCounted({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) >= countedFrom;
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import fastify from 'fastify';
+import { pino } from 'pino';
+import type { Principal } from '../../../src/accounts/principal.ts';
+import { limitBodyMemory } from '../../../src/surfaces/shared/server/body-memory.ts';
+import { handleError } from '../../../src/surfaces/shared/server/handle-error.ts';
+import { acceptJsonOnly } from '../../../src/surfaces/shared/server/json-body.ts';
+import { closeAfterTest } from '../../support/close-after-test.ts';
+import { until } from '../../support/until.ts';
+
+const KiB = 1024;
+
+async function listen(): Promise<string> {
+  const server = closeAfterTest(fastify({ bodyLimit: 1024 * KiB }));
+  server.decorateRequest('principal', undefined);
+  acceptJsonOnly(server);
+  server.setErrorHandler(handleError(pino({ level: 'silent' })));
+  server.addHook('onRequest', async (request) => {
+    request.principal = { organization: { id: Number(request.headers.org) } } as Principal;
+  });
+  server.addHook('preParsing', limitBodyMemory({ organization: 1000 * KiB, total: 1500 * KiB }));
+  server.post('/', async () => 'taken');
+  server.get('/', async () => 'read');
+  return server.listen({ host: '127.0.0.1', port: 0 });
+}
+
+test('large bodies that are held back take up a bounded part of the memory, and of that one organization only its share', async () => {
+  const url = await listen();
+  const post = async (org: number, size: number, init: RequestInit = {}) => {
+    const headers = { org: String(org), 'content-type': 'application/json' };
+    const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify('x'.repeat(size)), ...init });
+    return [response.status, await response.text()];
+  };
+  const taken = [200, 'taken'];
+  const refused = [503, JSON.stringify({ detail: 'The server is overloaded.' })];
+
+  const held = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1');
+  const size = 900 * KiB;
+  held.write(
+    `POST / HTTP/1.1\r\nHost: x\r\norg: 1\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n"${'x'.repeat(size - 2)}`,
+  );
+  await until(async () => (await post(1, 300 * KiB))[0] === 503);
+
+  assert.deepEqual(await post(1, 300 * KiB), refused, 'the organization has its share');
+  const inPieces = { body: new Blob([JSON.stringify('x'.repeat(300 * KiB))]).stream(), duplex: 'half' } as RequestInit;
+  assert.deepEqual(await post(1, 0, inPieces), refused, 'also if the length is not announced');
+  assert.deepEqual(await post(1, 10 * KiB), taken, 'a message needs no part of it');
+  assert.deepEqual(await post(2, 300 * KiB), taken);
+  assert.deepEqual(await post(2, 800 * KiB), refused, 'all organizations together have theirs');
+
+  held.write('"');
+  assert.match((await once(held, 'data')).join(), /^HTTP\/1.1 200 OK/);
+  await until(async () => (await post(1, 300 * KiB))[0] === 200);
+  assert.deepEqual(await post(2, 800 * KiB), taken, 'what a request held is given back with its response');
+
+  held.write(
+    `POST / HTTP/1.1\r\nHost: x\r\norg: 1\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n"${'x'.repeat(size - 2)}`,
+  );
+  await until(async () => (await post(1, 300 * KiB))[0] === 503);
+  held.destroy();
+  await until(async () => (await post(1, 300 * KiB))[0] === 200);
+});
+
+test('a connection goes on after a large body that its route does not read', async () => {
+  const socket = connect(Number(new URL(await listen()).port), '127.0.0.1').setEncoding('latin1');
+  let text = '';
+  socket.on('data', (chunk) => {
+    text += chunk;
+  });
+  for (let request = 0; request < 3; request += 1)
+    socket.write(`GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ${300 * KiB}\r\n\r\n${'x'.repeat(300 * KiB)}`);
+  await until(async () => text.split('HTTP/1.1 200 OK').length === 4);
+  socket.destroy();
+});
