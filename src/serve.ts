@@ -9,7 +9,7 @@ import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
 import { errorCode, errorMessage } from './errors.ts';
-import { listenMore } from './load/accept-connections.ts';
+import { listenMore } from './load/listen-more.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
 import { logConsole } from './telemetry/logger.ts';

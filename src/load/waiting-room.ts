@@ -1,5 +1,4 @@
 import { overloaded, ServiceError } from '../errors.ts';
-import { acceptConnections } from './accept-connections.ts';
 
 export interface RoomLimits {
   /** Requests that are processed at once: enough that their writes share commits, few enough that each is soon continued. */
@@ -147,9 +146,9 @@ export class WaitingRoom {
     this.pause(place.organization, now);
     this.forget(place.organization, now);
     if (this.waitingCount === 0 || this.isCalling) return;
-    // Connections come first: while waiting requests are let in one after another, new clients would be neither answered nor refused.
+    // New requests come first: while waiting ones are let in one after another, their clients would be neither answered nor refused.
     this.isCalling = true;
-    void acceptConnections().then(() => this.callNext());
+    setImmediate(() => this.callNext());
   }
 
   private pause(organization: Organization, now: number): void {

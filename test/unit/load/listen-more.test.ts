@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextPass } from 'node:timers/promises';
-import { listenMore } from '../../../src/load/accept-connections.ts';
+import { listenMore } from '../../../src/load/listen-more.ts';
 
 const count = 200;
 const host = '127.0.0.1';
