@@ -82,14 +82,15 @@ test('a message that is sent during a turn is shown while it waits, and takes wh
   await page.goto('/dashboard/playground/assistant');
   await say('/words 900');
   await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').waitFor();
-  await say('/delay 100\n/say a b c d e f g h i j');
-  await log().getByText(/^a b/).waitFor();
+  await say('/delay 1000\n/words 60');
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
   await page.evaluate("document.querySelector('[role=log]').scrollTop = 0");
   await say('/say next');
   await log().getByText('Waiting for the current turn to end…').waitFor();
   const distance = await page.evaluate<number>(`(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(
     document.querySelector('[role=log]'))`);
   assert.ok(distance < 2, `${distance} px from the end`);
+  await page.getByRole('button', { name: 'Stop' }).click();
   await log().getByText('next', { exact: true }).waitFor();
   assert.equal(await log().getByText('/say next').count(), 1);
   assert.equal(await log().getByText('Waiting for the current turn to end…').count(), 0);
@@ -97,8 +98,8 @@ test('a message that is sent during a turn is shown while it waits, and takes wh
 
 test('what somebody has selected in an answer, and how far they scrolled its code, stays while the rest is written', async () => {
   await page.goto('/dashboard/playground/assistant');
-  const answer = ['```', `const wide = '${'wide '.repeat(60)}';`, '```', 'some **bold** words and then a b c d e f g h i j k l m'];
-  await say(`/delay 60\n${answer.map((line) => `/say ${line}`).join('\n')}`);
+  const answer = ['```', `const wide = '${'wide'.repeat(80)}';`, '```', 'some **bold** words and then a b c d e f g h i j k l m'];
+  await say(`/delay 250\n${answer.map((line) => `/say ${line}`).join('\n')}`);
   await log()
     .locator('.prose')
     .getByText(/words and then/)
@@ -109,7 +110,7 @@ test('what somebody has selected in an answer, and how far they scrolled its cod
   })()`);
   await log()
     .locator('.prose')
-    .getByText(/then a b c d e f/)
+    .getByText(/then a b c/)
     .waitFor();
   const kept = "[getSelection().toString(), document.querySelector('[role=log] pre').scrollLeft]";
   assert.deepEqual(await page.evaluate(kept), ['bold', 100]);
