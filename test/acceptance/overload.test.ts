@@ -47,6 +47,21 @@ test('at three times what it can carry it goes on serving, sheds the rest with 5
   }
 });
 
+test('where the running turns are the limit, as with slow models, three times the load does not lower what is served', async (t) => {
+  const limited = await startServer(t, { settings: { PARLEY_RATE_LIMIT_RPS: '0', PARLEY_MAX_TURNS: '20' } });
+  const target: Target = {
+    url: `${limited.url}/demo/assistant/v1/chat/completions`,
+    key: limited.apiKey,
+    body: '{"messages":[{"role":"user","content":"/delay 100\\n/words 6"}]}',
+  };
+  const capacity = (await runClients(Array<Target>(20).fill(target), AbortSignal.timeout(2_000))).length / 2;
+  const { statuses, shed } = await sendFlood(target, capacity, 4);
+  t.diagnostic(JSON.stringify({ capacity, statuses }));
+  assert.deepEqual(Object.keys(statuses).toSorted(), ['200', '503']);
+  assert.ok((statuses[200] ?? 0) / 4 > 0.9 * capacity, `${statuses[200]} turns in 4 s, of ${capacity} a second`);
+  for (const { retryAfter } of shed) assert.match(retryAfter ?? '', /^[1-3]$/);
+});
+
 test("one organization's flood does not become another's", async (t) => {
   const guest = await createTenant(server.url);
   const target = { url: `${server.url}/v1/sessions/${await guest.session()}/messages`, key: guest.key, body: '{"text":"/words 20"}' };
