@@ -121,7 +121,7 @@ async function tryAddress(config: Config): Promise<void> {
   await once(probe.close(), 'close');
 }
 
-async function listen(context: Context): Promise<{ server: Server; listeners: [Listener, ...Listener[]] }> {
+async function listen(context: Context): Promise<{ server: Server; listeners: Listener[] }> {
   const { config } = context;
   const server = await createApp(context);
   // Once more: a process that has taken the port meanwhile, and allows it to be shared, would get half of the connections.

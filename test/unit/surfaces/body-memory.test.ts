@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import fastify from 'fastify';
 import { pino } from 'pino';
@@ -85,4 +86,27 @@ test('a connection goes on after a large body that its route does not read', asy
   for (let request = 0; request < 3; request += 1)
     socket.write(`GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ${300 * KiB}\r\n\r\n${'x'.repeat(300 * KiB)}`);
   await until(async () => text.split('HTTP/1.1 200 OK').length === 4);
+});
+
+test('what still comes of a body after its response is over counts no more: nothing would give it back', async () => {
+  const hook = limitBodyMemory({ organization: 1000 * KiB, total: 1500 * KiB }) as (...given: unknown[]) => void;
+  const send = (sizes: number[], endAfter: number) => {
+    const [raw, payload] = [new EventEmitter(), new PassThrough()];
+    const request = { principal: { organization: { id: 1 } }, headers: { 'transfer-encoding': 'chunked' } };
+    return new Promise<unknown>((resolve) => {
+      hook(request, { raw }, payload, (_error: unknown, counted: PassThrough) => {
+        counted
+          .on('error', resolve)
+          .on('end', () => resolve('taken'))
+          .resume();
+      });
+      for (const [index, size] of sizes.entries()) {
+        if (index === endAfter) raw.emit('close');
+        payload.write(Buffer.alloc(size * KiB));
+      }
+      payload.end();
+    });
+  };
+  assert.equal(await send([300, 600, 600], 0), 'taken');
+  assert.equal(await send([900], 1), 'taken');
 });

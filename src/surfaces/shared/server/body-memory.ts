@@ -34,15 +34,20 @@ export function limitBodyMemory(
     const orgId = request.principal?.organization.id;
     if (orgId === undefined || !isCounted(request)) return done(null, payload);
     let bytes = 0;
+    let isOver = false;
     const counted = new Transform({
       transform(chunk: Buffer, _encoding, next) {
+        if (isOver) return next(null, chunk);
         if ((held.get(orgId) ?? 0) + chunk.length > organization || heldInAll + chunk.length > total) return next(overloaded());
         bytes += chunk.length;
         hold(orgId, chunk.length);
         next(null, chunk);
       },
     });
-    reply.raw.once('close', () => hold(orgId, -bytes));
+    reply.raw.once('close', () => {
+      isOver = true;
+      hold(orgId, -bytes);
+    });
     // Not every route reads a body. As Node does with one that nobody reads, what is left of it is discarded after the response.
     reply.raw.once('finish', () => payload.unpipe(counted).resume());
     payload.once('error', (error: Error) => counted.destroy(error));
