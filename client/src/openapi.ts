@@ -205,6 +205,13 @@ export interface Schemas {
     message: string;
     reason?: string;
   };
+  InputItemList: {
+    object: 'list';
+    data: (unknown)[];
+    first_id: string | null;
+    last_id: string | null;
+    has_more: boolean;
+  };
   Invitation: {
     id: number;
     email: string | null;
@@ -1510,6 +1517,24 @@ export interface Routes {
     query: {};
     body: undefined;
     answer: Schemas['DeletedResponse'];
+  };
+  /** List the input items of a response */
+  'GET /{org}/{agent}/v1/responses/{response_id}/input_items': {
+    path: {
+      org: string;
+      agent: string;
+      response_id: string;
+    };
+    query: {
+      /** desc: the newest first. */
+      order?: 'asc' | 'desc';
+      /** The `id` of the last item of the previous page. */
+      after?: string;
+      /** Page size, clamped to 1..100. */
+      limit?: number;
+    };
+    body: undefined;
+    answer: Schemas['InputItemList'];
   };
   /** Cancel a response */
   'POST /{org}/{agent}/v1/responses/{response_id}/cancel': {

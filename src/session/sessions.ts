@@ -4,7 +4,7 @@ import type { Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
 import type { PermissionMode } from '../release-config.ts';
-import type { RequestEcho } from './events.ts';
+import type { MessageReceived, RequestEcho } from './events.ts';
 import type { Feed } from './feed.ts';
 import type { Participant } from './participants.ts';
 import type { PendingInput } from './pending-input.ts';
@@ -84,6 +84,21 @@ export async function findTurnOfResponse(
     .where('deleted_responses.id', 'is', null)
     .executeTakeFirst();
   return row === undefined ? undefined : { session: sessionFrom(row), echo: row.echo ?? {} };
+}
+
+/** The message of a turn, and its seq; null while it waits for its turn. */
+export async function findTurnInput(
+  db: Db,
+  orgId: number,
+  turnId: string,
+): Promise<{ input: MessageReceived; firstSeq: number | null } | undefined> {
+  const row = await db
+    .selectFrom('turns')
+    .select(['first_seq', sql<MessageReceived>`input`.as('input')])
+    .where('id', '=', turnId)
+    .where('org_id', '=', orgId)
+    .executeTakeFirst();
+  return row === undefined ? undefined : { input: row.input, firstSeq: row.first_seq };
 }
 
 /** The session in which an approval was asked for. */

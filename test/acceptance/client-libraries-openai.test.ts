@@ -175,6 +175,22 @@ test('responses: create, go on, retrieve, delete', async () => {
   await assert.rejects(client.responses.retrieve(first.id), NotFoundError);
 });
 
+test('responses: the input items, page by page', async () => {
+  const tenant = await createTenant(url);
+  const client = clientOf(tenant);
+  const first = await client.responses.create({ model: 'helper', input: '/say one' });
+  const second = await client.responses.create({ model: 'helper', input: '/say two', previous_response_id: first.id });
+  const texts: unknown[] = [];
+  for await (const item of client.responses.inputItems.list(second.id, { order: 'asc', limit: 1 }))
+    if (item.type === 'message') texts.push(item.content[0]);
+  assert.deepEqual(texts, [
+    { type: 'input_text', text: '/say one' },
+    { type: 'output_text', text: 'one', annotations: [] },
+    { type: 'input_text', text: '/say two' },
+  ]);
+  assert.deepEqual((await client.responses.inputItems.list(second.id)).data[1], first.output[0]);
+});
+
 test('responses: a raw stream, the .stream() helper, and a helper that starts in the middle', async () => {
   const tenant = await createTenant(url);
   const client = clientOf(tenant);

@@ -11,9 +11,10 @@ import { findUnlessAnswered } from '../shared/once/kept-turn.ts';
 import { pathParameter } from '../shared/path.ts';
 import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
+import { listInputItems } from './input-items.ts';
 import { type FoundResponse, findNamedSession, findResponse, KnownResponses } from './named-session.ts';
 import { respond } from './respond.ts';
-import { deletedResponse, fetchQuery, responseObject, responseRequest } from './schemas.ts';
+import { deletedResponse, fetchQuery, inputItemList, inputItemsQuery, responseObject, responseRequest } from './schemas.ts';
 import { cancelResponse, fetchResponse, removeResponse } from './stored-response.ts';
 
 /** The responses adapter: existing client libraries of that API can talk to an agent. */
@@ -71,6 +72,21 @@ function addRoutes(server: Server, context: Context): void {
       const { stream = false, starting_after: startingAfter = -1 } = request.query;
       return fetchResponse(context, request, reply, found, stream ? { startingAfter } : undefined);
     },
+  );
+
+  server.get(
+    '/:response_id/input_items',
+    {
+      config,
+      onRequest: [guard, requireResponse],
+      schema: {
+        tags,
+        summary: 'List the input items of a response',
+        querystring: inputItemsQuery,
+        response: answeredByAdapter(200, inputItemList),
+      },
+    },
+    (request, reply) => listInputItems(context, reply, orNotFound(fetched.get(request)), request.query),
   );
 
   server.post(

@@ -110,3 +110,22 @@ export const fetchQuery = Type.Object({
   stream: Type.Optional(Type.Boolean({ default: false, description: 'Replays the stream and continues it while the turn runs.' })),
   starting_after: Type.Optional(Type.Integer({ minimum: 0, description: 'Only events after this `sequence_number`.' })),
 });
+
+export const inputItemsQuery = Type.Object({
+  order: Type.Optional(
+    Type.Union([Type.Literal('asc'), Type.Literal('desc')], { default: 'desc', description: 'desc: the newest first.' }),
+  ),
+  after: Type.Optional(Type.String({ description: 'The `id` of the last item of the previous page.' })),
+  limit: Type.Optional(Type.Integer({ default: 20, description: 'Page size, clamped to 1..100.' })),
+});
+
+export const inputItemList = Type.Object(
+  {
+    object: Type.Literal('list'),
+    data: Type.Array(Type.Unknown()),
+    first_id: Type.Union([Type.String(), Type.Null()]),
+    last_id: Type.Union([Type.String(), Type.Null()]),
+    has_more: Type.Boolean(),
+  },
+  { title: 'InputItemList' },
+);

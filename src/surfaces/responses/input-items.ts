@@ -1,0 +1,120 @@
+import type { FastifyReply } from 'fastify';
+import type { Static } from 'typebox';
+import type { Context } from '../../context.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
+import type { MessageReceived, StoredEvent } from '../../session/events.ts';
+import { findTurnInput } from '../../session/sessions.ts';
+import { limitOf } from '../shared/schemas/list.ts';
+import { type OutputItem, ResponseAnswer } from './answer.ts';
+import type { FoundResponse } from './named-session.ts';
+import { responsePlace } from './response-ids.ts';
+import type { inputItemsQuery } from './schemas.ts';
+
+type ListedItem =
+  | OutputItem
+  | { id: string; type: 'message'; status: 'completed'; role: 'user' | 'system'; content: { type: 'input_text'; text: string }[] }
+  | { id: string; type: 'mcp_approval_response'; approval_request_id: string; approve: boolean };
+
+/** Lists what a response was made from: the conversation before it, and its own input. */
+export async function listInputItems(
+  context: Context,
+  reply: FastifyReply,
+  found: FoundResponse,
+  query: Static<typeof inputItemsQuery>,
+): Promise<FastifyReply> {
+  const limit = limitOf(query, 20, 100);
+  const items = readItems(context, found);
+  // One more than the page holds, to tell whether there are more.
+  const read = await (query.order === 'asc' ? readFirst(items, query.after, limit + 1) : readLast(items, query.after, limit + 1));
+  const data = read.slice(0, limit);
+  reply.header('x-svc-session', found.session.id);
+  return reply.send({
+    object: 'list',
+    data,
+    first_id: data[0]?.id ?? null,
+    last_id: data.at(-1)?.id ?? null,
+    has_more: read.length > limit,
+  });
+}
+
+async function readFirst(items: AsyncIterable<ListedItem>, after: string | undefined, count: number): Promise<ListedItem[]> {
+  const first: ListedItem[] = [];
+  let isBehind = after === undefined;
+  for await (const item of items) {
+    if (isBehind) first.push(item);
+    if (first.length === count) break;
+    isBehind ||= item.id === after;
+  }
+  if (!isBehind) throw noSuchItem();
+  return first;
+}
+
+/** The last ones, the newest first; with `after`, of those that are older than it. Never more than `count` are in memory. */
+async function readLast(items: AsyncIterable<ListedItem>, after: string | undefined, count: number): Promise<ListedItem[]> {
+  const last: ListedItem[] = [];
+  for await (const item of items) {
+    if (item.id === after) return last.toReversed();
+    last.push(item);
+    if (last.length > count) last.shift();
+  }
+  if (after !== undefined) throw noSuchItem();
+  return last.toReversed();
+}
+
+function noSuchItem(): ServiceError {
+  return new ServiceError('invalid', 'after: is not the id of an input item of this response');
+}
+
+async function* readItems(context: Context, { place, session }: FoundResponse): AsyncGenerator<ListedItem> {
+  const { input, firstSeq } = orNotFound(await findTurnInput(context.database.db, session.orgId, place.turnId));
+  const lastSeq = place.after === 0 ? (firstSeq ?? Number.POSITIVE_INFINITY) : place.after;
+  const reader = new ItemReader();
+  for await (const events of context.log.readAll(session.id)) {
+    for (const event of events) {
+      if (event.seq > lastSeq) return;
+      yield* reader.itemsOf(event);
+    }
+  }
+  // The message of a turn that still waits is not in the log yet.
+  if (firstSeq === null) yield* messageItems(input);
+}
+
+/** Reads a log as items. What the agent said has the ids that it has in its response. */
+class ItemReader {
+  private answer: ResponseAnswer | undefined;
+
+  itemsOf(event: StoredEvent): ListedItem[] {
+    switch (event.type) {
+      case 'message-received':
+        // A message that no turn answers may come in the middle of one.
+        if (!event.data.silent) this.begin(event.turnId, 0);
+        return messageItems(event.data);
+      case 'approval-resolved': {
+        const { requestId, decision } = event.data;
+        this.begin(event.turnId, event.seq);
+        const approve = decision !== 'deny';
+        return [{ id: `${requestId}_response`, type: 'mcp_approval_response', approval_request_id: requestId, approve }];
+      }
+      default: {
+        const known = this.answer?.items.length;
+        this.answer?.apply(event);
+        return this.answer?.items.slice(known) ?? [];
+      }
+    }
+  }
+
+  private begin(turnId: string, after: number): void {
+    this.answer = new ResponseAnswer(responsePlace(turnId, after), '', {});
+  }
+}
+
+function messageItems({ messageId, text, context = [] }: MessageReceived): ListedItem[] {
+  const earlier = context.map((message, index) => messageItem(`${messageId}_c${index}`, message.role, message.text));
+  return [...earlier, messageItem(messageId, 'user', text)];
+}
+
+function messageItem(id: string, role: 'user' | 'assistant' | 'system', text: string): ListedItem {
+  const head = { id, type: 'message' as const, status: 'completed' as const };
+  if (role === 'assistant') return { ...head, role, content: [{ type: 'output_text', text, annotations: [] }] };
+  return { ...head, role, content: [{ type: 'input_text', text }] };
+}
