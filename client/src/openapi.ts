@@ -681,8 +681,11 @@ export interface Routes {
       agent: string;
     };
     query: {
+      /** Only sessions that were active in the last 15 minutes. */
       active?: boolean;
+      /** Counted from 1. */
       page?: number;
+      /** Page size, clamped to 1..200. */
       per_page?: number;
     };
     body: undefined;

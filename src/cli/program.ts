@@ -17,7 +17,9 @@ import { webhookCommands } from './commands/webhooks.ts';
 const { version } = createRequire(import.meta.url)('../../package.json');
 
 export const program = new Command('parley')
-  .description('Talk to and manage the Parley server at PARLEY_URL (default http://127.0.0.1:8080) with the key in PARLEY_API_KEY.')
+  .description(
+    'Talk to and manage the Parley server at PARLEY_URL (default: what HOST and PORT say, or http://127.0.0.1:8080) with the key in PARLEY_API_KEY.',
+  )
   .version(version, '-V, --version', 'print the version')
   .option('--json', 'print JSON')
   // Only a hint: a page of help would push the error message off the screen.

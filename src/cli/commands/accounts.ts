@@ -23,7 +23,7 @@ function keys(group: Command): void {
   group
     .command('create <name>')
     .description('create a key; its secret is shown once')
-    .requiredOption('--scopes <scopes>', 'comma-separated, such as sessions:read,session_tokens:mint; "" for conversations only')
+    .requiredOption('--scopes <scopes>', 'comma-separated, such as sessions:read,session_tokens:mint; "" for conversations only (required)')
     .action(async (name: string, options: { scopes: string }, command: Command) => {
       const answer = await call<{ secret: string }>('POST', '/api/api_keys', {
         name,

@@ -62,8 +62,8 @@ export function webhookCommands(program: Command): void {
     });
   webhooks
     .command('recover <endpoint-id>')
-    .description('send what an endpoint missed: failed deliveries, and events from while it was disabled')
-    .requiredOption('--from <time>', 'beginning of the period, such as 2026-01-31 or 2026-01-31T12:00:00Z')
+    .description('send what an endpoint missed: failed deliveries, and events that were never sent to it')
+    .requiredOption('--from <time>', 'beginning of the period, such as 2026-01-31 or 2026-01-31T12:00, in UTC (required)')
     .option('--to <time>', 'end of the period (default: now)')
     .action(async (id: string, options: { from: string; to?: string }, command: Command) => {
       const answer = await call<{ recovered: number }>('POST', `${pathOf(id)}/recover`, options);
@@ -95,7 +95,7 @@ export function webhookCommands(program: Command): void {
   webhooks
     .command('listen')
     .description('forward events to a local URL while the command runs; the server needs PARLEY_WEBHOOK_ALLOW_PRIVATE=1')
-    .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks')
+    .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks (required)')
     .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, list(options.events ?? '')));
 }
