@@ -34,6 +34,7 @@ async function listen(): Promise<string> {
   });
   server.post('/', async () => 'taken');
   server.get('/', async () => 'read');
+  server.get('/slow', () => new Promise(() => {}));
   return server.listen({ host: '127.0.0.1', port: 0 });
 }
 
@@ -86,6 +87,30 @@ test('a connection goes on after a large body that its route does not read', asy
   for (let request = 0; request < 3; request += 1)
     socket.write(`GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ${300 * KiB}\r\n\r\n${'x'.repeat(300 * KiB)}`);
   await until(async () => text.split('HTTP/1.1 200 OK').length === 4);
+});
+
+test('a large body that its route does not read does no harm if its client leaves, or if there is no room for it', async (t) => {
+  const url = await listen();
+  const open = (text: string) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1');
+    t.after(() => socket.destroy());
+    socket.write(text.replace('Host', 'org: 1\r\nContent-Type: application/json\r\nHost'));
+    return socket;
+  };
+  const leaving = open(`GET /slow HTTP/1.1\r\nHost: x\r\nContent-Length: ${300 * KiB}\r\n\r\n${'x'.repeat(100 * KiB)}`);
+  const before = received;
+  await until(async () => received > before);
+  leaving.resetAndDestroy();
+
+  const held = open(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${1000 * KiB}\r\n\r\n"${'x'.repeat(990 * KiB)}`);
+  await until(async () => received - before > 990 * KiB);
+  const body = 'x'.repeat(200 * KiB);
+  const unread = open(`GET / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  assert.match((await once(unread, 'data')).join(), /^HTTP\/1.1 200 OK/);
+  const tooLarge = open(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${2000 * KiB}\r\n\r\n${'x'.repeat(2000 * KiB)}`);
+  assert.match((await once(tooLarge, 'data')).join(), /^HTTP\/1.1 413 /);
+  held.write(`${'x'.repeat(10 * KiB - 2)}"`);
+  assert.match((await once(held, 'data')).join(), /^HTTP\/1.1 200 OK/);
 });
 
 test('what still comes of a body after its response is over counts no more: nothing would give it back', async () => {

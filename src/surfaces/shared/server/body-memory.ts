@@ -48,9 +48,11 @@ export function limitBodyMemory(
       isOver = true;
       hold(orgId, -bytes);
     });
-    // Not every route reads a body. As Node does with one that nobody reads, what is left of it is discarded after the response.
-    reply.raw.once('finish', () => payload.unpipe(counted).resume());
+    // Not every route reads a body: nobody else may listen, and an error that nobody hears ends the process.
+    counted.on('error', () => {});
     payload.once('error', (error: Error) => counted.destroy(error));
+    // As Node does with a body that nobody reads, what is left of it is discarded after the response.
+    reply.raw.once('finish', () => payload.unpipe(counted).resume());
     done(null, payload.pipe(counted));
   };
 }
