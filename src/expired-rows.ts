@@ -8,8 +8,8 @@ import type { Logger } from './telemetry/logger.ts';
 const everyMs = 10 * 60_000;
 
 /**
- * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins and counts of them, and sessions that were
- * not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
+ * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, counts of requests of the
+ * sign-in page, and sessions that were not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { startApp, type TestApp } from '../../support/app.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { collect, ManagedClient, mintToken, readUntil } from '../../support/managed.ts';
@@ -178,6 +179,32 @@ test('a reader that takes nothing is cut, holds a bounded amount, and hurts no o
     entries.map((entry) => entry.seq),
     entries.map((_, index) => index + 1),
   );
+});
+
+test('a client that leaves while its stream is being opened leaves nothing behind', async (t) => {
+  const app = await startApp(t);
+  const client = new ManagedClient(app);
+  const id = await client.create();
+  const url = new URL(await app.listen());
+  const { directory } = app.context;
+  const findAgent = directory.agentBySlug.bind(directory);
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  t.mock.method(directory, 'agentBySlug', async (orgId: number, slug: string) => {
+    asked.resolve();
+    await answered.promise;
+    return findAgent(orgId, slug);
+  });
+  const opened = t.mock.method(app.server.streams, 'add');
+  const socket = connect(Number(url.port), url.hostname);
+  socket.write(`GET ${client.base}/sessions/${id}/events/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${app.apiKey}\r\n\r\n`);
+  await asked.promise;
+  socket.destroy();
+  const countConnections = promisify(app.server.server.getConnections.bind(app.server.server));
+  await until(async () => (await countConnections()) === 0);
+  answered.resolve();
+  await until(async () => opened.mock.callCount() === 1);
+  await closedStreams(app);
+  assert.equal(app.context.feed.watcherCount, 0);
 });
 
 async function closedStreams(app: { server: { streams: { size: number } } }): Promise<void> {

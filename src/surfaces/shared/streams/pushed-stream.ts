@@ -45,6 +45,8 @@ class PushedStream implements EndableStream {
     this.response.on('close', () => this.finish(''));
     this.response.flushHeaders();
     this.unregister = this.server.streams.add(this, reply.request);
+    // Its client has left while it was being opened, and `close` does not come again.
+    if (this.response.destroyed) this.finish('');
   }
 
   end(reason: ClosingReason): void {
