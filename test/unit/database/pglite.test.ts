@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { sql } from 'kysely';
 import { openPGlite } from '../../../src/database/pglite.ts';
 import { openTestDatabase } from '../../support/engine.ts';
@@ -32,6 +34,27 @@ test('closing waits for a statement that is under way, and ends', async () => {
   assert.equal((await long).rows.length, 1);
   assert.equal(await Promise.race([closed, sleep(10_000, 'still open', { ref: false })]), 'closed');
 });
+
+test('the engine keeps nothing of its answers', async (t) => {
+  const thread = new Worker(new URL('../../../src/database/pglite-thread.ts', import.meta.url));
+  t.after(() => thread.terminate());
+  await once(thread, 'message');
+  const rows = statement('select n from generate_series(1, 20000) n');
+  for (let times = 0; times < 20; times += 1) {
+    thread.postMessage(rows);
+    const [answer] = await once(thread, 'message');
+    assert.ok(answer.length > 20_000);
+  }
+  const { used_heap_size: used } = await thread.getHeapStatistics();
+  assert.ok(used < 50_000_000, `${used} bytes are in use`);
+});
+
+/** A statement in PostgreSQL's wire protocol. */
+function statement(text: string): Buffer {
+  const message = Buffer.from(`Q1234${text}\0`);
+  message.writeInt32BE(message.length - 1, 1);
+  return message;
+}
 
 test('others are kept out of a database whose data directory they may read', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'parley-pglite-'));
