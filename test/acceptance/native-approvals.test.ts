@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
+import { untilAccepted } from '../support/turns.ts';
 import type { Frame, WireAnswer } from '../support/wire.ts';
 
 const app = await startApp({ after });
@@ -81,6 +82,9 @@ test('approve_session allows this and similar actions for the rest of the sessio
   await resolve(tenant, id, await pause(tenant, id), 'approve_session');
   const again = await tenant.say(id, '/tool bash {"command":"echo something else"}\n/say Fine.');
   assert.deepEqual([again.text, again.pending_input], ['Fine.', undefined]);
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  await tenant.post('/v1/sessions', { session_id: id });
+  assert.equal((await tenant.say(id, ask)).text, 'All done.', 'also after it was stopped and resumed');
   const files = await tenant.say(id, '/tool files {"operation":"write","path":"a.txt","content":"x"}');
   assert.equal(files.pending_input.tool, 'files', 'another tool is not similar');
   await resolve(tenant, id, files.pending_input.request_id, 'deny');
@@ -178,6 +182,45 @@ test('a message while an approval is pending is 409 input_pending and is not sto
   await resolve(tenant, id, request, 'approve_once');
   const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
   assert.equal(body.messages.length, 2);
+});
+
+test('a message that waits when the turn before it asks runs after the answer, and is no part of it; a stop ends both', async () => {
+  const tenant = await createTenant(url);
+  for (const ending of ['answer', 'stop']) {
+    const id = await tenant.session();
+    const held = await tenant.stream(`/v1/sessions/${id}/messages`, { text: '/delay 60000\n/say held up', stream: true });
+    await held.until('text');
+    const asking = pause(tenant, id);
+    await untilAccepted(app, id, 2);
+    const waiting = tenant.say(id, '/say after it');
+    await untilAccepted(app, id, 3);
+    await tenant.post(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
+    const request = await asking;
+    await held.rest();
+    if (ending === 'answer') {
+      const { body } = await resolve(tenant, id, request, 'approve_once');
+      assert.deepEqual(types(body.events), ['tool_use', 'step_finish', 'step_start', 'text', 'step_finish', 'done']);
+      assert.equal((await waiting).text, 'after it');
+      continue;
+    }
+    await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+    const { text, stop_reason } = await waiting;
+    assert.deepEqual([text, stop_reason], ['', 'interrupted']);
+    assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.pending_input, null);
+  }
+});
+
+test('the message that asked, sent again under its key, has the same question for an answer, also when that was answered', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: ask }, { 'idempotency-key': 'asks' });
+  const first = await send();
+  const replayed = [200, 'true', first.text];
+  for (let time = 0; time < 2; time += 1) {
+    const again = await send();
+    assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), again.text], replayed);
+    assert.equal((await resolve(tenant, id, first.body.pending_input.request_id, 'deny')).status, 200);
+  }
 });
 
 test('when the turn asks again the answer ends with input_required and the session has the new question', async () => {

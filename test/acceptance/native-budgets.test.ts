@@ -24,10 +24,12 @@ test('an empty prepaid balance, a reached cap and an unpaid subscription are 402
   ];
   for (const [change, reason, undo] of cases) {
     const tenant = await createTenant(url);
-    const [id, stopped] = [await tenant.session(), await tenant.session()];
+    const [id, stopped, asking] = [await tenant.session(), await tenant.session(), await tenant.session()];
     await tenant.delete(`${tenant.agentPath}/v1/sessions/${stopped}`);
+    await tenant.say(asking, '/tool bash {"command":"true"}');
     await tenant.operate(change);
-    assert.equal((await refusal(tenant, stopped)).reason, reason, 'also where the session would refuse it');
+    for (const other of [stopped, asking])
+      assert.equal((await refusal(tenant, other)).reason, reason, 'also where the session would refuse it');
     for (const stream of [false, true]) {
       const { message: _, ...rest } = await refusal(tenant, id, stream);
       assert.deepEqual(rest, { error: 'budget_exhausted', reason });

@@ -10,7 +10,7 @@ const url = await app.listen();
 
 test('the list has its agent, page and total around it, newest activity first', async () => {
   const tenant = await createTenant(url);
-  const first = await tenant.session({ metadata: { end_user_id: 'ann' } });
+  const first = await tenant.session({ metadata: { user_id: 'an older name', end_user_id: 'ann' } });
   const second = await tenant.session({ metadata: { user_id: 'bob' } });
   const third = await tenant.session();
   await tenant.say(first, '/say hi');
@@ -172,6 +172,7 @@ test('stopping is 204 without a body, again and again; the record stays readable
     assert.deepEqual([stopped.status, stopped.text], [204, '']);
   }
   assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.status, 'stopped');
+  assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.sessions[0].status, 'stopped');
   const transcript = await tenant.get(`${tenant.agentPath}/v1/sessions/${id}/messages`);
   assert.deepEqual(transcript.body.session, { id, status: 'stopped' });
   assert.equal(transcript.body.messages.length, 2);

@@ -179,9 +179,17 @@ test('a failed turn lets the next one begin', async () => {
 test('beyond PARLEY_MAX_TURNS a turn is 503 with Retry-After, and a message to a session whose turn runs waits', async (context) => {
   const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '2', PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
   const tenant = await createTenant(await small.listen());
-  const busy = [await tenant.session(), await tenant.session()];
+  const [free, ...busy] = [await tenant.session(), await tenant.session(), await tenant.session()];
+  const say = (key: string) => tenant.post(`/v1/sessions/${free}/messages`, { text: '/say hi' }, { 'idempotency-key': key });
+  const early = await say('early');
   const streams = await Promise.all(busy.map((id) => occupy(tenant, id)));
-  const refused = await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'hi' });
+  const again = await say('early');
+  assert.deepEqual(
+    [again.status, again.headers.get('idempotent-replayed'), again.text],
+    [200, 'true', early.text],
+    'nothing is run for it',
+  );
+  const refused = await say('late');
   assert.equal(refused.status, 503);
   assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/);
   assert.equal(typeof refused.body.detail, 'string');

@@ -25,6 +25,9 @@ test('the same Idempotency-Key and body give the first answer again and say so',
   assert.equal(again.status, 200);
   assert.equal(again.headers.get('idempotent-replayed'), 'true');
   assert.equal(again.text, first.text);
+  await tenant.operate({ credits_micros: 0 });
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${id}`);
+  assert.deepEqual([(await send()).status, (await send()).text], [200, first.text], 'also where another message would be refused by now');
   assert.equal(await turnsOf(tenant, id), 1);
 });
 
@@ -213,8 +216,15 @@ test('a key creates one session, however often it is sent', async () => {
     assert.equal(first?.status, 200);
     assert.equal(second?.text, first?.text);
     assert.deepEqual(answers.map((answer) => answer.headers.get('idempotent-replayed')).sort(), ['true', null].sort());
-    const refused = await create({ metadata: { a: 2 } });
-    assert.deepEqual([refused.status, refused.body.detail.error], [422, 'idempotency_key_reused']);
+    const path = `${base}/v1/sessions/${first?.body.id}/messages`;
+    const send = (key: string) => tenant.post(path, { text: '/say hi' }, { 'idempotency-key': key });
+    assert.equal((await send(`send ${base}`)).status, 200);
+    for (const refused of [
+      await create({ metadata: { a: 2 } }),
+      await send(`create ${base}`),
+      await tenant.post(`${base}/v1/sessions`, { text: '/say hi' }, { 'idempotency-key': `send ${base}` }),
+    ])
+      assert.deepEqual([refused.status, refused.body.detail?.error], [422, 'idempotency_key_reused']);
   }
   assert.equal((await tenant.get(`${tenant.agentPath}/v1/sessions`)).body.total, 2);
 });
@@ -253,6 +263,9 @@ test("a client library's own retry attaches to the turn that its first try start
   assert.equal(fresh.body.text, 'a retry of nothing runs');
   await (await open('0')).rest();
   assert.equal(await turnsOf(tenant, id), 3, 'the same words without a retry count are a new message');
+  const keyed = { 'x-stainless-retry-count': '1', 'idempotency-key': 'of its own' };
+  await tenant.post(path, { text: '/say a retry of nothing runs' }, keyed);
+  assert.equal(await turnsOf(tenant, id), 4, 'nor is there one to attach to under another key');
 });
 
 test('a retry belongs to the turn of its first try for 10 minutes', async () => {

@@ -69,10 +69,12 @@ test('a session_id that names no session makes one of exactly that id; the same 
   const made = await tenant.post('/v1/sessions', { session_id: id, metadata: { a: 1 } });
   assert.equal(made.body.id, id);
   await tenant.say(id, 'hello');
-  const again = await tenant.post(`${tenant.agentPath}/v1/sessions`, { session_id: id, metadata: { b: 2 } });
-  assert.equal(again.status, 200);
-  assert.equal(again.body.id, id);
-  assert.equal(again.body.created_at, made.body.created_at);
+  for (const base of ['', tenant.agentPath]) {
+    const again = await tenant.post(`${base}/v1/sessions`, { session_id: id, metadata: { b: 2 }, permission_mode: 'locked' });
+    const { metadata, permission_mode, created_at } = again.body;
+    assert.deepEqual([again.status, again.body.id, created_at], [200, id, made.body.created_at]);
+    assert.deepEqual([metadata, permission_mode], [{ a: 1 }, null], 'as it was created');
+  }
   const { text } = await tenant.say(id, 'and again');
   assert.match(text, /turn 2/);
 });
@@ -126,6 +128,8 @@ test('below another agent of the same org a session does not exist, and cannot b
   ])
     assert.deepEqual([answer.status, answer.text], [404, notFound]);
   assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.status, 'active');
+  const { total, sessions } = (await tenant.get(other)).body;
+  assert.deepEqual([total, sessions], [0, []], 'nor is it listed');
 });
 
 test('fetching gives the object that creating gave, with the agent on the agent route', async () => {
