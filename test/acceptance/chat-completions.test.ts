@@ -118,6 +118,9 @@ test('without anything to run the answer is 200 with empty content, and no turn 
     streamed.text.split('\n\n').map((frame) => /"delta":\{[^}]*\}|"choices":\[\]|\[DONE\]/.exec(frame)?.[0]),
     ['"delta":{"role":"assistant"}', '"delta":{}', '"choices":[]', '[DONE]', undefined],
   );
+  await tenant.operate({ credits_micros: 0 });
+  const overBudget = await tenant.post(pathOf(tenant), {});
+  assert.deepEqual([overBudget.status, contentOf(overBudget)], [200, ''], 'a budget refuses turns, and here is none');
 });
 
 test('in a new session the earlier messages are context, and only the last user message is a message', async () => {
