@@ -1,5 +1,11 @@
 -- Generated from a migrated database, to be read and not to be run: npm run generate
 
+create type file_change as (
+  path text,
+  content text,
+  size integer
+);
+
 create type turn_operation as (
   kind text,
   org integer,
@@ -24,7 +30,8 @@ create type turn_operation as (
   "pendingInput" json,
   "requestId" text,
   decision text,
-  reason text
+  reason text,
+  "maxFileBytes" bigint
 );
 
 create table agents (
@@ -113,6 +120,7 @@ create table budgets (
   reserved_micros bigint not null default 0,
   threshold_fired integer not null default 0,
   updated_at timestamp with time zone not null default now(),
+  file_bytes bigint not null default 0,
   constraint budgets_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(id),
   constraint budgets_pkey PRIMARY KEY (org_id)
 );
@@ -637,9 +645,9 @@ begin
   return json_build_object('status', 'started', 'turn', operation.turn, 'started', begin_turn(s, operation.turn, message, false));
 end $function$;
 
--- From 0033-files-in-one-order.sql.
--- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin. Files are
--- written behind it, with those of the whole batch.
+-- From 0038-file-bytes.sql.
+-- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin. If the files of
+-- an `append` do not fit, nothing is written and it answers 'files-full'.
 -- Webhook events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
 -- A `pause` that comes after an interrupt writes nothing and answers 'interrupted': the turn is to end instead. So it does where
 -- the agent was deleted, and the session is stopped: nobody can answer, and what waits behind would wait as well.
@@ -666,6 +674,7 @@ begin
     end if;
   end if;
   if operation.kind = 'pause' and t.interrupted then return json_build_object('status', 'interrupted', 'seq', s.last_seq + 1); end if;
+  if operation.files is not null and not write_files(s, operation) then return json_build_object('status', 'files-full'); end if;
   perform add_events(s, t.id, operation.events);
   update sessions set
     last_seq = last_seq + added,
@@ -722,7 +731,7 @@ begin
   return s.last_seq + 1;
 end $function$;
 
--- From 0033-files-in-one-order.sql.
+-- From 0038-file-bytes.sql.
 -- Carries out a batch: each session's operations in their order, and the alike ones of others together, ahead of the rest.
 -- Plans are kept for the life of a connection, and must stay right when tables that were empty have grown: hence only plans
 -- that go by an index.
@@ -743,7 +752,6 @@ declare
   unlimited integer[] := '{}';
   has_admits boolean := false;
   has_ends boolean := false;
-  has_files boolean := false;
   budget record;
   alike record;
   results json[] := '{}';
@@ -760,8 +768,9 @@ begin
     end if;
     has_admits := has_admits or operation.kind = 'admit';
     has_ends := has_ends or operation.kind = 'end';
-    has_files := has_files or operation.files is not null;
-    if operation.kind in ('admit', 'pause', 'end', 'resolve') and operation.org <> all (orgs) then orgs := orgs || operation.org; end if;
+    if (operation.kind in ('admit', 'pause', 'end', 'resolve') or operation.files is not null) and operation.org <> all (orgs) then
+      orgs := orgs || operation.org;
+    end if;
   end loop;
   -- Always in this order, so that two processes cannot wait for each other.
   perform 1 from sessions where id = any (sessions_all) order by id for update;
@@ -794,7 +803,6 @@ begin
       else advance_turn(operation, process, lease_ms)
     end;
   end loop;
-  if has_files then perform write_files(batch, results); end if;
   if notify then
     -- Forty ids fit in a notice: PostgreSQL takes less than 8,000 bytes, and an id has at most 128.
     for page in 0 .. (cardinality(sessions_all) - 1) / 40 loop
@@ -1199,30 +1207,33 @@ AS $function$
   select case when json_array_length(staged) = 0 then message else (message::jsonb || jsonb_build_object('files', staged))::json end
 $function$;
 
--- From 0033-files-in-one-order.sql.
--- What tools did to their workspaces, written with their results. A change without content is a deletion. The changes are read once and
--- not once for every file, which took half a minute for 2,000.
-CREATE OR REPLACE FUNCTION public.write_files(batch turn_operation[], results json[])
- RETURNS void
+-- From 0038-file-bytes.sql.
+-- What a tool did to its workspace, written with its result. A change without content is a deletion. False, and nothing is written,
+-- if the organization's files would grow beyond the operation's limit. The changes are read once and not once for every file, which
+-- took half a minute for 2,000. The organization's row of `budgets` is locked.
+CREATE OR REPLACE FUNCTION public.write_files(s sessions, operation turn_operation)
+ RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
 declare
-  change record;
+  changes file_change[] := array(select c from json_populate_recordset(null::file_change, operation.files) c);
+  change file_change;
+  growth bigint;
 begin
-  for change in
-    select s.org_id, s.agent_id, s.instance_key, c.path, c.content, c.size
-    from unnest(batch) with ordinality o join sessions s on s.id = o.session
-      cross join lateral json_to_recordset(o.files) as c (path text, content text, size integer)
-    where o.files is not null and results[o.ordinality] ->> 'status' = 'done'
-    order by s.org_id, s.agent_id, s.instance_key, c.path, o.ordinality
-  loop
+  -- Looked up one by one, since a join would compare every change with every file.
+  select coalesce(sum(c.size - coalesce((select f.size from workspace_files f
+    where f.org_id = s.org_id and f.agent_id = s.agent_id and f.instance_key = s.instance_key and f.path = c.path), 0)), 0)
+  into growth from unnest(changes) c;
+  if growth > 0 and (select file_bytes + growth > operation."maxFileBytes" from budgets where org_id = s.org_id) then return false; end if;
+  foreach change in array changes loop
     if change.content is null then
-      delete from workspace_files where org_id = change.org_id and agent_id = change.agent_id
-        and instance_key = change.instance_key and path = change.path;
+      delete from workspace_files where org_id = s.org_id and agent_id = s.agent_id and instance_key = s.instance_key and path = change.path;
     else
       insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
-      values (change.org_id, change.agent_id, change.instance_key, change.path, decode(change.content, 'base64'), change.size)
+      values (s.org_id, s.agent_id, s.instance_key, change.path, decode(change.content, 'base64'), change.size)
       on conflict (org_id, agent_id, instance_key, path) do update set content = excluded.content, size = excluded.size, updated_at = now();
     end if;
   end loop;
+  if growth <> 0 then update budgets set file_bytes = greatest(0, file_bytes + growth) where org_id = s.org_id; end if;
+  return true;
 end $function$;

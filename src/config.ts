@@ -75,6 +75,11 @@ const settings = {
   PARLEY_ALLOW_PRIVATE_UPSTREAMS: setting('1 allows plain HTTP and private addresses for models and MCP servers', '0', flag),
   PARLEY_RATE_LIMIT_RPS: setting('requests per second per organization; 0 disables the limit', '1000', integer(0, 10_000_000)),
   PARLEY_RATE_LIMIT_BURST: setting('burst of requests per organization; 0 disables the limit', '2000', integer(0, 10_000_000)),
+  PARLEY_MAX_FILES_MIB: setting(
+    'maximum MiB of files in all workspaces of an organization together; 0 disables the limit',
+    '102400',
+    integer(0, 1_000_000_000),
+  ),
   PARLEY_MAX_TURNS: setting('maximum concurrent turns per process; more are refused with 503', '1000', integer(1, 1_000_000)),
   PARLEY_TURN_RESERVATION_TOKENS: setting(
     'tokens a turn reserves from the budget before it runs, in addition to the length of its text',

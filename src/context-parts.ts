@@ -10,8 +10,10 @@ import type { Tracing } from './telemetry/tracing.ts';
 import { operatorsModelKey } from './turn/create-settings.ts';
 import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
+import { maxFileBytes } from './workspace-limits.ts';
 
 export function createRunner(
+  config: Config,
   parts: Pick<Context, 'database' | 'directory' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
 ): Runner {
   const { database, directory, log, feed, logger, settings, metrics, tracing } = parts;
@@ -19,6 +21,7 @@ export function createRunner(
     log,
     feed,
     logger,
+    maxFileBytes: maxFileBytes(config),
     settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
     async mayRun({ orgId, agentId }) {
       const [organization, agent] = [await directory.organizationById(orgId), await directory.agentById(orgId, agentId)];

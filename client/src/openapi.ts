@@ -73,6 +73,8 @@ export interface Schemas {
     /** Held by running turns. */
     reserved_tokens: number;
     reserved_micros: number;
+    /** Of the files in all workspaces. */
+    file_bytes: number;
     updated_at: string;
   };
   ChatCompletion: {

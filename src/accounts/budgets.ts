@@ -14,6 +14,8 @@ export interface Budget {
   spentMicros: number;
   reservedTokens: number;
   reservedMicros: number;
+  /** Of all files in the workspaces of the org. */
+  fileBytes: number;
   percentUsed: number;
   /** Why the org's next turn would be refused, or undefined. */
   refusal: BudgetRefusal | undefined;
@@ -38,6 +40,7 @@ export async function readBudget(db: Db, orgId: number): Promise<Budget> {
     spentMicros: row.spent_micros,
     reservedTokens: row.reserved_tokens,
     reservedMicros: row.reserved_micros,
+    fileBytes: row.file_bytes,
     percentUsed: percentUsed(row),
     refusal: await budgetRefusal(db, { orgId }, 1),
     updatedAt: row.updated_at,

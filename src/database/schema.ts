@@ -99,6 +99,8 @@ interface BudgetsTable {
   spent_micros: Generated<number>;
   reserved_tokens: Generated<number>;
   reserved_micros: Generated<number>;
+  /** The sizes of all files in the workspaces of the organization, added up. */
+  file_bytes: Generated<number>;
   threshold_fired: Generated<number>;
   updated_at: CreatedAt;
 }

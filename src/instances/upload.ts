@@ -4,22 +4,25 @@ import { locks } from '../database/locks.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './instance-key.ts';
+import { countFileBytes } from './workspace.ts';
 
 const directory = 'uploads';
 const { fileBytes, totalBytes, files } = workspaceLimits;
 
 /**
  * Writes an upload into the workspace of the session and lists it for the next turn, in one transaction. Returns its path, or
- * undefined when the org has no such session. A file of the same name is replaced.
+ * undefined when the org has no such session. A file of the same name is replaced. `maxBytes` limits the files of the org together.
  *
- * The rows that turns write too, the session's and the file's, are locked last. Turns of all organizations are written in one
- * batch, which would wait for these locks, and waiting for another upload and writing the content both take time.
+ * The rows that turns write too, the session's, the count of the org's bytes and the file's, are locked last and in this order.
+ * Turns of all organizations are written in one batch, which would wait for these locks, and waiting for another upload and writing
+ * the content both take time.
  */
 export async function stageUpload(
   db: Db,
   orgId: number,
   sessionId: string,
   { name, content }: { name: string; content: Uint8Array },
+  maxBytes?: number,
 ): Promise<string | undefined> {
   const path = uploadPath(name);
   if (content.length > fileBytes) throw new ServiceError('too-large', `A file may have ${fileBytes} bytes`);
@@ -34,8 +37,12 @@ export async function stageUpload(
     const instance = { orgId, agentId: session.agent_id, instanceKey: session.instance_key };
     await lockUploads(transaction, instance);
     await assertRoomBeside(transaction, instance, path, content.length);
+    await assertRoomInOrg(transaction, instance, path, content.length, maxBytes);
     await writeContent(transaction, instance, content);
     await stage(transaction, sessionId, path);
+    await sql`select 1 from budgets where org_id = ${orgId} for update`.execute(transaction);
+    const growth = await assertRoomInOrg(transaction, instance, path, content.length, maxBytes);
+    await countFileBytes(transaction, orgId, growth);
     await putInPlace(transaction, instance, path);
     return path;
   });
@@ -57,6 +64,21 @@ async function assertRoomBeside(transaction: Db, instance: Instance, path: strin
   if (others.above) throw new ServiceError('conflict', `${directory} is a file in the workspace, not a directory`);
   if (others.count >= files) throw new ServiceError('too-large', `A workspace may have ${files} files`);
   if (others.bytes + bytes > totalBytes) throw new ServiceError('too-large', `A workspace may have ${totalBytes} bytes`);
+}
+
+/**
+ * By how much the upload changes the bytes of the org's files. Throws when they would exceed the limit. Asked twice: before the content
+ * is written, so that no refused upload costs much, and again with the count locked, which decides.
+ */
+async function assertRoomInOrg(transaction: Db, instance: Instance, path: string, bytes: number, maxBytes?: number): Promise<number> {
+  const { rows } = await sql<{ bytes: number; replaced: number }>`
+    select file_bytes::float8 as bytes, coalesce((select size from workspace_files where ${ofInstance(instance)} and path = ${path}), 0) as replaced
+    from budgets where org_id = ${instance.orgId}`.execute(transaction);
+  const found = rows[0] ?? { bytes: 0, replaced: 0 };
+  const growth = bytes - found.replaced;
+  if (maxBytes !== undefined && growth > 0 && found.bytes + growth > maxBytes)
+    throw new ServiceError('too-large', `The files of this organization may have ${maxBytes} bytes together`);
+  return growth;
 }
 
 /** Under the empty path, which no file has, so that no turn waits for the row. */

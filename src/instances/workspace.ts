@@ -2,6 +2,12 @@ import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { Instance } from './instance-key.ts';
 
+/** Adds to the count of bytes in the files of an org, or takes from it, in the transaction that writes or deletes them. */
+export async function countFileBytes(transaction: Db, orgId: number, growth: number): Promise<void> {
+  if (growth !== 0)
+    await sql`update budgets set file_bytes = greatest(0, file_bytes + ${growth}::bigint) where org_id = ${orgId}`.execute(transaction);
+}
+
 /** The files of an instance, to read. Changes are written through the log, together with the tool result that made them. */
 export function workspaceOf(db: Db, instance: Instance) {
   const files = db

@@ -61,6 +61,8 @@ export interface AdvanceOperation {
   messages: number | undefined;
   /** Files of the workspace, in Base64; null deletes. */
   files?: { path: string; content: string | null; size: number }[];
+  /** What all files of the organization may have together; no limit if not set. */
+  maxFileBytes?: number | undefined;
   /** The sub-agent that the conversation was handed to. */
   currentAgent?: string;
   webhooks?: { type: string; data: unknown }[];
@@ -142,6 +144,8 @@ type OperationStatus =
   // A commit point or a note: written, or another process has taken the turn over.
   | 'done'
   | 'lost'
+  // Not written: the files would exceed the limit of the organization.
+  | 'files-full'
   // A pause that came after an interrupt: not written, since the turn is to end.
   | 'interrupted'
   // An answer to an approval: accepted, given again, contradicting the first, or to an approval that is not pending.

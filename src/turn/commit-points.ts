@@ -33,22 +33,41 @@ export async function nextYield(
 
 /**
  * Writes a commit point. If the database will never accept its content, the end of the turn is written instead: a turn left for
- * recovery would ask the model again and fail again, forever. Returns what was written.
+ * recovery would ask the model again and fail again, forever. If its files do not fit, the tool's result is that they do not.
+ * Returns what was written.
  */
 export async function writeCommitPoint(
-  { log, logger }: { log: SessionLog; logger: Logger },
+  { log, logger, maxFileBytes }: { log: SessionLog; logger: Logger; maxFileBytes?: number | undefined },
   point: CommitPoint,
   turn: TurnIds,
   state: SessionState,
   accounting: Accounting,
 ): Promise<{ point: CommitPoint; applied: Applied }> {
+  const write = (next: CommitPoint) => {
+    const operation = advanceOperation(next, turn, state, accounting);
+    return log.apply(operation.files === undefined ? operation : { ...operation, maxFileBytes });
+  };
   try {
-    return { point, applied: await log.apply(advanceOperation(point, turn, state, accounting)) };
+    const applied = await write(point);
+    if (applied.result.status !== 'files-full') return { point, applied };
+    const refused = withoutFiles(point, maxFileBytes);
+    return { point: refused, applied: await write(refused) };
   } catch (error) {
     if (!refusesContent(error)) throw error;
     const end = unexpectedEnd(logger, turn, state, error);
-    return { point: end, applied: await log.apply(advanceOperation(end, turn, state, accounting)) };
+    return { point: end, applied: await write(end) };
   }
+}
+
+/** The result of a tool whose changes were not stored. */
+function withoutFiles({ events }: CommitPoint, maxFileBytes: number | undefined): CommitPoint {
+  const output = `No file was changed: the files of this organization may have ${maxFileBytes} bytes together`;
+  return {
+    type: 'commit',
+    events: events.map((event) =>
+      event.type === 'tool-finished' ? { type: event.type, data: { ...event.data, output, isError: true } } : event,
+    ),
+  };
 }
 
 function unexpectedEnd(logger: Logger, { session, turn }: TurnIds, state: SessionState, error: unknown): CommitPoint {

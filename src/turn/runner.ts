@@ -25,6 +25,8 @@ export interface RunnerParts {
   log: SessionLog;
   feed: Feed;
   logger: Logger;
+  /** What the files of an organization may have together; no limit if not set. */
+  maxFileBytes?: number | undefined;
   /** Undefined when the session does not exist any more. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
   /** False for a suspended organization or a deleted agent: their turns are ended, since no client can reach them to do so. */

@@ -26,6 +26,7 @@ const budgetObject = Type.Object(
     spent_micros: Type.Integer(),
     reserved_tokens: Type.Integer({ description: 'Held by running turns.' }),
     reserved_micros: Type.Integer(),
+    file_bytes: Type.Integer({ description: 'Of the files in all workspaces.' }),
     updated_at: Type.String(),
   },
   { title: 'Budget' },
@@ -86,6 +87,7 @@ function showBudget(budget: Budget) {
     spent_micros: budget.spentMicros,
     reserved_tokens: budget.reservedTokens,
     reserved_micros: budget.reservedMicros,
+    file_bytes: budget.fileBytes,
     updated_at: timestamp(budget.updatedAt),
   };
 }

@@ -52,6 +52,8 @@ test('turns whose files another process is writing in another order hold none of
   const touch = (transaction: Db, path: string) =>
     transaction.updateTable('workspace_files').set({ updated_at: new Date() }).where('path', '=', path).execute();
   const { writing } = await elsewhere(async (transaction) => {
+    // Whoever writes files locks this first.
+    await sql`select 1 from budgets where org_id = 1 for update`.execute(transaction);
     await touch(transaction, 'a');
     const begun = both();
     await until(isWaitedFor);

@@ -42,6 +42,28 @@ test('an upgrade says what it migrates; a start that has nothing to migrate is s
   );
 });
 
+test('files from before the bytes of an organization were counted are counted by the migration', async (t) => {
+  const database = await openTestDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  for (const slug of ['one', 'two']) {
+    await sql`with org as (insert into organizations (slug, name) values (${slug}, '') returning id)
+      insert into budgets (org_id) select id from org`.execute(db);
+  }
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    select id, 1, 'shared', path, '', 5 from organizations, unnest(array['a', 'b']) path where slug = 'one'`.execute(db);
+  await sql`delete from migrations where name = '0038-file-bytes.sql'`.execute(db);
+  await migrate(database);
+  const { rows } = await sql<{ slug: string; bytes: number }>`
+    select slug, file_bytes::integer as bytes from budgets join organizations on id = org_id where slug in ('one', 'two') order by slug`.execute(
+    db,
+  );
+  assert.deepEqual(rows, [
+    { slug: 'one', bytes: 10 },
+    { slug: 'two', bytes: 0 },
+  ]);
+});
+
 test('a start that waits while another process migrates says so', async () => {
   const lines: string[] = [];
   const logger = createLogger('warn', { write: (line) => lines.push(JSON.parse(line).msg) });

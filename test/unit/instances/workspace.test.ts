@@ -79,9 +79,9 @@ test('what a command changed of many files is written in a moment', async () => 
   const session = await createSession('many');
   const write = async (changes: { path: string; content: string | null; size: number }[]) => {
     const begun = performance.now();
-    const batch = JSON.stringify([{ kind: 'append', session, files: changes }]);
-    await sql`select write_files(array(select o from json_populate_recordset(null::turn_operation, ${batch}::json) o),
-      array['{"status":"done"}'::json])`.execute(database.db);
+    const operation = JSON.stringify({ kind: 'append', session, files: changes });
+    await sql`select write_files(s, json_populate_record(null::turn_operation, ${operation}::json))
+      from sessions s where id = ${session}`.execute(database.db);
     return performance.now() - begun;
   };
   const files = (content: string | null, count = 2_000) =>
