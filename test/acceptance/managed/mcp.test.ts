@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { mcpToolName } from '../../../src/harness/tools/mcp.ts';
+import { answerWithFetch } from '../../support/answer-with-fetch.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
 import { serveLocally } from '../../support/local-server.ts';
@@ -147,6 +148,38 @@ test('a session that is stopped, by another process too, or not kept, leaves not
   assert.ok(keeping.requests.slice(before).includes('POST tools/call'));
   await until(async () => keeping.sessions.size === 0);
 });
+
+test('create and prewarm answer at once, however long warming takes', { timeout: 20_000 }, async (t) => {
+  const { promise: answersAgain, resolve: answerAgain } = Promise.withResolvers<void>();
+  let isSlow = false;
+  const slow = await serveLocally(async (incoming, outgoing) => {
+    const body = Buffer.concat(await incoming.toArray()).toString();
+    if (isSlow) await answersAgain;
+    await answerWithFetch(incoming, body, outgoing, ({ method, headers }) =>
+      fetch(server.url, { method, headers: forwarded(headers), ...(body === '' ? {} : { body }) }),
+    );
+  });
+  t.after(() => {
+    answerAgain();
+    slow.close();
+  });
+  await release('slow', { mcp_servers: [{ ...crm, url: `${slow.origin}/mcp` }] });
+  isSlow = true;
+  const waiting = new ManagedClient(app, app.apiKey, 'demo/slow');
+  const [created, cold] = [await waiting.create(), await waiting.create({ prewarm: false })];
+  assert.equal((await waiting.request('POST', `/sessions/${cold}/prewarm`)).status, 202);
+  for (const id of [created, cold]) assert.deepEqual(app.context.warm.of(id)?.state, { status: 'warming' });
+  answerAgain();
+  for (const id of [created, cold]) {
+    await app.context.warm.of(id)?.done;
+    assert.deepEqual(app.context.warm.of(id)?.state, { status: 'ready' });
+  }
+});
+
+/** The headers that matter to the server behind: the others are about the connection. */
+function forwarded(headers: Headers): [string, string][] {
+  return [...headers].filter(([name]) => /^(authorization|accept|content-type|mcp-.*)$/.test(name));
+}
 
 test('a server that is gone is 502, and warming says error', async () => {
   const gone = await startMcpServer(secret);

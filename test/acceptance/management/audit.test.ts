@@ -172,13 +172,13 @@ test('the CSV is the whole filtered export, RFC 4180, with formulas made inert',
   const { key } = await createOrganization(parley);
   await parley.call('PATCH', '/api/organization', { key, body: { name: 'x' }, headers: { 'user-agent': '=HYPERLINK("http://evil")' } });
   await parley.call('PATCH', '/api/organization', { key, body: { name: 'a,"b"\nc' } });
-  const answer = await parley.call('GET', '/api/audit_events.csv?event_action=organization.updated', { key });
+  const answer = await parley.call('GET', '/api/audit_events.csv?event_action=organization.updated&limit=1', { key });
   assert.equal(answer.status, 200);
   assert.equal(answer.headers['content-type'], 'text/csv; charset=utf-8');
   assert.equal(answer.headers['content-disposition'], 'attachment; filename="audit_events.csv"');
   const [header, ...lines] = answer.text.split('\r\n');
   assert.equal(header, 'created_at,action,actor_email,api_key_prefix,subject_type,subject_id,ip_address,user_agent,metadata');
-  assert.equal(lines.length, 3);
+  assert.equal(lines.length, 3, 'limit is for JSON only');
   assert.ok(lines[1]?.includes(`"'=HYPERLINK(""http://evil"")"`), lines[1]);
   assert.ok(lines[0]?.endsWith('"{""changes"":{""name"":""a,\\""b\\""\\nc""}}"'), lines[0]);
   const { data } = await exported(key, '?event_action=audit_log.exported');

@@ -78,6 +78,12 @@ test('of an answer without an end 64 KiB are read, and then the connection is gi
   assert.deepEqual([outcome.ok, outcome.excerpt, pieces, cancelled], [true, 'x'.repeat(1_024), 4, true]);
 });
 
+test('any 2xx is a success, and nothing else is', async () => {
+  const isOk = async (status: number) => (await attempt(async () => new Response(null, { status }))).ok;
+  for (const status of [200, 201, 202, 204, 226, 299]) assert.equal(await isOk(status), true, String(status));
+  for (const status of [300, 304, 400, 404, 410, 500, 599]) assert.equal(await isOk(status), false, String(status));
+});
+
 test('what a receiver asks for is heard with a 429 and a 503 only; what cannot be stored of its answer is left out', async () => {
   const answered = (status: number, body = '') =>
     attempt(async () => new Response(body, { status, headers: { 'retry-after': '7' } }), delivery);
