@@ -137,10 +137,10 @@ function queryText(query: Call['query'] = {}): string {
 
 /**
  * For a long turn the server sends the status 200 before the turn is done, so that a failure is only in the body: `detail`,
- * and on the OpenAI-compatible routes also `error`.
+ * and on the OpenAI-compatible routes also `error`, which a response has among its other fields.
  */
 function isLateFailure(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && ['detail', 'detail,error'].includes(Object.keys(body).join());
+  return typeof body === 'object' && body !== null && 'detail' in body && ('error' in body || Object.keys(body).length === 1);
 }
 
 function parseJson(text: string): unknown {

@@ -11,6 +11,7 @@ import {
 import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { cutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
+import { adapterFailureBody } from '../shared/adapters/errors.ts';
 import type { DropSession } from '../shared/adapters/session.ts';
 import { itemId, type ResponsePlace } from './response-ids.ts';
 
@@ -103,6 +104,14 @@ export class ResponseAnswer {
       metadata: metadata ?? {},
       ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
     };
+  }
+
+  /**
+   * The body of a failure after the status 200 has been sent. Client libraries see by the `status` that it is one; an object without
+   * `output` they would return, or fail on for another reason.
+   */
+  lateFailure(error: unknown) {
+    return { ...this.body(), status: 'failed' as const, ...adapterFailureBody(error) };
   }
 
   private text(): string {

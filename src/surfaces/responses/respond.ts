@@ -4,7 +4,6 @@ import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
-import { adapterFailureBody } from '../shared/adapters/errors.ts';
 import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
 import { type DropSession, dropAfter, findRepeatedTurn, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
@@ -42,7 +41,8 @@ export async function respond(call: ResponseCall, known: KnownResponses): Promis
     const projector = new ResponseProjector(answer);
     return sendTurn(context, reply, { turn, projector, drop, opening: projector.begin() });
   }
-  return sendLongJson(reply, collectResponse(answer, watchTurn(context.log, turn), drop), adapterFailureBody);
+  const collected = collectResponse(answer, watchTurn(context.log, turn), drop);
+  return sendLongJson(reply, collected, (error) => answer.lateFailure(error));
 }
 
 interface StartedResponse {

@@ -2,7 +2,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { deleteResponse } from '../../session/deleted-responses.ts';
 import { readTurn, type WatchableTurn, watchTurn } from '../../turn/watch.ts';
-import { adapterFailureBody } from '../shared/adapters/errors.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
 import { agentOf } from '../shared/path.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
@@ -48,7 +47,7 @@ export async function cancelResponse(
     if (await context.turns.cancel(session.orgId, session.id, place.turnId)) return reply.send(known.body());
     const answer = new ResponseAnswer(place, agentOf(request).slug, echo);
     const ended = applyAll(answer, watchTurn(context.log, turn)).then(() => answer.body());
-    return await sendLongJson(reply, ended, adapterFailureBody);
+    return await sendLongJson(reply, ended, (error) => answer.lateFailure(error));
   } finally {
     turn.subscription.close();
   }

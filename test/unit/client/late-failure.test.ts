@@ -2,13 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApiError, ParleyClient } from '../../../client/src/index.ts';
+import { ResponseAnswer } from '../../../src/surfaces/responses/answer.ts';
+import { responsePlace } from '../../../src/surfaces/responses/response-ids.ts';
 import { adapterFailureBody } from '../../../src/surfaces/shared/adapters/errors.ts';
 import { errorBody } from '../../../src/surfaces/shared/errors.ts';
 
 const failure = new Error('the database went away');
 
-for (const body of [errorBody(failure), adapterFailureBody(failure)])
-  test(`a 200 whose body is ${Object.keys(body).join(' and ')} is an error`, async () => {
+const response = new ResponseAnswer(responsePlace('turn_01M7EP1RA10000D2K7Q9V4B6XW', 0), 'helper', {}).lateFailure(failure);
+
+for (const [shape, body] of Object.entries({ native: errorBody(failure), chat: adapterFailureBody(failure), responses: response }))
+  test(`a 200 whose body is a failure of the ${shape} API is an error`, async () => {
     const fetch = async () => new Response(`   ${JSON.stringify(body)}`);
     const client = new ParleyClient({ baseUrl: 'http://127.0.0.1', apiKey: 'a', fetch });
     const asked = client.request('POST /{org}/{agent}/v1/chat/completions', {
