@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { uuidList } from '../database/id-list.ts';
 import type { Outcome } from './attempt.ts';
 import { disableEndpoint } from './endpoint-state.ts';
 import type { ClaimedDelivery } from './queue.ts';
@@ -58,6 +59,9 @@ export async function finishDeliveries(
         transaction,
       );
     }
+    // A delivery that somebody deletes at this moment is left out. Without the lock it would fail the whole batch.
+    const ids = uuidList(results.map(({ id }) => id));
+    await sql`select 1 from deliveries where id in ${ids} order by id for no key update`.execute(transaction);
     await writeResults(transaction, processId, results, now);
     if (judged.length > 0) await writeJudgements(transaction, judged, now, maxFailures);
   });

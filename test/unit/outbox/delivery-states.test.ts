@@ -7,7 +7,9 @@ import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-st
 import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { finishDeliveries } from '../../../src/outbox/finish.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
+import { engine } from '../../support/engine.ts';
 import { minute, openOutbox } from '../../support/outbox.ts';
+import { until } from '../../support/until.ts';
 
 const { db, organization, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
@@ -23,6 +25,38 @@ test('deliveries older than the retention are dropped, but no event of a gateway
   const { rows } = await sql<{ state: string }>`select state from gateway_events`.execute(db);
   assert.deepEqual(rows, [{ state: 'admitted' }]);
   assert.equal((await deliveriesTo(endpointId)).length, 1);
+});
+
+test('a result whose delivery is being deleted is left out, and the others of its batch are recorded', {
+  skip: engine === 'pglite',
+}, async () => {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  await queue(endpointId, 2, new Date());
+  const rows = await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'here' })
+    .where('endpoint_id', '=', endpointId)
+    .returningAll()
+    .execute();
+  const sealed = { secret_ciphertext: null, previous_secret_ciphertext: null, previous_secret_until: null };
+  const outcome = { ok: true, status: 200, error: null, excerpt: '', durationMs: 1, retryAfter: null };
+  const finished = rows.map((row) => {
+    return { delivery: { ...row, ...sealed, manual: false, url: '', enabled: true }, outcome, startedAt: new Date() };
+  });
+  const { recording } = await db.transaction().execute(async (transaction) => {
+    await transaction
+      .deleteFrom('deliveries')
+      .where('id', '=', rows[0]?.id ?? '')
+      .execute();
+    const begun = finishDeliveries(db, 'here', finished, new Date(), 1_000);
+    await until(async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length > 0);
+    return { recording: begun };
+  });
+  await recording;
+  assert.deepEqual(
+    (await deliveriesTo(endpointId)).map(({ state }) => state),
+    ['delivered'],
+  );
 });
 
 test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {
