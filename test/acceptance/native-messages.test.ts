@@ -146,6 +146,26 @@ test('a message may have 200,000 characters; one more is 422', async () => {
   assert.equal(longer.status, 422);
 });
 
+test('a message and an approval whose turn takes longer than 30 s get 200 and spaces before the JSON', async (context) => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const slow = '/delay 20000\n/say one two';
+  const { pending_input } = await tenant.say(id, `/tool files {"operation":"write","path":"a","content":"x"}\n${slow}`);
+  // The wait for the 30 s to be over is the only timer of this length here.
+  const { setTimeout } = globalThis;
+  context.mock.method(globalThis, 'setTimeout', (work: () => void, ms: number) => setTimeout(work, ms === 30_000 ? 1 : ms));
+  for (const [method, path, body] of [
+    ['PUT', `inputs/${pending_input.request_id}`, { decision: 'approve_once' }],
+    ['POST', 'messages', { text: slow }],
+  ] as const) {
+    const headers = { authorization: `Bearer ${tenant.key}`, 'content-type': 'application/json' };
+    const response = await fetch(`${url}/v1/sessions/${id}/${path}`, { method, headers, body: JSON.stringify(body) });
+    assert.equal(response.status, 200);
+    await tenant.post(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
+    assert.match(await response.text(), /^ \{.*"stop_reason":"interrupted".*\}$/);
+  }
+});
+
 test('the text is stored and shown as it was sent, whatever script it is in', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
