@@ -71,7 +71,7 @@ test('SIGTERM lets a running turn finish, takes no new one, and turns readiness 
 
 test('a turn that outlasts the drain is handed over: the next start brings it to its end', async (t) => {
   const server = await startServer(t, { settings: { PARLEY_DRAIN_SECONDS: '1' } });
-  const { rest } = await beginTurn(server, 'handed-over', '/words 30\n/delay 200');
+  const { rest } = await beginTurn(server, 'handed-over', '/words 30\n/delay 100');
   const begun = performance.now();
   const code = server.stop();
   assert.doesNotMatch(await rest, /event: done\n/);
