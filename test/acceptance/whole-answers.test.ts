@@ -127,3 +127,20 @@ test('an answer that is stopped on its way counts its question, one that was nev
   const { body: budget } = await tenant.get('/api/budget');
   assert.ok(budget.budget.tokens_used > before.budget.tokens_used);
 });
+
+test('a completion and a response whose turn takes longer than 30 s get 200 and spaces before the JSON', async (t) => {
+  const tenant = await createTenant(url);
+  const text = '/delay 50\n/words 4';
+  const { setTimeout } = globalThis;
+  // Only the timer of sendLongJson: a database connection has one of the same length.
+  t.mock.method(globalThis, 'setTimeout', (work: () => void, milliseconds?: number) =>
+    setTimeout(work, new Error().stack?.includes('/long-json.ts') ? 1 : milliseconds),
+  );
+  for (const [path, body] of [
+    ['chat/completions', { messages: [{ role: 'user', content: text }] }],
+    ['responses', { input: text }],
+  ] as const) {
+    const answer = await tenant.post(`${tenant.agentPath}/v1/${path}`, body);
+    assert.deepEqual([answer.status, answer.text.slice(0, 2), typeof answer.body], [200, ' {', 'object'], path);
+  }
+});

@@ -134,6 +134,17 @@ test('an Idempotency-Key posts a message once', async () => {
   assert.equal((await client.post(id, { ...event, text: '/say twice' }, headers)).status, 422);
 });
 
+test("a client library's own retry posts a message once", async () => {
+  const id = await client.create();
+  const post = (count: string) => client.post(id, { type: 'user.message', text: '/say once' }, { 'x-stainless-retry-count': count });
+  assert.equal((await post('0')).status, 202);
+  await client.untilIdle(id);
+  assert.equal((await post('1')).status, 202);
+  assert.equal((await client.state(id)).events.length, 4);
+  assert.equal((await post('0')).status, 202);
+  assert.equal((await client.untilIdle(id, 4)).length, 4);
+});
+
 test('an interrupt that is repeated under its key does not stop a later turn', async () => {
   const id = await client.create();
   const interrupt = (event: unknown = { type: 'user.interrupt' }) => client.post(id, event, { 'idempotency-key': `stop ${id}` });
