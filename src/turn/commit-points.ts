@@ -9,6 +9,13 @@ import { noUsage } from '../session/usage.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Accounting, advanceOperation } from './settle.ts';
 
+export interface CommitParts {
+  log: SessionLog;
+  logger: Logger;
+  /** What the files of an organization may have together; no limit if not set. */
+  maxFileBytes?: number | undefined;
+}
+
 /**
  * The next thing that a turn yields; undefined when it is over. What its generator throws becomes the failed end of the turn, except
  * where the turn can be continued later: a failure of the database, or a turn that this process lets go of, is thrown.
@@ -37,7 +44,7 @@ export async function nextYield(
  * Returns what was written.
  */
 export async function writeCommitPoint(
-  { log, logger, maxFileBytes }: { log: SessionLog; logger: Logger; maxFileBytes?: number | undefined },
+  { log, logger, maxFileBytes }: CommitParts,
   point: CommitPoint,
   turn: TurnIds,
   state: SessionState,

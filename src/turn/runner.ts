@@ -4,11 +4,10 @@ import { runTurn } from '../harness/run-turn.ts';
 import { type CommitPoint, TurnAborted, type TurnWorld } from '../harness/turn-world.ts';
 import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
-import { type Applied, numberEvents, type SessionLog } from '../session/log.ts';
+import { type Applied, numberEvents } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { emptyState, foldSession, type SessionState } from '../session/state.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { nextYield, writeCommitPoint } from './commit-points.ts';
+import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
 import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
 
@@ -21,12 +20,8 @@ export interface TurnSetting extends Accounting {
   timeoutSeconds: number;
 }
 
-export interface RunnerParts {
-  log: SessionLog;
+export interface RunnerParts extends CommitParts {
   feed: Feed;
-  logger: Logger;
-  /** What the files of an organization may have together; no limit if not set. */
-  maxFileBytes?: number | undefined;
   /** Undefined when the session does not exist any more. */
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
   /** False for a suspended organization or a deleted agent: their turns are ended, since no client can reach them to do so. */
