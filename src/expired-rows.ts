@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from './database/database.ts';
+import { dropFilesOfDeletedAgents } from './instances/workspace.ts';
 import { dropEmptied } from './session/deleted-responses.ts';
 import type { Feed } from './session/feed.ts';
 import { dropLeftovers } from './session/sessions.ts';
@@ -9,7 +10,8 @@ const everyMs = 10 * 60_000;
 
 /**
  * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, counts of requests of the
- * sign-in page, and sessions that were not to be stored or whose responses were all deleted; and stops sessions of deleted agents.
+ * sign-in page, sessions that were not to be stored or whose responses were all deleted, and the files of deleted agents; and stops
+ * the sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   let sweeping: Promise<void> = Promise.resolve();
@@ -17,6 +19,7 @@ export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandon
     sweeping = deleteExpiredRows(db)
       .then(() => dropLeftovers(db, feed))
       .then(() => dropEmptied(db, feed))
+      .then(() => dropFilesOfDeletedAgents(db))
       .then(stopAbandoned)
       .catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
   }, everyMs).unref();

@@ -8,6 +8,25 @@ export async function countFileBytes(transaction: Db, orgId: number, growth: num
     await sql`update budgets set file_bytes = greatest(0, file_bytes + ${growth}::bigint) where org_id = ${orgId}`.execute(transaction);
 }
 
+/** Deletes the files of deleted agents, which nobody can reach, in small steps that do not hold up the turns of their org for long. */
+export async function dropFilesOfDeletedAgents(db: Db, batch = 100): Promise<void> {
+  const { rows: agents } = await sql<{ id: number; orgId: number }>`
+    select id, org_id as "orgId" from agents a where deleted_at is not null
+      and exists (select 1 from workspace_files f where f.org_id = a.org_id and f.agent_id = a.id)`.execute(db);
+  for (const { id, orgId } of agents) while ((await dropFiles(db, orgId, id, batch)) === batch);
+}
+
+async function dropFiles(db: Db, orgId: number, agentId: number, limit: number): Promise<number> {
+  return db.transaction().execute(async (transaction) => {
+    // First, as by everyone who writes files.
+    await sql`select 1 from budgets where org_id = ${orgId} for update`.execute(transaction);
+    const { rows } = await sql<{ size: number }>`delete from workspace_files where ctid in (select ctid from workspace_files
+      where org_id = ${orgId} and agent_id = ${agentId} limit ${limit}) returning size`.execute(transaction);
+    await countFileBytes(transaction, orgId, -rows.reduce((sum, { size }) => sum + size, 0));
+    return rows.length;
+  });
+}
+
 /** The files of an instance, to read. Changes are written through the log, together with the tool result that made them. */
 export function workspaceOf(db: Db, instance: Instance) {
   const files = db

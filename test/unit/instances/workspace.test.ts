@@ -5,7 +5,7 @@ import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { instanceKey } from '../../../src/instances/instance-key.ts';
 import { stageUpload, uploadPath } from '../../../src/instances/upload.ts';
-import { workspaceOf } from '../../../src/instances/workspace.ts';
+import { dropFilesOfDeletedAgents, workspaceOf } from '../../../src/instances/workspace.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 let database: Database;
@@ -129,6 +129,26 @@ test('uploads of several sessions at once stay within the limits of the workspac
   );
   assert.equal(staged.filter(({ status }) => status === 'fulfilled').length, 1);
   assert.equal((await workspaceOf(database.db, { ...instance, instanceKey: 'crowded' }).list()).length, 2);
+});
+
+test('the files of deleted agents are deleted and no longer counted, those of others stay', async () => {
+  const { db } = database;
+  const orgId = 77;
+  await sql`insert into organizations (id, slug, name) overriding system value values (${orgId}, 'leaving', '')`.execute(db);
+  await sql`insert into budgets (org_id, file_bytes) values (${orgId}, 1250)`.execute(db);
+  const addAgent = async (slug: string, isDeleted: boolean) => {
+    const values = { org_id: orgId, slug, name: slug, deleted_at: isDeleted ? new Date() : null };
+    return (await db.insertInto('agents').values(values).returning('id').executeTakeFirstOrThrow()).id;
+  };
+  const [gone, there] = [await addAgent('gone', true), await addAgent('there', false)];
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    select ${orgId}, agent, 'instance ' || number % 3, number, '', 5
+    from generate_series(1, 125) number, unnest(array[${gone}::integer, ${there}::integer]) agent`.execute(db);
+  await dropFilesOfDeletedAgents(db);
+  const left =
+    await sql`select agent_id, count(*)::integer as files from workspace_files where org_id = ${orgId} group by agent_id`.execute(db);
+  assert.deepEqual(left.rows, [{ agent_id: there, files: 125 }]);
+  assert.equal((await db.selectFrom('budgets').select('file_bytes').where('org_id', '=', orgId).executeTakeFirstOrThrow()).file_bytes, 625);
 });
 
 const kept: [name: string, path: string][] = [
