@@ -67,6 +67,12 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Why a request to another server failed. Without that server's address, because the end users of an agent may read it. */
+export function networkReason(error: unknown): string {
+  const namesServer = error instanceof Error && ['address', 'hostname', 'host'].some((field) => field in error);
+  return namesServer ? `the server cannot be reached (${errorCode(error)})` : errorMessage(error);
+}
+
 /** An error and what caused it, outermost first. */
 export function causesOf(error: unknown): unknown[] {
   const chain: unknown[] = [];

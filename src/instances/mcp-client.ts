@@ -8,7 +8,7 @@ import {
   SdkHttpError,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
-import { causesOf, errorMessage, ServiceError } from '../errors.ts';
+import { causesOf, networkReason, ServiceError } from '../errors.ts';
 import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import { hasTooManyValues, limitAnswer, maxResumptions, maxUnasked, maxValues } from './mcp-limits.ts';
@@ -76,7 +76,7 @@ export function describeFailure(error: unknown, credential: string | undefined):
       : `the server refused the credential (HTTP ${error.status})`;
   }
   if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) return 'the server did not answer in time';
-  return hideSecret(errorMessage(error instanceof ProtocolError ? error : chain.at(-1)), credential).slice(0, 500);
+  return hideSecret(networkReason(error instanceof ProtocolError ? error : chain.at(-1)), credential).slice(0, 500);
 }
 
 /** The server no longer knows our session, so it did nothing with the request. */

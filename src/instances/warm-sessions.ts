@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { errorMessage } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 
 export type WarmState = { status: 'warming' } | { status: 'ready' } | { status: 'error'; message: string };
 
@@ -44,7 +44,9 @@ export class WarmSessions {
         warming.state = { status: 'ready' };
       },
       (error: unknown) => {
-        warming.state = { status: 'error', message: errorMessage(error) };
+        // A browser may read it: no words of the database or of Node.
+        const message = error instanceof ServiceError ? error.message : 'The session could not be warmed.';
+        warming.state = { status: 'error', message };
       },
     );
     this.sessions.set(sessionId, warming);

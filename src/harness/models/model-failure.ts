@@ -1,4 +1,4 @@
-import { causesOf, errorCode, errorMessage, ServiceError } from '../../errors.ts';
+import { causesOf, errorCode, errorMessage, networkReason, ServiceError } from '../../errors.ts';
 import { hideSecret } from '../../hide-secret.ts';
 import { isRecord, parseJson } from '../../json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
@@ -37,7 +37,7 @@ export function brokenOf(called: Called, error: unknown): ModelError {
   const refused = chain.find((cause) => cause instanceof ServiceError);
   if (refused !== undefined) return new ModelError('invalid_model_request', called.provider, refused.message);
   const isNetwork = chain.some(isNetworkFailure);
-  const reason = hideSecret(errorMessage(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), called.apiKey);
+  const reason = hideSecret(networkReason(chain.findLast((cause) => errorMessage(cause) !== '') ?? error), called.apiKey);
   if (isNetwork) return new ModelError('broken_stream', called.provider, `The connection to ${called.provider} failed: ${reason}`);
   return new ModelError('model_error', called.provider, `The call to ${called.provider} failed: ${reason}`);
 }

@@ -93,7 +93,8 @@ for (const wire of providerCases) {
       const server = await serveProvider({ body: '' });
       server.close();
       const run = collect(modelAt(server.origin, wire).stream(callOf(), neverAborted));
-      await assert.rejects(run, { name: 'ModelError', code: 'broken_stream' });
+      const message = `The connection to ${wire.provider} failed: the server cannot be reached (ECONNREFUSED)`;
+      await assert.rejects(run, { name: 'ModelError', code: 'broken_stream', message }, 'without its address, which end users may read');
     });
 
     test('as a refused request, in the words of the refusal, when the destination is not allowed', async () => {

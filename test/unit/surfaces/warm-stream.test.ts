@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
 import { WarmSessions } from '../../../src/instances/warm-sessions.ts';
 import { warmFrames } from '../../../src/surfaces/managed-agents/warm-stream.ts';
 
@@ -27,4 +28,20 @@ test('a session that is not ready after 60 s is an error', async (t) => {
   clock.mock.mockImplementation(() => 60_000);
   assert.equal((await frames.next()).value, frame('error', { message: 'The session did not become ready in 60 s.' }));
   assert.equal((await frames.next()).done, true);
+});
+
+test('a failure is told in our own words only, because a browser reads it', async () => {
+  const failures: [Error, string][] = [
+    [
+      new ServiceError('upstream', 'MCP server crm: the server did not answer in time'),
+      'MCP server crm: the server did not answer in time',
+    ],
+    [new Error('connect ECONNREFUSED 10.0.0.5:5432'), 'The session could not be warmed.'],
+  ];
+  for (const [error, message] of failures) {
+    const frames = warmFrames(new WarmSessions(() => Promise.reject(error)), 1, 'ses_1', new AbortController().signal);
+    let last: string | undefined;
+    for await (const read of frames) last = read;
+    assert.equal(last, frame('error', { message }));
+  }
 });
