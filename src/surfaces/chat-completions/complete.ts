@@ -16,8 +16,7 @@ import {
   dropAfter,
   dropUnlessUsed,
   findRepeatedTurn,
-  openForTurn,
-  openWithoutTurn,
+  openNamedOrNew,
   startTurnIn,
   turnSession,
 } from '../shared/adapters/session.ts';
@@ -59,15 +58,16 @@ export async function complete(
   const input = readMessages(body.messages ?? [], sessionId === undefined);
   const setting = sessionId === undefined ? undefined : await context.settings.of(agentOf(request).orgId, sessionId);
   const named = setting && turnSession(setting);
-  const openWith = async (open: typeof openForTurn, newSessionId?: string) => {
+  const open = async (newSessionId?: string) => {
     // Deleted after the route's hook found it, or after the turn of an earlier copy of this request.
     if (sessionId !== undefined && named === undefined) throw notFound();
-    return open(context, request, reply, named, { surface: 'chat', metadata, stored: body.store ?? true, newSessionId });
+    const wanted = { surface: 'chat' as const, metadata, stored: body.store ?? true, runsTurn: input !== undefined, newSessionId };
+    return openNamedOrNew(context, request, reply, named, wanted);
   };
-  if (input === undefined) return answerNothing(call, (newSessionId) => openWith(openWithoutTurn, newSessionId));
+  if (input === undefined) return answerNothing(call, open);
   const repeated = await findRepeatedTurn(context, request, reply, named, live);
   if (repeated !== undefined) return answer(call, repeated, undefined);
-  const opened = await openWith(openForTurn);
+  const opened = await open();
   const message = { text: input.text, unattended: true, ...(await contextFieldsOf(context, opened, input)) };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
   return answer(call, turn, dropAfter(context, request, opened.session, turn));
@@ -92,7 +92,7 @@ async function answer(call: ChatCall, turn: WatchableTurn, drop: DropSession): P
 }
 
 /** Spec 4.10: without a message nothing runs, and the completion is empty. */
-async function answerNothing(call: ChatCall, open: (newSessionId: string) => Promise<AdapterSession>): Promise<FastifyReply> {
+async function answerNothing(call: ChatCall, open: (newSessionId?: string) => Promise<AdapterSession>): Promise<FastifyReply> {
   const { context, request, reply, model, live, showsUsage } = call;
   const { sessionId, turnId } = await createSessionOnce(context, request, reply, undefined, async (chosen = newId('ses_')) => {
     const { session } = await open(chosen);

@@ -6,7 +6,14 @@ import type { RequestEcho } from '../../session/events.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
-import { type DropSession, dropAfter, findRepeatedTurn, openForTurn, startTurnIn, type TurnSession } from '../shared/adapters/session.ts';
+import {
+  type DropSession,
+  dropAfter,
+  findRepeatedTurn,
+  openNamedOrNew,
+  startTurnIn,
+  type TurnSession,
+} from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { agentOf } from '../shared/path.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
@@ -59,8 +66,8 @@ async function beginTurn(call: ResponseCall, input: MessageInput): Promise<Start
   const live = isLive(call);
   const repeated = await findRepeatedTurn(context, request, reply, named, live);
   if (repeated !== undefined) return { turn: repeated, after: 0, session: undefined, drop: undefined };
-  const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true };
-  const opened = await openForTurn(context, request, reply, named, wanted);
+  const wanted = { surface: 'responses' as const, metadata: body.metadata ?? {}, stored: body.store ?? true, runsTurn: true };
+  const opened = await openNamedOrNew(context, request, reply, named, wanted);
   const { session } = opened;
   const echo = echoOf(body);
   const message = {

@@ -32,6 +32,8 @@ interface WantedSession {
   surface: 'chat' | 'responses';
   metadata: Record<string, unknown>;
   stored: boolean;
+  /** False for a request without a message: no turn runs that could be refused. */
+  runsTurn: boolean;
   /** The id that a new session gets. */
   newSessionId?: string | undefined;
 }
@@ -52,30 +54,18 @@ export async function findRepeatedTurn(
   return turn;
 }
 
-/** The session that the request names, or a new one, which is opened only if a turn in it may run. */
-export async function openForTurn(
+/** The session that the request names, or a new one. Every response names it in a header. */
+export async function openNamedOrNew(
   context: Context,
   request: FastifyRequest,
   reply: FastifyReply,
   named: TurnSession | undefined,
   wanted: WantedSession,
 ): Promise<AdapterSession> {
-  const agent = agentOf(request);
-  return openNamed(context, request, reply, named, wanted, async (identity) => {
-    await checkBudgetOfNew(context.database.db, context.directory, agent, identity);
-    context.turns.assertRoom(agent.orgId);
-  });
-}
-
-/** The same for a request without a message: nothing runs, so there is nothing to refuse. */
-export async function openWithoutTurn(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  named: TurnSession | undefined,
-  wanted: WantedSession,
-): Promise<AdapterSession> {
-  return openNamed(context, request, reply, named, wanted, async () => {});
+  assertMetadata(wanted.metadata, 'invalid');
+  const session = named ?? (await openNew(context, request, wanted));
+  reply.header('x-svc-session', session.id);
+  return { session, isNew: named === undefined, endUserId: actingUserOf(principalOf(request), wanted.metadata) };
 }
 
 /**
@@ -148,32 +138,15 @@ export async function dropUnlessUsed(context: Context, session: TurnSession, las
   if (await dropSession(context.database.db, session.orgId, session.id, lastTurn)) context.feed.drop(session.id);
 }
 
-type NewIdentity = ReturnType<typeof identityOf>;
-
-/** Every response names its session in a header. */
-async function openNamed(
-  context: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  named: TurnSession | undefined,
-  wanted: WantedSession,
-  assertMayOpen: (identity: NewIdentity) => Promise<void>,
-): Promise<AdapterSession> {
-  assertMetadata(wanted.metadata, 'invalid');
-  const session = named ?? (await openNew(context, request, wanted, assertMayOpen));
-  reply.header('x-svc-session', session.id);
-  return { session, isNew: named === undefined, endUserId: actingUserOf(principalOf(request), wanted.metadata) };
-}
-
-async function openNew(
-  context: Context,
-  request: FastifyRequest,
-  wanted: WantedSession,
-  assertMayOpen: (identity: NewIdentity) => Promise<void>,
-): Promise<Session> {
+async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
+  const agent = agentOf(request);
+  const { directory, database } = context;
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
-  await assertMayOpen(identity);
-  const { surface, stored, newSessionId: sessionId } = wanted;
-  return openSession(context, agentOf(request), { ...identity, surface, stored, sessionId, sameAgent: true });
+  const { surface, stored, runsTurn, newSessionId: sessionId } = wanted;
+  if (runsTurn) {
+    await checkBudgetOfNew(database.db, directory, agent, identity);
+    context.turns.assertRoom(agent.orgId);
+  }
+  return openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
 }
