@@ -38,7 +38,7 @@ const recentMs = 60_000;
  */
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
-  if (database.engine === 'pglite') await claim(database, runner, await holderName(), leaseMs, 'of others');
+  if (database.engine === 'pglite') await claim(database, runner, await holderName(), parts, 'of others');
   let renewing: Promise<void> | undefined;
   let looking: Promise<void> | undefined;
   const timer = setInterval(
@@ -91,7 +91,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       const holder = await holderName();
       if (isReleased) return;
       const all = hasFailed || performance.now() - lookedAtAllAt > recentMs;
-      const claimed = mayClaim() ? await claim(database, runner, holder, leaseMs, all ? 'expired' : 'lately expired') : 0;
+      const claimed = mayClaim() ? await claim(database, runner, holder, parts, all ? 'expired' : 'lately expired') : 0;
       if (claimed === maxClaimed) lookedAtAllAt = Number.NEGATIVE_INFINITY;
       else if (all) lookedAtAllAt = performance.now();
       if (hasFailed) logger.warn({ ms: Math.round(performance.now() - answeredAt) }, 'the database takes writes again');
@@ -149,7 +149,7 @@ async function claim(
   database: Database,
   runner: Runner,
   holder: string,
-  leaseMs: number,
+  { holderName, leaseMs }: Pick<LeaseParts, 'holderName' | 'leaseMs'>,
   which: 'expired' | 'lately expired' | 'of others',
 ): Promise<number> {
   const wanted = {
@@ -171,6 +171,9 @@ async function claim(
   const ids = idList(rows.map((row) => row.id));
   const { rows: ours } = await sql<{ id: string }>`select id from turns where id in ${ids} and process_id = ${holder}`.execute(database.db);
   const stillOurs = new Set(ours.map(({ id }) => id));
+  // A turn of this process whose write was lost meanwhile: under the name that it was claimed with, that write may still arrive, after
+  // its log was read. It is claimed again, under the new name, when this lease has run out.
+  if ((await holderName()) !== holder) return rows.length;
   for (const row of rows) {
     if (!stillOurs.has(row.id) || runner.running.has(row.id)) continue;
     runner.begin({ turn: row.id, session: row.session_id, org: row.org_id }, [], { recovered: true });

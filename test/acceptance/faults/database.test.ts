@@ -48,7 +48,7 @@ test('a database that loses answers, connections and itself costs a 503, and nei
     proxy.loses = (request) => (request.includes('apply-operations') && chance() < 0.2) || (/commit\0/.test(request) && chance() < 0.2);
     const lost = proxy.lost;
     await goesOn(20);
-    assert.ok(proxy.lost > lost, 'no answer was lost');
+    while (proxy.lost === lost) await goesOn(5);
     proxy.loses = () => false;
     for (let cut = 0; cut < 4; cut += 1) {
       await sleep(chance() * 150);

@@ -47,6 +47,37 @@ test('a process that lets go of its turns takes none of them up again, also wher
   assert.ok(Number(leaseUntil) <= Date.now());
 });
 
+test('a turn is not begun under a name with which a write may still arrive', { timeout: 20_000 }, async (t) => {
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
+  await sql`update turns set state = 'running', process_id = 'proc_cut', lease_until = now() where session_id = ${body.id}`.execute(
+    database.db,
+  );
+  let asked = 0;
+  const begun = Promise.withResolvers<number>();
+  t.mock.method(runner, 'begin', () => begun.resolve(asked));
+  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+    // The answer to a write is lost while the turn is being claimed.
+    holderName: async () => {
+      asked += 1;
+      return asked === 1 ? 'proc_cut' : 'proc_cut.1';
+    },
+    leaseMs: 400,
+    logger: createLogger('silent'),
+    onBeat() {},
+    onStranded() {},
+  });
+  assert.ok((await begun.promise) > 2, 'it was begun by the look that claimed it under the old name');
+  await leases.release();
+  const { process_id: holder } = await database.db
+    .selectFrom('turns')
+    .select('process_id')
+    .where('session_id', '=', body.id)
+    .executeTakeFirstOrThrow();
+  assert.equal(holder, 'proc_cut.1');
+  await sql`update turns set state = 'ended', process_id = null, lease_until = null where session_id = ${body.id}`.execute(database.db);
+});
+
 test('a start on the embedded database takes up at once what the last process left, however long its lease', async (t) => {
   const { body } = await app.request('POST', '/v1/sessions', {});
   await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
