@@ -17,18 +17,8 @@ parentPort?.on('message', async (messages: Uint8Array | 'close') => {
   const pieces: Uint8Array[] = [];
   // Not `execProtocolRawSync`, which also parses every answer and keeps it as long as the thread lives.
   await pglite.execProtocolRawStream(messages, { syncToFs: false, onRawData: (piece) => pieces.push(piece.slice()) });
-  const answer = joined(pieces);
+  // A copy with a buffer of its own, which can be handed over.
+  const answer = new Uint8Array(Buffer.concat(pieces));
   parentPort?.postMessage(answer, [answer.buffer]);
 });
 parentPort?.postMessage('ready');
-
-/** In a buffer of its own, which can be handed over. */
-function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-  let end = 0;
-  for (const piece of pieces) {
-    whole.set(piece, end);
-    end += piece.length;
-  }
-  return whole;
-}
