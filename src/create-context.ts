@@ -36,7 +36,7 @@ import { createWarming } from './turn/warming.ts';
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);
-  const database = await openDatabase(config);
+  const database = await openDatabase(config, logger);
   opened.defer(() => database.close());
   const foreign = await migrate(database, logger);
   const secretKey = await loadSecretKey(config, database);

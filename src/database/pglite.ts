@@ -5,6 +5,7 @@ import { Duplex } from 'node:stream';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely';
+import type { Logger } from '../telemetry/logger.ts';
 import { makeFilledDirectory, prepareDataDirectory } from './data-directory.ts';
 import type { Database, PreparedStatement } from './database.ts';
 import { lockDirectory } from './directory-lock.ts';
@@ -17,7 +18,7 @@ import { keepUp } from './upkeep.ts';
 const optimizingBytes = 2 * 2 ** 30;
 
 /** Opens the embedded engine in `<data dir>/db`. A second process is refused. */
-export async function openPGlite(dataDirectory: string): Promise<Database> {
+export async function openPGlite(dataDirectory: string, logger?: Logger): Promise<Database> {
   await prepareDataDirectory(dataDirectory);
   const release = await lockDirectory(dataDirectory);
   const directory = join(dataDirectory, 'db');
@@ -26,7 +27,7 @@ export async function openPGlite(dataDirectory: string): Promise<Database> {
     // The engine creates files that everyone can write, so its directory must be the owner's alone, whatever the one above allows.
     // Creating a database takes memory that the thread never gives back, so that thread is closed and another opens the database.
     if (!existsSync(directory)) await makeFilledDirectory(directory, async (draft) => (await startPGlite(draft, checkSpace)).close());
-    return await startPGlite(directory, checkSpace, release);
+    return await startPGlite(directory, checkSpace, release, logger);
   } catch (error) {
     await release();
     throw error;
@@ -42,6 +43,7 @@ export async function startPGlite(
   directory: string | undefined,
   checkSpace: () => void = () => {},
   onClosed: () => Promise<void> = async () => {},
+  logger?: Logger,
 ): Promise<Database> {
   checkSpace();
   // Without the optimization a turn costs a third more; with it, a container of 1 GiB was killed at every start.
@@ -57,7 +59,7 @@ export async function startPGlite(
     return client.query(statement).finally(() => client.release());
   };
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: refusingWrites(pool, checkSpace) }) });
-  const endUpkeep = keepUp(db, checkSpace, directory);
+  const endUpkeep = keepUp(db, checkSpace, directory, logger);
   return {
     engine: 'pglite',
     db,

@@ -1,6 +1,7 @@
 import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Db } from './database.ts';
 
 const firstMs = 10 * 60_000;
@@ -18,15 +19,22 @@ const longLogBytes = 128 * 1024 * 1024;
  * would never be used again, the planner would have no statistics, and the write-ahead log would grow until the server stops.
  * `checkSpace` throws while the disk is too full to write. An engine in memory has no directory. Returns a function that ends it.
  */
-export function keepUp(db: Db, checkSpace: () => void, directory: string | undefined): () => void {
-  const checkpoints = setInterval(() => void shortenLog(db, checkSpace, directory).catch(() => {}), checkpointEveryMs).unref();
+export function keepUp(db: Db, checkSpace: () => void, directory: string | undefined, logger?: Logger): () => void {
+  let isOver = false;
+  /** What is under way when the database closes fails too, which nobody needs to know. */
+  const warn = (message: string) => (error: unknown) => {
+    if (!isOver) logger?.warn({ err: error }, message);
+  };
+  const warnOfLog = warn('could not shorten the write-ahead log of the database; will retry in a minute');
+  const warnOfVacuum = warn('could not vacuum the database; will retry in an hour');
+  const checkpoints = setInterval(() => void shortenLog(db, checkSpace, directory).catch(warnOfLog), checkpointEveryMs).unref();
   let timer = setTimeout(next, firstMs).unref();
   function next(): void {
     timer = setTimeout(next, everyMs).unref();
-    // It is tried again in an hour.
-    vacuum(db, checkSpace).catch(() => {});
+    vacuum(db, checkSpace).catch(warnOfVacuum);
   }
   return () => {
+    isOver = true;
     clearInterval(checkpoints);
     clearTimeout(timer);
   };

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { vacuum } from '../../../src/database/upkeep.ts';
+import { keepUp, vacuum } from '../../../src/database/upkeep.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 
@@ -67,4 +69,46 @@ test("the engine's own log is cut off when it is long, and not before; what it s
   const files = sync.mock.callCount();
   assert.ok(files > 300, `${files} files`);
   await until(async () => sync.mock.callCount() >= 2 * files - 50, 10_000, 'the checkpoint on the disk too');
+});
+
+test('upkeep that fails is logged, but not when it fails because the database closes', async (t) => {
+  const { db, close } = await openTestDatabase();
+  t.after(close);
+  t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  const lines: string[] = [];
+  let isClosing = false;
+  let failures = 0;
+  const end = keepUp(
+    db,
+    () => {
+      failures += 1;
+      if (isClosing) end();
+      throw new Error('full');
+    },
+    undefined,
+    createLogger('warn', { write: (line: string) => void lines.push(line) }, 0),
+  );
+  const minuteLater = async () => {
+    t.mock.timers.tick(60_000);
+    await setImmediate();
+  };
+  await minuteLater();
+  assert.match(lines.join(), /"could not shorten the write-ahead log of the database; will retry in a minute"/);
+  assert.match(lines.join(), /full/);
+  isClosing = true;
+  await minuteLater();
+  assert.deepEqual([failures, lines.length], [2, 1]);
+});
+
+test('a vacuum that fails is logged', async (t) => {
+  const { db, close } = await openTestDatabase();
+  t.after(close);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { promise: line, resolve } = Promise.withResolvers<string>();
+  const full = () => {
+    throw new Error('full');
+  };
+  t.after(keepUp(db, full, undefined, createLogger('warn', { write: resolve })));
+  t.mock.timers.tick(10 * 60_000);
+  assert.match(await line, /full.*"could not vacuum the database; will retry in an hour"/);
 });
