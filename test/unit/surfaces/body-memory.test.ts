@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import fastify from 'fastify';
 import { pino } from 'pino';
 import type { Principal } from '../../../src/accounts/principal.ts';
-import { limitBodyMemory } from '../../../src/surfaces/shared/server/body-memory.ts';
+import { bodyLimits, limitBodyMemory } from '../../../src/surfaces/shared/server/body-memory.ts';
 import { handleError } from '../../../src/surfaces/shared/server/handle-error.ts';
 import { acceptJsonOnly } from '../../../src/surfaces/shared/server/json-body.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
@@ -134,4 +134,16 @@ test('what still comes of a body after its response is over counts no more: noth
   };
   assert.equal(await send([300, 600, 600], 0), 'taken');
   assert.equal(await send([900], 1), 'taken');
+});
+
+test('a container or machine with little memory takes fewer bytes of bodies at once', () => {
+  const MiB = 1024 * KiB;
+  for (const [memory, total, organization] of [
+    [512, 64, 32],
+    [1_024, 128, 64],
+    [2_048, 256, 128],
+    [4_096, 512, 128],
+    [65_536, 512, 128],
+  ] as const)
+    assert.deepEqual(bodyLimits(memory * MiB), { organization: organization * MiB, total: total * MiB });
 });
