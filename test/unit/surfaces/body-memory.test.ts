@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { connect } from 'node:net';
-import { PassThrough } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import fastify from 'fastify';
 import { pino } from 'pino';
 import type { Principal } from '../../../src/accounts/principal.ts';
@@ -17,11 +18,17 @@ const KiB = 1024;
 /** Counts the bytes of bodies that were let through. */
 let received = 0;
 
+let pagesClosed = () => {};
+
+/** What an operator would read. */
+const logged: string[] = [];
+const logger = pino({ level: 'error' }, { write: (line) => void logged.push(line) });
+
 async function listen(): Promise<string> {
   const server = closeAfterTest(fastify({ bodyLimit: 1024 * KiB }));
   server.decorateRequest('principal', undefined);
   acceptJsonOnly(server);
-  server.setErrorHandler(handleError(pino({ level: 'silent' })));
+  server.setErrorHandler(handleError(logger));
   server.addHook('onRequest', async (request) => {
     request.principal = { organization: { id: Number(request.headers.org) } } as Principal;
   });
@@ -35,6 +42,7 @@ async function listen(): Promise<string> {
   server.post('/', async () => 'taken');
   server.get('/', async () => 'read');
   server.get('/slow', () => new Promise(() => {}));
+  server.get('/pages', (_request, reply) => reply.send(new Readable({ read() {} }).on('close', () => pagesClosed())));
   return server.listen({ host: '127.0.0.1', port: 0 });
 }
 
@@ -111,6 +119,20 @@ test('a large body that its route does not read does no harm if its client leave
   assert.match((await once(tooLarge, 'data')).join(), /^HTTP\/1.1 413 /);
   held.write(`${'x'.repeat(10 * KiB - 2)}"`);
   assert.match((await once(held, 'data')).join(), /^HTTP\/1.1 200 OK/);
+});
+
+test('a client that leaves before the first page of a long answer, after a body that nobody reads, is no error of the server', async () => {
+  const socket = connect(Number(new URL(await listen()).port), '127.0.0.1');
+  const closed = new Promise<void>((resolve) => {
+    pagesClosed = resolve;
+  });
+  const before = received;
+  socket.write('GET /pages HTTP/1.1\r\nHost: x\r\norg: 1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n');
+  await until(async () => received - before === 2);
+  socket.resetAndDestroy();
+  await closed;
+  await setImmediate();
+  assert.deepEqual(logged, []);
 });
 
 test('what still comes of a body after its response is over counts no more: nothing would give it back', async () => {

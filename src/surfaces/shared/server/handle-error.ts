@@ -11,13 +11,16 @@ export function handleError(logger: Logger): (error: FastifyError, request: Fast
   return (error, request, reply) => {
     const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'database error');
-    // Work that was aborted because its client disconnected has not failed.
-    const isAborted = error.name === 'AbortError' && reply.raw.destroyed;
-    if (known === undefined && !isAborted) logger.error({ err: error, request_id: request.id }, 'request failed');
+    if (known === undefined && !isOfClientLeaving(error, reply)) logger.error({ err: error, request_id: request.id }, 'request failed');
     if (known !== undefined && isOfUnreadBody(known, request)) return void sendAfterBody(request, reply, known);
     if (request.raw.readableEnded) keepConnection(reply);
     sendError(reply, known ?? new ServiceError('internal', 'Internal error'));
   };
+}
+
+/** Work that was aborted because its client disconnected has not failed, nor has an array that Fastify destroyed before its first page. */
+function isOfClientLeaving({ name, code }: FastifyError, { raw }: FastifyReply): boolean {
+  return raw.destroyed && (name === 'AbortError' || code === 'ERR_STREAM_PREMATURE_CLOSE');
 }
 
 /** A client that writes all of its body before it reads would not see a response that is sent before. */
