@@ -71,7 +71,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const turns = new Turns({ database, log, feed, runner, settings, directory, limits });
   const courier = createCourier(config, { database, processId, clock, logger, secrets, destinations });
   opened.defer(() => courier.stop());
-  const peerParts = { db: database.db, feed, log, runner, turns, directory, settings, courier, rateLimit };
+  const peerParts = { db: database.db, feed, log, runner, turns, directory, settings, courier, rateLimit, logger };
   const peers = await joinPeers(bus, processId, peerParts);
   opened.defer(() => peers.close());
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database, bus });

@@ -2,6 +2,7 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Bus } from '../database/bus.ts';
 import type { Db } from '../database/database.ts';
 import type { Feed } from '../session/feed.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { LiveRelay, parseLive } from './live-relay.ts';
 import type { Runner } from './runner.ts';
 import type { Settings } from './settings.ts';
@@ -20,6 +21,7 @@ interface PeerParts {
   settings: Settings;
   courier: { wake(): void };
   rateLimit: { shareWith(processes: number): void };
+  logger: Pick<Logger, 'warn'>;
 }
 
 /** The other processes by id, and until when each counts as alive. */
@@ -40,7 +42,15 @@ export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): 
   const relay = new LiveRelay(bus, processId, parts.feed, parts.runner);
   const others: Others = new Map();
   const close = tellPeers(bus, processId, parts, relay, others);
-  await bus.receive(hearPeers(processId, parts, relay, others));
+  const hear = hearPeers(processId, parts, relay, others);
+  await bus.receive((payload) => {
+    try {
+      hear(payload);
+    } catch (error) {
+      // Others may use the same channel of a shared Redis or database. An error thrown from here would end every process that hears it.
+      parts.logger.warn({ err: error }, 'could not read a notice');
+    }
+  });
   return { close };
 }
 

@@ -1,6 +1,6 @@
 // What a process makes of the notices of others, and of its own.
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { after, mock, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bus } from '../../../src/database/bus.ts';
 import type { LiveFragment } from '../../../src/session/events.ts';
@@ -24,7 +24,8 @@ const bus: Bus = {
 };
 const courier = { wake() {} };
 const rateLimit = { shareWith() {} };
-const parts = { db: database.db, feed: new Feed(), log, runner, turns, directory, settings, courier, rateLimit };
+const logger = { warn: mock.fn() };
+const parts = { db: database.db, feed: new Feed(), log, runner, turns, directory, settings, courier, rateLimit, logger };
 const peers = await joinPeers(bus, 'proc_here', parts);
 after(() => peers.close());
 
@@ -36,7 +37,10 @@ test('a notice of a stop that comes when the session was resumed leaves alone wh
   const forget = t.mock.method(settings, 'forget');
   const [resumed, stopped] = [await newSession(), await newSession()];
   await app.request('DELETE', `/demo/assistant/v1/sessions/${stopped}`);
-  assert.deepEqual(sent, [`proc_here stopped ${stopped}`]);
+  assert.deepEqual(
+    sent.filter((notice) => notice !== 'proc_here alive'),
+    [`proc_here stopped ${stopped}`],
+  );
   forget.mock.resetCalls();
   receive(`proc_there stopped ${resumed}`);
   receive(`proc_there stopped ${stopped}`);
@@ -44,6 +48,14 @@ test('a notice of a stop that comes when the session was resumed leaves alone wh
   assert.deepEqual(
     forget.mock.calls.map((call) => call.arguments),
     [[stopped]],
+  );
+});
+
+test('a notice that cannot be read is warned of, and does not end the process', () => {
+  for (const notice of ['', 'anything', 'proc_there live {', 'proc_there live {"session":"ses_1","fragments":1}']) receive(notice);
+  assert.deepEqual(
+    logger.warn.mock.calls.map((call) => call.arguments[1]),
+    ['could not read a notice'],
   );
 });
 
