@@ -15,6 +15,8 @@ const contents = new Map<string, (content: Uint8Array | undefined) => void>();
 const outside = AsyncLocalStorage.snapshot();
 
 process.on('disconnect', () => process.exit());
+// systemd and others tell every process of a service to stop. The server lets a running command finish, or kills this process.
+process.on('SIGTERM', () => {});
 process.on('message', (message: ToShell) => {
   if (message.type === 'content') return contents.get(message.path)?.(message.content);
   run(message.command, message.files, message.timeoutMs).then(

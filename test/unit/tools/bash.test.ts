@@ -225,6 +225,20 @@ test('aborting ends the command with the reason, also while it waits for a proce
   });
 });
 
+test('a command goes on when every process of the service is told to stop: the server lets running turns finish', async () => {
+  const started: ChildProcess[] = [];
+  subscribe('child_process', (message) => started.push((message as { process: ChildProcess }).process));
+  await withPool({ processes: 1 }, async (pool) => {
+    const workspace = new MemoryWorkspace({ 'notes.txt': 'kept' });
+    workspace.read = async () => {
+      assert.equal(started[0]?.kill('SIGTERM'), true);
+      await sleep(100);
+      return Buffer.from('kept');
+    };
+    assert.equal((await bash('cat notes.txt', workspace, pool)).output, 'kept');
+  });
+});
+
 test('more commands than processes all run; idle processes end', async () => {
   const started: ChildProcess[] = [];
   subscribe('child_process', (message) => started.push((message as { process: ChildProcess }).process));
