@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
-import type { Agent, buildConnector } from 'undici';
+import type { Agent, buildConnector, Pool } from 'undici';
 import { ServiceError } from '../errors.ts';
 import { loadOnce } from '../load-once.ts';
 import { exchange } from './exchange.ts';
@@ -69,7 +69,27 @@ export async function checkDestination(input: string | URL, policy: DestinationP
 /** Called with the first request: undici takes 8 MiB, which a server that sends no requests saves. */
 async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; exempt: Agent }> {
   const undici = await import('undici');
-  return { guarded: openGuardedAgent(policy, undici), exempt: new undici.Agent({ ...agentOptions, connect: socketOptions }) };
+  return {
+    guarded: openGuardedAgent(policy, undici),
+    exempt: new undici.Agent({ ...agentOptions, factory: poolFactory(undici), connect: socketOptions }),
+  };
+}
+
+/**
+ * undici's agent has a pool for each origin and drops it when its last connection closes, unless a request is pending. One that is
+ * aborted still counts as pending while its connection closes, so its pool would be kept for ever: 22 kB for each origin of which an
+ * answer was cut off. So the agent is told of the end of that connection once more, when the request is gone.
+ */
+function poolFactory({ Pool }: typeof import('undici')): (origin: string | URL, options: Pool.Options) => Pool {
+  return (origin, options) => {
+    const pool = new Pool(origin, options);
+    return pool.on('disconnect', (...ended) => {
+      setImmediate(() => {
+        const { connected, size } = pool.stats;
+        if (!pool.closed && connected === 0 && size === 0) pool.emit('disconnect', ...ended);
+      });
+    });
+  };
 }
 
 function openGuardedAgent(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
@@ -96,7 +116,7 @@ function openGuardedAgent(policy: DestinationPolicy, undici: typeof import('undi
     if (error !== undefined) return callback(error, null);
     open(options, callback);
   };
-  return new undici.Agent({ ...agentOptions, connect });
+  return new undici.Agent({ ...agentOptions, factory: poolFactory(undici), connect });
 }
 
 function assertUrl(url: URL, policy: DestinationPolicy, isExempt: boolean): void {

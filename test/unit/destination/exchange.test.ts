@@ -4,9 +4,11 @@ import type { RequestListener } from 'node:http';
 import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { Pool } from 'undici';
 import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
+import { until } from '../../support/until.ts';
 
 async function serve(listener: RequestListener): Promise<LocalServer> {
   return closeAfterTest(await serveLocally(listener));
@@ -201,4 +203,24 @@ test('a reader that is slow holds the sender back', async () => {
   await setTimeout(200);
   assert(sent < 1_000, `${sent} chunks of 64 KiB were taken from an unread response`);
   await reader?.cancel();
+});
+
+test('nothing is kept of an origin whose answer was cut off', async (t) => {
+  const target = await serve((_request, response) => void response.write('a beginning'));
+  const close = t.mock.method(Pool.prototype, 'close');
+  const closed = () => new Set(close.mock.calls.map((call) => call.this));
+  const guarded = createGuardedFetch({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
+  const endings = [
+    async (origin: string) => (await guarded(origin)).body?.cancel(),
+    async (origin: string) => {
+      const controller = new AbortController();
+      const response = await guarded(origin, { signal: controller.signal });
+      controller.abort(new Error('enough'));
+      await assert.rejects(response.text(), /enough/);
+    },
+  ];
+  for (const [index, end] of endings.entries()) {
+    await end(`http://site-${index}.example:${target.port}`);
+    await until(async () => closed().size === index + 1, 5_000, 'its pool closed');
+  }
 });
