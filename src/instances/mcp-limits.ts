@@ -15,7 +15,7 @@ const maxMessages = 100;
  * the client validates each: 8 MiB of small ones are 250,000, which takes nine seconds. `received` adds up the parts of one answer.
  */
 export function limitAnswer(response: Response, received: { bytes: number; lines: number }): Response {
-  const limited = limitBody(response, maxBytes, received);
+  const limited = limitBody(response, { maxBytes, received });
   const isStream = /^\s*text\/event-stream/i.test(response.headers.get('content-type') ?? '');
   return isStream ? limitLines(limited, received) : limitMessages(limited);
 }

@@ -16,7 +16,8 @@ import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-provider
 export function createSdkModel(provider: keyof typeof sdkProviders, name: string, settings: SdkSettings): Model {
   const sdk = sdkProviders[provider];
   const called: Called = { provider, apiKey: settings.apiKey };
-  const fetch: typeof globalThis.fetch = async (...request) => limitBody(await settings.fetch(...request), maxStreamBytes);
+  const fetch: typeof globalThis.fetch = async (url, init) =>
+    limitBody(await settings.fetch(url, init), { maxBytes: maxStreamBytes, signal: init?.signal });
   const loaded = loadOnce(() => sdk.load(name, { ...settings, fetch }));
 
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {

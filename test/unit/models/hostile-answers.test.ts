@@ -29,6 +29,21 @@ for (const wire of providerCases) {
       assert.ok(sent * 2 ** 20 < 4 * maxAnswerCharacters);
     });
 
+    test('comments are read no further once the call is aborted, although all of them may have come', async () => {
+      const comments = `: ${'x'.repeat(2 ** 20)}\n\n`;
+      const stop = new AbortController();
+      const reason = new Error('seen enough');
+      let sent = 0;
+      function* endless() {
+        for (; sent < 256; sent += 1) {
+          if (sent === 3) stop.abort(reason);
+          yield comments;
+        }
+      }
+      await assert.rejects(collect(modelAnswering(wire, endless()).stream(callOf(), stop.signal)), reason);
+      assert.ok(sent < 20, `${sent} MiB were read`);
+    });
+
     for (const count of ['-5', '1.5', '1e300', '"7"']) {
       test(`a report of ${count} tokens is none`, async () => {
         const field = /"(\w*(?:tokens|TokenCount))": ?\d+/g;
