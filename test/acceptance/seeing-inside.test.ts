@@ -1,6 +1,7 @@
 // What an operator sees: a line for each request and each turn, and numbers at /metrics; nothing of what is said, no secret.
 // One engine: this is about how a process begins and ends.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { startServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
@@ -155,4 +156,15 @@ test('/metrics has turns, queues, latencies, tokens, streams, deliveries, the ev
   assert.ok(value('nodejs_eventloop_lag_p99_seconds') >= 0);
   assert.ok(value('process_resident_memory_bytes') > 0);
   for (const customer of ['demo', 'assistant', 'ses_', 'private']) assert.equal(text.includes(customer), false, customer);
+});
+
+test('every metric in the rules for Prometheus exists', async () => {
+  const rules = readFileSync(new URL('../../deploy/prometheus-rules.yaml', import.meta.url), 'utf8');
+  const named = new Set(rules.match(/^ *expr: .*$/gm)?.flatMap((line) => line.match(/\b(parley|nodejs|process)_\w+/g) ?? []));
+  const served = new Set((await wire.get('/metrics')).text.match(/(?<=^# TYPE )\w+/gm));
+  // This server has no Redis.
+  assert.deepEqual(
+    [...named].filter((name) => !served.has(name)),
+    ['parley_redis_connected'],
+  );
 });
