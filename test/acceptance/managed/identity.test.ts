@@ -116,7 +116,29 @@ test("a visitor's next token gets the first answer again under an Idempotency-Ke
   }
   await visitor.untilIdle(id);
   const opened = (caller: ManagedClient) => caller.request('POST', '/sessions', {}, { 'idempotency-key': `new ${id}` });
-  assert.deepEqual([(await opened(visitor)).status, (await opened(renewed)).status], [201, 422]);
+  const [first, again, other] = [await opened(visitor), await opened(visitor), await opened(renewed)];
+  assert.deepEqual([again.body.id, again.headers['idempotent-replayed']], [first.body.id, 'true']);
+  assert.deepEqual([other.status, other.headers['idempotent-replayed']], [201, undefined]);
+  assert.notEqual(other.body.id, first.body.id);
+});
+
+test("an Idempotency-Key of one end user gets in the way of nobody else's, and does not show which are in use", async () => {
+  const callers = [client, alice, bob, visitor, client.as(await mintToken(app))];
+  const open = (caller: ManagedClient) => caller.request('POST', '/sessions', {}, { 'idempotency-key': 'order-17' });
+  const opened = await Promise.all(callers.map(open));
+  assert.deepEqual(
+    opened.map(({ status }) => status),
+    [201, 201, 201, 201, 201],
+  );
+  assert.equal(new Set(opened.map(({ body }) => body.id)).size, 5);
+  const say = (caller: ManagedClient, id: string, text: string) =>
+    caller.request('POST', `/sessions/${id}/events`, { type: 'user.message', text }, { 'idempotency-key': 'message-1' });
+  for (const [index, caller] of callers.entries()) {
+    const id: string = opened[index]?.body.id ?? '';
+    assert.deepEqual([(await say(caller, id, '/say one')).status, (await say(caller, id, '/say two')).status], [202, 422]);
+    await caller.untilIdle(id);
+    assert.equal((await open(caller)).body.id, id);
+  }
 });
 
 test('agent_instance_id counts from a key or a token, and is ignored from a browser', async () => {

@@ -14,6 +14,12 @@ export function keyFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, principal.type === 'token' ? credentialOf(request, principal) : 'org');
 }
 
+/** Whose Idempotency-Keys a session token uses: its end user's, or those of the session that a visitor is in. Undefined for other callers. */
+export function browserOf(request: FastifyRequest): string | undefined {
+  const principal = principalOf(request);
+  return principal.type === 'token' ? hash('sha256', credentialOf(request, principal), 'base64url') : undefined;
+}
+
 /** Recognizes the automatic retry of a client library, which sends no Idempotency-Key: by credential, path and body. */
 export function retryFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, credentialOf(request, principalOf(request)));
@@ -35,16 +41,18 @@ function credentialOf(request: FastifyRequest, principal: Principal): string {
   switch (principal.type) {
     case 'key':
       return `key ${principal.keyId}`;
-    case 'token':
+    case 'token': {
       if (principal.endUserId !== undefined) return `token ${principal.endUserId}`;
       // An anonymous visitor's next token has nothing in common with this one. Within a session, knowing its id is what identifies them.
-      return isInSession(request) ? 'visitor' : `visitor ${principal.tokenId}`;
+      const session = sessionNamedBy(request);
+      return session === undefined ? `visitor ${principal.tokenId}` : `visitor of ${session}`;
+    }
     case 'member':
       return `member ${principal.userId}`;
   }
 }
 
-/** Whether the path or a header names the session that the request is about. */
-function isInSession({ headers, params }: FastifyRequest): boolean {
-  return headers['x-svc-session'] !== undefined || fieldOf(params, 'session_id') !== undefined;
+/** The session that the request is about, if the path or a header names it. */
+function sessionNamedBy({ headers, params }: FastifyRequest): unknown {
+  return fieldOf(params, 'session_id') ?? headers['x-svc-session'];
 }
