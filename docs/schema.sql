@@ -246,6 +246,7 @@ create table invitations (
   expires_at timestamp with time zone not null,
   accepted_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  highest_role text,
   constraint invitations_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(id),
   constraint invitations_pkey PRIMARY KEY (id),
   constraint invitations_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text]))),

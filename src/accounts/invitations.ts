@@ -5,7 +5,7 @@ import type { Db } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../errors.ts';
 import { hashOfSecret } from './api-keys.ts';
-import type { Role } from './principal.ts';
+import { type Role, rolesFromHighest } from './principal.ts';
 
 export interface Invitation {
   id: number;
@@ -17,11 +17,14 @@ export interface Invitation {
 
 const lifetimeMs = 7 * 24 * 3_600_000;
 
-/** The token is returned here and never again; whoever has it can join: with any address if the invitation names none. */
+/**
+ * The token is returned here and never again; whoever has it can join: with any address if the invitation names none.
+ * `highestRole` is the highest that the inviter may grant.
+ */
 export async function invite(
   transaction: Db,
   actor: Actor,
-  input: { email: string | undefined; role: Role },
+  input: { email: string | undefined; role: Role; highestRole: Role },
 ): Promise<{ invitation: Invitation; token: string }> {
   const email = input.email?.toLowerCase();
   if (email !== undefined && (await isMember(transaction, actor.orgId, email))) {
@@ -34,6 +37,7 @@ export async function invite(
       org_id: actor.orgId,
       email: email ?? null,
       role: input.role,
+      highest_role: input.highestRole,
       token_hash: hashOfSecret(token),
       created_at: actor.at,
       expires_at: new Date(actor.at.getTime() + lifetimeMs),
@@ -67,6 +71,13 @@ export async function findInvitation(db: Db, orgId: number, now: Date, id: numbe
   return row && invitationFrom(row);
 }
 
+/** The highest role that an invitation can be given: whoever made it has its token. Undefined when the org has no such invitation. */
+export async function highestRoleOf(db: Db, orgId: number, id: number): Promise<Role | undefined> {
+  const query = db.selectFrom('invitations').select(['role', 'highest_role']).where('org_id', '=', orgId).where('id', '=', id);
+  const row = await query.executeTakeFirst();
+  return row && (row.highest_role ?? row.role);
+}
+
 /** Undefined when the org has no such open invitation. Its token stays the same. `assertMayRevoke` is called with its present role. */
 export async function changeInvitedRole(
   transaction: Db,
@@ -83,6 +94,11 @@ export async function changeInvitedRole(
   if (before === undefined) return undefined;
   assertMayRevoke(before.role);
   if (before.role === role) return invitationFrom(before);
+  if (rolesFromHighest.indexOf(role) < rolesFromHighest.indexOf(before.highest_role ?? before.role))
+    throw new ServiceError(
+      'conflict',
+      `role: whoever made this invitation has its link and could not grant the role ${role}: make another`,
+    );
   await transaction.updateTable('invitations').set({ role }).where('id', '=', id).execute();
   await recordAudit(transaction, actor, {
     action: 'member.role_changed',

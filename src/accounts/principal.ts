@@ -7,7 +7,8 @@ export interface Organization {
   transcriptsAccess: boolean;
 }
 
-export type Role = 'owner' | 'admin' | 'member';
+export const rolesFromHighest = ['owner', 'admin', 'member'] as const;
+export type Role = (typeof rolesFromHighest)[number];
 
 /** Who a request acts for. By itself it gives access to nothing: every read of customer data takes the org as well. */
 export type Principal = KeyPrincipal | TokenPrincipal | MemberPrincipal;

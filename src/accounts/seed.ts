@@ -72,7 +72,7 @@ async function createDemo(transaction: Db, apiKey: string, at: Date): Promise<st
   const release = await createRelease(transaction, actor, agent.id, config, { state: 'materialized', pinnedTools: [] });
   await activateRelease(transaction, actor, agent.id, release?.version ?? 1, { retry: false });
   await createApiKey(transaction, actor, { name: 'First key', scopes: allScopes, managesOwners: true, secret: apiKey });
-  return (await invite(transaction, actor, { email: undefined, role: 'owner' })).token;
+  return (await invite(transaction, actor, { email: undefined, role: 'owner', highestRole: 'owner' })).token;
 }
 
 /** Saves the keys that the operator did not choose, because each is printed only once. */

@@ -159,6 +159,7 @@ interface InvitationsTable {
   org_id: number;
   email: Nullable<string>;
   role: Role;
+  highest_role: Nullable<Role>;
   token_hash: string;
   created_at: CreatedAt;
   expires_at: Date;

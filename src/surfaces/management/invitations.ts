@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import {
   changeInvitedRole,
   findInvitation,
+  highestRoleOf,
   type Invitation,
   invite,
   listInvitations,
@@ -19,7 +20,7 @@ import { answered } from '../shared/schemas/answers.ts';
 import { emailField, roleField } from '../shared/schemas/fields.ts';
 import { decodeIntegerCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { assertMayGrant } from './roles.ts';
+import { assertMayGrant, highestRoleFor } from './roles.ts';
 
 const tags = ['Members'];
 const config = { family: 'management' as const };
@@ -92,11 +93,16 @@ export function invitationRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { email, role = 'member' } = request.body;
-      assertMayGrant(principalOf(request), role);
-      return changeOnce(context, request, reply, 201, async (transaction, actor) => {
-        const { invitation, token } = await invite(transaction, actor, { email, role });
+      const principal = principalOf(request);
+      assertMayGrant(principal, role);
+      const highestRole = highestRoleFor(principal);
+      const answer = await changeOnce(context, request, reply, 201, async (transaction, actor) => {
+        const { invitation, token } = await invite(transaction, actor, { email, role, highestRole });
         return { invitation: showInvitation(invitation), token };
       });
+      // Only in a repetition of another's request: the invitation can be given a role that the caller cannot grant.
+      assertMayGrant(principal, orNotFound(await highestRoleOf(context.database.db, principal.organization.id, answer.invitation.id)));
+      return answer;
     },
   );
 
@@ -118,7 +124,8 @@ export function invitationRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Change the role of an invitation',
-        description: 'Its token stays valid. Nobody can grant or remove a role with more permissions than their own.',
+        description:
+          'Its token stays valid. Nobody can grant or remove a role with more permissions than their own. A role that whoever made the invitation could not grant is 409.',
         body: updateBody,
         response: answered(200, answer),
       },

@@ -125,7 +125,7 @@ export function operatorRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { role = 'owner', email } = request.body;
       return createForOrganizationOfPath(request, reply, async (transaction, actor) => {
-        const { invitation, token } = await invite(transaction, actor, { email, role });
+        const { invitation, token } = await invite(transaction, actor, { email, role, highestRole: 'owner' });
         const { id, expiresAt } = invitation;
         return { invitation: { id, email: invitation.email ?? null, role: invitation.role, expires_at: timestamp(expiresAt) }, token };
       });

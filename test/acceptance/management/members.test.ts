@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { allScopes } from '../../../src/accounts/scopes.ts';
 import { createKey, createOrganization } from '../../support/accounts.ts';
-import { startApp } from '../../support/app.ts';
+import { type Call, startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
 import { browserOf, password, signIn } from '../../support/members.ts';
 import { until } from '../../support/until.ts';
@@ -183,6 +183,35 @@ test('an admin makes and unmakes no owner with a key either, however it was made
   assert.equal((await parley.call('POST', '/api/api_keys', { headers: { ...owner, ...once }, body })).status, 201);
   const repeated = await parley.call('POST', '/api/api_keys', { headers: { ...admin, ...once }, body });
   assert.deepEqual([repeated.status, repeated.text.includes('svc_live_')], [403, false], 'nor asks again for one that an owner made');
+});
+
+test('an invitation is given no role that whoever has its link could not grant', async () => {
+  const league = await createOrganization(parley, 'league');
+  const owner = await browserOf(parley, league, 'league-owner@example.com', 'owner');
+  const admin = await browserOf(parley, league, 'league-admin@example.com', 'admin');
+  const reader = await createKey(parley, league.key, [...allScopes.filter((scope) => scope.endsWith(':read')), 'members:write']);
+  const invite = (caller: Call, email: string, role: string) =>
+    parley.call('POST', '/api/invitations', { ...caller, body: { email, role } });
+  const raise = (id: number, role: string) => parley.call('PATCH', `/api/invitations/${id}`, { headers: owner, body: { role } });
+  for (const [caller, role, above] of [
+    [{ headers: admin }, 'admin', 'owner'],
+    [{ key: reader }, 'member', 'admin'],
+  ] as const) {
+    const { invitation } = (await invite(caller, `${above}@example.com`, role)).body;
+    const raised = await raise(invitation.id, above);
+    assert.deepEqual([raised.status, /has its link/.test(raised.body.detail)], [409, true]);
+    assert.equal((await raise(invitation.id, 'member')).status, 200);
+    assert.equal((await raise(invitation.id, role)).status, 200);
+  }
+
+  const once = { 'idempotency-key': 'invite-boss' };
+  const made = await invite({ headers: { ...owner, ...once } }, 'boss@example.com', 'admin');
+  const repeated = await invite({ headers: { ...admin, ...once } }, 'boss@example.com', 'admin');
+  assert.deepEqual([repeated.status, repeated.text.includes('inv_')], [403, false], 'an owner’s link is not for an admin');
+  assert.equal((await invite({ key: league.key, headers: once }, 'boss@example.com', 'admin')).body.token, made.body.token);
+  assert.equal((await raise(made.body.invitation.id, 'owner')).status, 200);
+  const joined = await parley.call('POST', '/api/invitations/accept', { body: { token: made.body.token, name: 'Boss', password } });
+  assert.equal(joined.body.member.role, 'owner');
 });
 
 test('an invitation can be withdrawn, names nobody twice, and is nobody else’s', async () => {

@@ -38,7 +38,7 @@ after(async () => {
 });
 
 async function joinAs(role: 'owner' | 'member', email: string, password: string): Promise<string> {
-  const { token } = await directory.change(orgId, (db) => invite(db, { orgId, at }, { email: undefined, role }));
+  const { token } = await directory.change(orgId, (db) => invite(db, { orgId, at }, { email: undefined, role, highestRole: role }));
   const acceptance = await prepareAcceptance(database.db, at, { token, email, name: 'Ada', password }, () => {});
   assert.ok(acceptance);
   const member = await directory.change(orgId, (db) => acceptInvitation(db, { orgId, at }, acceptance));
