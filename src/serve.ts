@@ -9,6 +9,7 @@ import { type Config, ConfigError } from './config.ts';
 import type { Context } from './context.ts';
 import { createContext } from './create-context.ts';
 import { errorCode, errorMessage } from './errors.ts';
+import { limitConnections } from './load/limit-connections.ts';
 import { listenMore } from './load/listen-more.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { watchDescriptors } from './telemetry/descriptors.ts';
@@ -124,6 +125,7 @@ async function tryAddress(config: Config): Promise<void> {
 async function listen(context: Context): Promise<{ server: Server; listeners: Listener[] }> {
   const { config } = context;
   const server = await createApp(context);
+  limitConnections(server.server, context.logger);
   // Once more: a process that has taken the port meanwhile, and allows it to be shared, would get half of the connections.
   if (canShareAddress) await tryAddress(config);
   const address = { host: config.HOST, port: config.PORT, backlog, reusePort: canShareAddress };
