@@ -171,6 +171,33 @@ test('an interrupt that is repeated under its key does not stop a later turn', a
   assert.deepEqual([unknown.status, unknown.body.detail.error], [409, 'outcome_unknown']);
 });
 
+test('nor does one whose answer from the database was lost: it may have been carried out', async (t) => {
+  const id = await client.create();
+  const interrupt = () => client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': `lost ${id}` });
+  await client.say(id, '/delay 60000\n/say one two');
+  const { log } = app.context;
+  const apply = log.apply.bind(log);
+  t.mock.method(
+    log,
+    'apply',
+    async (operation: Parameters<typeof apply>[0]) => {
+      await apply(operation);
+      throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+    },
+    { times: 1 },
+  );
+  assert.equal((await interrupt()).status, 503);
+  // Its process learns of the interrupt with the next notice.
+  const [turnId = ''] = app.context.runner.running.keys();
+  app.context.runner.interrupt(turnId);
+  const stopped = (await client.untilIdle(id)).at(-1);
+  assert.equal(stopped?.stop_reason, 'interrupted');
+  await client.say(id, '/delay 20\n/words 5');
+  const again = await interrupt();
+  assert.deepEqual([again.status, again.body.detail.error], [409, 'outcome_unknown']);
+  assert.equal((await client.untilIdle(id, stopped?.seq)).at(-1)?.stop_reason, 'end_turn');
+});
+
 test('an interrupt that is sent twice at once under its key is carried out once', async (t) => {
   const id = await client.create();
   const interrupt = () => client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': `at once ${id}` });

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { giveBackKey, holdKey, type RequestKey, takeKey, takeOverKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
+import { isDatabaseFailure } from '../../../database/database.ts';
 import { ServiceError } from '../../../errors.ts';
 import { answerAgain, keepAnswer, requestKeyOf } from './idempotency.ts';
 
@@ -28,8 +29,10 @@ export async function answerOnce<Answer>(
     if (!(await takeOverKey(db, requestKey, holdMs))) throw stillInProgress();
   }
   const answer = await holding(context, requestKey, work).catch(async (error: unknown) => {
-    // If the work failed because the client left, it may have been done all the same: the key then stays, without an answer.
-    if (!reply.raw.destroyed) await giveBackKey(db, requestKey);
+    // If the client left, or the answer of the database was lost, the work may have been done all the same: the key then stays, without
+    // an answer. If it cannot be let go of now, the hold expires.
+    if (isDatabaseFailure(error)) await holdKey(db, requestKey, 0).catch(() => {});
+    else if (!reply.raw.destroyed) await giveBackKey(db, requestKey);
     throw error;
   });
   await keepAnswer(context, db, requestKey, answer);
