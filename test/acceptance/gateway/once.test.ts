@@ -72,6 +72,47 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   assert.equal(later.at(-1).text, 'goodbye');
 });
 
+test('a delivery that is overtaken by its own repetition and refused meanwhile is still the same event when it is sent again', async (t) => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  await parley.call('POST', '/v1/gateway/events', { key: org.key, body: message('/say hi', { session_id: id }) });
+  await logOf(org, id, 1);
+  const { gateway, turns } = parley.context;
+  assert.ok(gateway !== undefined);
+  const [adding, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const delivers = gateway.deliver.bind(gateway);
+  // The first looks the gateway of the sender up for longer than the second takes.
+  t.mock.method(
+    gateway,
+    'deliver',
+    async (...args: Parameters<typeof delivers>) => {
+      await adding.promise;
+      return delivers(...args);
+    },
+    { times: 1 },
+  );
+  const notes = turns.note.bind(turns);
+  t.mock.method(
+    turns,
+    'note',
+    async (...args: Parameters<typeof notes>) => {
+      adding.resolve();
+      await refused.promise;
+      return notes(...args);
+    },
+    { times: 1 },
+  );
+  const body = { recipient_id: 'ada', session_id: id, event: message('only once', { sender_id: 'bob' }) };
+  const bring = () => parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body, headers: { 'idempotency-key': 'overtaken' } });
+  const [first, second] = [bring(), bring()];
+  assert.equal((await first).status, 503);
+  refused.resolve();
+  assert.equal((await second).status, 200);
+  assert.equal((await bring()).status, 200);
+  const log = await logOf(org, id, 1);
+  assert.equal(log.filter((event: { text?: string }) => event.text === 'only once').length, 1);
+});
+
 test("a client library's own retry of an event without an id or a key is the same event", async () => {
   const org = await newOrganization();
   const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;

@@ -90,8 +90,8 @@ export async function underKey<Result>(
   const { db } = context.database;
   const { earlier, takenAt } = await takeKey(db, requestKey);
   const result = await work(takenAt).catch(async (error: unknown) => {
-    // Nothing was done: another request may use the key.
-    if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, requestKey);
+    // Nothing was done: another request may use the key. Unless it is done at this moment, by a repetition that was faster.
+    if (earlier === undefined && error instanceof ServiceError && !error.willPass) await giveBackKey(db, requestKey);
     throw error;
   });
   if (earlier !== undefined) sayReplayed(reply);
