@@ -152,6 +152,10 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
   if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
   // If the instance is the session itself, its files and its spending go too.
   const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${instanceKey('session', { sessionId, endUserId: undefined })}`;
+  // First, as by everyone who writes files.
+  await sql`select 1 from budgets where org_id = ${orgId} and exists (select 1 from workspace_files where ${own}) for update`.execute(
+    transaction,
+  );
   const files = await sql<{ size: number }>`delete from workspace_files where ${own} returning size`.execute(transaction);
   await countFileBytes(transaction, orgId, -files.rows.reduce((sum, { size }) => sum + size, 0));
   await sql`delete from instance_spend where ${own}`.execute(transaction);

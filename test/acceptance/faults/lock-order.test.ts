@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { locks } from '../../../src/database/locks.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
-import { findSession } from '../../../src/session/sessions.ts';
+import { dropSession, findSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
@@ -98,4 +98,19 @@ test('an upload that waits for another holds nothing that a turn needs', options
   const { rows } = await sql<{ path: string; size: number }>`
     select path, size from workspace_files where path not in ('a', 'b')`.execute(db);
   assert.deepEqual(rows, [{ path: 'uploads/a', size: 7 }]);
+});
+
+test('a session that is dropped while another process counts files holds none of its own', options, async () => {
+  const { id, agentId } = await open('dropped');
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    values (1, ${agentId}, ${`session:${id}`}, 'own', 'x', 1)`.execute(db);
+  const { dropping } = await elsewhere(async (transaction) => {
+    await sql`select 1 from budgets where org_id = 1 for update`.execute(transaction);
+    const begun = dropSession(db, 1, id);
+    await until(isWaitedFor);
+    await sql`select 1 from workspace_files where path = 'own' for update nowait`.execute(transaction);
+    return { dropping: begun };
+  });
+  assert.equal(await dropping, true);
+  assert.deepEqual((await sql`select 1 from workspace_files where path = 'own'`.execute(db)).rows, []);
 });
