@@ -178,7 +178,15 @@ export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
   await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by is not null`.execute(db);
 }
 
-/** Puts a claimed delivery back until its endpoint is enabled, because the endpoint was disabled after the delivery became due. */
+/**
+ * Puts a claimed delivery back until its endpoint is enabled, because the endpoint was disabled after the delivery became due. If it
+ * was enabled again meanwhile, which passed over the claimed delivery, that is due as scheduled.
+ */
 export async function parkDelivery(db: Db, processId: string, id: string): Promise<void> {
-  await sql`update deliveries set due_at = null, claimed_by = null where id = ${id} and claimed_by = ${processId}`.execute(db);
+  await sql`
+    with endpoint as (
+      select enabled from webhook_endpoints where id = (select endpoint_id from deliveries where id = ${id}) for share
+    )
+    update deliveries set due_at = (select case when enabled then next_attempt_at end from endpoint), claimed_by = null
+    where id = ${id} and claimed_by = ${processId}`.execute(db);
 }

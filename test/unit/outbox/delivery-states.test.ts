@@ -6,6 +6,7 @@ import { resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
 import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-state.ts';
 import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { finishDeliveries } from '../../../src/outbox/finish.ts';
+import { parkDelivery } from '../../../src/outbox/queue.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
 import { engine } from '../../support/engine.ts';
 import { minute, openOutbox } from '../../support/outbox.ts';
@@ -57,6 +58,29 @@ test('a result whose delivery is being deleted is left out, and the others of it
     (await deliveriesTo(endpointId)).map(({ state }) => state),
     ['delivered'],
   );
+});
+
+test('a delivery that is put back since its endpoint was disabled is due if that is being enabled at this moment', async () => {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const actor = { orgId: organization.id, at: new Date() };
+  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
+  // Made due by who still saw the endpoint enabled, and claimed since.
+  await queue(endpointId, 1, actor.at);
+  const { id } = await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'here' })
+    .where('endpoint_id', '=', endpointId)
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  const { parking } = await db.transaction().execute(async (transaction) => {
+    await enableEndpoint(transaction, actor, endpointId);
+    const begun = parkDelivery(db, 'here', id);
+    if (engine === 'postgres') await until(async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length > 0);
+    return { parking: begun };
+  });
+  await parking;
+  const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  assert.deepEqual([is.state, is.claimed_by, is.due_at], ['pending', null, is.next_attempt_at]);
 });
 
 test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {
