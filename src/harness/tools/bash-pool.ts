@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { usableMemory } from '../../usable-memory.ts';
 import type { Workspace } from '../tool.ts';
 import type { ShellResult } from './bash-messages.ts';
 import { type ShellFailure, ShellProcess } from './bash-process.ts';
@@ -25,7 +26,7 @@ export interface ShellPoolOptions {
 
 /** A few shell processes, shared by all turns. The owner closes it. */
 export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
-  const { processes = Math.max(2, availableParallelism()), timeoutMs = 30_000, idleMs = 60_000 } = options;
+  const { processes = shellProcesses(availableParallelism(), usableMemory()), timeoutMs = 30_000, idleMs = 60_000 } = options;
   const idle: { shell: ShellProcess; timer: NodeJS.Timeout }[] = [];
   const busy = new Set<ShellProcess>();
   /** Waiting commands by `lineId`. The line that is served next comes first, and none is empty. */
@@ -114,6 +115,14 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
       for (const shell of busy) shell.end();
     },
   };
+}
+
+/**
+ * One per core, because commands compute, and per GiB of memory: an idle process takes 90 MB, and 16 with a modest command each ended a
+ * server that may use 1 GiB. At least two, so that one long command does not hold up everybody.
+ */
+export function shellProcesses(cores: number, memory: number): number {
+  return Math.max(2, Math.min(cores, Math.round(memory / 2 ** 30)));
 }
 
 /** A process is replaced after so many commands, or so much time, so that nothing accumulates in it. */

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { maxToolOutputCharacters, recordedOutput, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createBashTool } from '../../../src/harness/tools/bash.ts';
-import { createShellPool, type ShellPoolOptions } from '../../../src/harness/tools/bash-pool.ts';
+import { createShellPool, type ShellPoolOptions, shellProcesses } from '../../../src/harness/tools/bash-pool.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 import { until } from '../../support/until.ts';
@@ -237,6 +237,19 @@ test('a command goes on when every process of the service is told to stop: the s
     };
     assert.equal((await bash('cat notes.txt', workspace, pool)).output, 'kept');
   });
+});
+
+test('there are as many processes as cores, as far as the memory goes', () => {
+  const GiB = 2 ** 30;
+  for (const [cores, memory, processes] of [
+    [1, 16, 2],
+    [8, 16, 8],
+    [16, 0.5, 2],
+    [16, 1, 2],
+    [16, 4, 4],
+    [16, 64, 16],
+  ] as const)
+    assert.equal(shellProcesses(cores, memory * GiB), processes);
 });
 
 test('more commands than processes all run; idle processes end', async () => {

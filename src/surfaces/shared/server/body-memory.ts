@@ -1,7 +1,7 @@
-import { totalmem } from 'node:os';
 import { Transform } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import { overloaded } from '../../../errors.ts';
+import { usableMemory } from '../../../usable-memory.ts';
 
 const MiB = 1024 * 1024;
 
@@ -20,9 +20,7 @@ interface BodyLimits {
  * uploads, each all but its last byte, could use up the memory of the process. Only bytes that came count, not those that were announced,
  * which cost a client nothing. A body for which there is no room is 503.
  */
-export function limitBodyMemory(
-  { organization, total }: BodyLimits = bodyLimits(Math.min(process.constrainedMemory() || Infinity, totalmem())),
-): preParsingHookHandler {
+export function limitBodyMemory({ organization, total }: BodyLimits = bodyLimits(usableMemory())): preParsingHookHandler {
   const held = new Map<number, number>();
   let heldInAll = 0;
   const hold = (orgId: number, bytes: number) => {
