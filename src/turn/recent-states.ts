@@ -62,29 +62,32 @@ export class RecentStates {
   }
 }
 
-/** Two bytes a character is the most that V8 takes. */
 function bytesOf(entry: Entry | undefined): number {
-  return entry === undefined ? 0 : bytesOfEntry + 2 * charactersOf(entry);
+  return entry === undefined ? 0 : bytesOfEntry + textsOf(entry).reduce((sum, text) => sum + bytesOfText(text), 0);
 }
 
-function charactersOf(entry: Entry): number {
+/** V8 takes one byte a character for a text of ASCII, and for most others two. */
+function bytesOfText(text: string): number {
+  return Buffer.byteLength(text) === text.length ? text.length : 2 * text.length;
+}
+
+function textsOf(entry: Entry): string[] {
   switch (entry.type) {
     case 'user': {
       const { text, context = [], files = [], echo } = entry.message;
-      const earlier = context.reduce((sum, message) => sum + message.text.length, 0);
-      return text.length + earlier + files.join('').length + jsonLength(echo);
+      return [text, ...context.map((message) => message.text), ...files, json(echo)];
     }
     case 'text':
-      return entry.text.length;
+      return [entry.text];
     case 'reasoning':
-      return entry.text.length + jsonLength(entry.providerMetadata);
+      return [entry.text, json(entry.providerMetadata)];
     case 'call':
-      return jsonLength(entry.input) + jsonLength(entry.providerMetadata);
+      return [json(entry.input), json(entry.providerMetadata)];
     case 'result':
-      return entry.output.length;
+      return [entry.output];
   }
 }
 
-function jsonLength(value: unknown): number {
-  return value === undefined ? 0 : JSON.stringify(value).length;
+function json(value: unknown): string {
+  return value === undefined ? '' : JSON.stringify(value);
 }

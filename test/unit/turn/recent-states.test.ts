@@ -7,9 +7,9 @@ import { RecentStates } from '../../../src/turn/recent-states.ts';
 
 const mebibyte = 2 ** 20;
 
-/** A turn that brings this many characters. */
-function say(state: SessionState, characters: number): void {
-  const text = 'x'.repeat(characters);
+/** A turn that brings this many characters, of two bytes each unless another letter is given. */
+function say(state: SessionState, characters: number, letter = 'я'): void {
+  const text = letter.repeat(characters);
   const events: NewEvent[] = [
     { type: 'message-received', data: { messageId: 'msg_1', text: '' } },
     { type: 'message-produced', data: { messageId: 'msg_2', text, step: 1, agent: 'main' } },
@@ -72,6 +72,18 @@ test('what was counted is not looked at again, and what was condensed away no lo
   foldSession(numberEvents([condensed], 'turn_8', state.seq + 1, new Date(0)), state);
   states.keep('one', state);
   assert.ok(states.bytes < 210_000, `${states.bytes} bytes`);
+});
+
+test('a text of ASCII, which takes half the memory, counts half', () => {
+  const states = new RecentStates();
+  const [latin, cyrillic] = [foldSession([]), foldSession([])];
+  say(latin, 100_000, 'x');
+  say(cyrillic, 100_000);
+  states.keep('latin', latin);
+  const bytes = states.bytes;
+  assert.ok(bytes > 100_000 && bytes < 102_000, `${bytes} bytes`);
+  states.keep('cyrillic', cyrillic);
+  assert.equal(states.bytes - bytes, bytes + 100_000);
 });
 
 test('a state that was dropped while its turn ran does not come back', () => {
