@@ -19,7 +19,9 @@ export type NewEvent =
   | { type: 'turn-ended'; data: TurnEnded }
   | { type: 'turn-failed'; data: TurnFailed };
 
-export type StoredEvent = NewEvent & { seq: number; turnId: string; createdAt: Date };
+/** The part of a stored event that the state of its session is folded from. */
+export type FoldedEvent = NewEvent & { seq: number; turnId: string };
+export type StoredEvent = FoldedEvent & { createdAt: Date };
 
 /**
  * Text as it is produced: a preview of the stored event with the same `messageId` that follows. `offset` is its position in that

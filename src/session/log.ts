@@ -1,34 +1,15 @@
 import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
-import type { NewEvent, StoredEvent } from './events.ts';
+import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
 import type { Operation, OperationResult } from './operations.ts';
+import { inPages, type Page, readEvents, readPage, readPageToFold } from './read-events.ts';
 
 const applyOperations: PreparedStatement = {
   name: 'apply-operations',
   text: 'select apply_turn_operations($1::json, $2, $3, $4) as answer',
   writes: true,
 };
-const readEvents = {
-  name: 'read-events',
-  text: 'select seq, turn_id, type, data, created_at from events where session_id = $1 and seq > $2 order by seq limit $3',
-};
-
-/**
- * Fewer events where they are long, by their stored size. Compressed data is counted twentyfold: unpacked, it may be twenty times as
- * long, or even a hundred times.
- */
-const readPage = {
-  name: 'read-page',
-  text: `select seq, turn_id, type, data, created_at, size from (
-      select *, sum(length) over (order by seq) as size from (
-        select *, pg_column_size(data) * case when pg_column_compression(data) is null then 1 else 20 end as length
-        from events where session_id = $1 and seq > $2 order by seq limit $3) as events) as events
-    where size - length < $4 order by seq`,
-};
-const pageLength = 500;
-const pageBytes = 1024 * 1024;
-
 const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $1' };
 
 /** Operations in one statement: with more, every caller would wait for too many others. */
@@ -140,27 +121,23 @@ export class SessionLog {
     return doubtful;
   }
 
-  async read(sessionId: string, after: number, limit: number): Promise<StoredEvent[]> {
-    const rows = await this.database.prepared<EventRow>(readEvents, [sessionId, after, limit]);
-    return rows.map(toStoredEvent);
+  read(sessionId: string, after: number, limit: number): Promise<StoredEvent[]> {
+    return readEvents(this.database, sessionId, after, limit);
   }
 
   /** The events that follow `after`, as many as should be in memory at once. */
-  async readPage(sessionId: string, after: number): Promise<{ events: StoredEvent[]; hasMore: boolean }> {
-    const values = [sessionId, after, pageLength, pageBytes];
-    const rows = await this.database.prepared<EventRow & { size: string }>(readPage, values);
-    const hasMore = rows.length === pageLength || Number(rows.at(-1)?.size) >= pageBytes;
-    return { events: rows.map(toStoredEvent), hasMore };
+  readPage(sessionId: string, after: number): Promise<Page<StoredEvent>> {
+    return readPage(this.database, sessionId, after);
   }
 
   /** Everything after `after`, in pages, so that a long log is never in memory at once. */
-  async *readAll(sessionId: string, after = 0): AsyncGenerator<StoredEvent[]> {
-    for (let cursor = after; ; ) {
-      const { events, hasMore } = await this.readPage(sessionId, cursor);
-      if (events.length > 0) yield events;
-      if (!hasMore) return;
-      cursor = events.at(-1)?.seq ?? cursor;
-    }
+  readAll(sessionId: string, after = 0): AsyncGenerator<StoredEvent[]> {
+    return inPages(after, (cursor) => this.readPage(sessionId, cursor));
+  }
+
+  /** What the state of a session is folded from ahead of a turn; see `readPageToFold`. */
+  readToFold(sessionId: string, after: number, turnId: string): AsyncGenerator<FoldedEvent[]> {
+    return inPages(after, (cursor) => readPageToFold(this.database, sessionId, cursor, turnId));
   }
 
   /** False when the session was dropped, and its log with it. */
@@ -264,19 +241,6 @@ function busyOrgsOf(batch: readonly Waiting[]): Set<number> {
 interface Answer {
   at: string;
   results: OperationResult[];
-}
-
-interface EventRow {
-  seq: number;
-  turn_id: string;
-  type: NewEvent['type'];
-  data: NewEvent['data'];
-  created_at: Date;
-}
-
-/** The log holds only what we wrote: its rows are events by construction. */
-function toStoredEvent(row: EventRow): StoredEvent {
-  return { seq: row.seq, turnId: row.turn_id, createdAt: row.created_at, type: row.type, data: row.data } as StoredEvent;
 }
 
 /** The events of an operation as they are in the log after it was applied. */

@@ -1,4 +1,4 @@
-import { type ApprovalDecision, type MessageReceived, type StopReason, type StoredEvent, usageIn } from './events.ts';
+import { type ApprovalDecision, type FoldedEvent, type MessageReceived, type StopReason, usageIn } from './events.ts';
 import { addUsage, noUsage, type Usage } from './usage.ts';
 
 /** What the log adds up to. The fold changes it in place, so that a turn costs only as much as its own events. */
@@ -55,7 +55,7 @@ export function emptyState(): SessionState {
   return { seq: 0, entries: [], summary: undefined, grants: new Set(), turn: undefined };
 }
 
-export function foldSession(events: Iterable<StoredEvent>, state: SessionState = emptyState()): SessionState {
+export function foldSession(events: Iterable<FoldedEvent>, state: SessionState = emptyState()): SessionState {
   for (const event of events) applyEvent(state, event);
   return state;
 }
@@ -65,7 +65,7 @@ export function grantKey(tool: string, pattern: string): string {
   return `${tool}\n${pattern}`;
 }
 
-function applyEvent(state: SessionState, event: StoredEvent): void {
+function applyEvent(state: SessionState, event: FoldedEvent): void {
   const { seq } = event;
   state.seq = seq;
   switch (event.type) {

@@ -95,7 +95,7 @@ export class Runner {
 
   /** Folds the log of a session ahead of its next turn. */
   async warm(sessionId: string): Promise<void> {
-    if (!this.states.has(sessionId)) await this.stateOf(sessionId, []);
+    if (!this.states.has(sessionId)) await this.stateOf(sessionId, '', []);
   }
 
   beginStarted(started: StartedTurn, at: Date, whole: boolean): void {
@@ -190,7 +190,7 @@ export class Runner {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
-    const state = await this.stateOf(turn.session, run.events);
+    const state = await this.stateOf(turn.session, turn.turn, run.events);
     // The process that died may not have told the watchers of what it wrote.
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
     const begun = performance.now();
@@ -267,13 +267,13 @@ export class Runner {
     return undefined;
   }
 
-  private async stateOf(sessionId: string, events: StoredEvent[]): Promise<SessionState> {
+  private async stateOf(sessionId: string, turnId: string, events: StoredEvent[]): Promise<SessionState> {
     const known = this.states.get(sessionId);
     const next = events[0]?.seq ?? 0;
     const state = known !== undefined && known.seq < next ? known : emptyState();
     // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
     if (state.seq === next - 1) foldSession(events, state);
-    else for await (const page of this.parts.log.readAll(sessionId, state.seq)) foldSession(page, state);
+    else for await (const page of this.parts.log.readToFold(sessionId, state.seq, turnId)) foldSession(page, state);
     this.states.keep(sessionId, state);
     return state;
   }
