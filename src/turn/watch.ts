@@ -21,6 +21,7 @@ export interface WatchableTurn {
 /** Yields the turn's updates until it ends or pauses. Leaving early, or an abort, does not affect the turn. */
 export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: AbortSignal): AsyncGenerator<SessionUpdate[]> {
   const close = () => turn.subscription.close();
+  if (signal?.aborted) close();
   signal?.addEventListener('abort', close, { once: true });
   try {
     if (turn.kept !== undefined) return yield turn.kept;

@@ -22,6 +22,7 @@ import {
 } from '../shared/adapters/session.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
 import { agentOf } from '../shared/path.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
 import { ChatProjector, completionOf } from './project.ts';
@@ -84,7 +85,9 @@ export function namedSessionId(request: FastifyRequest, body: unknown): string |
 async function answer(call: ChatCall, turn: WatchableTurn, drop: DropSession): Promise<FastifyReply> {
   const { context, reply, model, live, showsUsage } = call;
   if (live) return sendTurn(context, reply, { turn, projector: new ChatProjector(turn.turnId, model, showsUsage), drop });
-  const completion = collectTurn(watchTurn(context.log, turn)).then(async (outcome) => {
+  // To drop a session, somebody has to wait for the end of its turn.
+  const left = drop === undefined ? signalOfLeaving(reply) : undefined;
+  const completion = collectTurn(watchTurn(context.log, turn, left)).then(async (outcome) => {
     await drop?.();
     return completionOf(turn.turnId, model, outcome);
   });

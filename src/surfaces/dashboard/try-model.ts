@@ -4,6 +4,7 @@ import { tryModel } from '../../turn/try-model.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { Type } from '../shared/schemas/type.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 
 const body = Type.Object(
   {
@@ -28,9 +29,7 @@ export function tryModelRoute(server: Server, context: Context): void {
       const { id: orgId } = principalOf(request).organization;
       // The model may take long to answer: others need not wait for this request.
       request.place?.leave();
-      const abort = new AbortController();
-      reply.raw.once('close', () => abort.abort());
-      return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} }, abort.signal);
+      return tryModel(context.settings, orgId, { provider, name, base_url: baseUrl, settings: {} }, signalOfLeaving(reply));
     },
   );
 }

@@ -19,6 +19,7 @@ import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongArray } from '../shared/streams/long-array.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
 import { assertNamesEndUser, listFilter } from './end-user.ts';
@@ -230,12 +231,11 @@ function mcpRoute(server: Server, context: Context): void {
       const { session } = request;
       if (session === undefined) throw new ServiceError('bad-request', 'X-Svc-Session: is required');
       const { method, params = {} } = request.body;
-      const abort = new AbortController();
-      reply.raw.once('close', () => abort.abort());
+      const left = signalOfLeaving(reply);
       request.place?.leave();
       const { mcpProxy } = context;
       const mayRepeat = () => mcpProxy.mayRepeat(session, method, params);
-      return answerOnce(context, request, reply, mayRepeat, () => mcpProxy.request(session, method, params, abort.signal));
+      return answerOnce(context, request, reply, mayRepeat, () => mcpProxy.request(session, method, params, left));
     },
   );
 }

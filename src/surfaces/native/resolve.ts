@@ -7,6 +7,7 @@ import { principalOf } from '../shared/caller/authenticate.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
 import { errorBody } from '../shared/errors.ts';
 import { pathParameter } from '../shared/path.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sessionBodyOf } from './answer.ts';
 import { type NativeFrame, NativeProjector } from './project.ts';
@@ -26,7 +27,7 @@ export async function resolveApproval(
   async function continuation() {
     const projector = new NativeProjector();
     const events: NativeFrame[] = [];
-    for await (const updates of watchTurn(context.log, turn)) {
+    for await (const updates of watchTurn(context.log, turn, signalOfLeaving(reply))) {
       for (const update of updates) {
         const frames = projector.project(update);
         if (isStored(update) && update.seq > turn.resolvedSeq) events.push(...frames);

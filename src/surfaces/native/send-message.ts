@@ -5,6 +5,7 @@ import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { errorBody } from '../shared/errors.ts';
 import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { sendEvents } from '../shared/streams/sse.ts';
 import { messageBodyOf } from './answer.ts';
@@ -33,7 +34,7 @@ export async function sendMessage(
       },
     }));
   if (!stream) {
-    const answer = collectTurn(watchTurn(context.log, turn)).then((outcome) => messageBodyOf(sessionId, outcome));
+    const answer = collectTurn(watchTurn(context.log, turn, signalOfLeaving(reply))).then((outcome) => messageBodyOf(sessionId, outcome));
     return sendLongJson(reply, answer, errorBody);
   }
   const projector = new NativeProjector();

@@ -16,6 +16,7 @@ import {
 } from '../shared/adapters/session.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { agentOf } from '../shared/path.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { collectResponse, ResponseAnswer } from './answer.ts';
 import type { KnownResponses } from './named-session.ts';
@@ -48,7 +49,9 @@ export async function respond(call: ResponseCall, known: KnownResponses): Promis
     const projector = new ResponseProjector(answer);
     return sendTurn(context, reply, { turn, projector, drop, opening: projector.begin() });
   }
-  const collected = collectResponse(answer, watchTurn(context.log, turn), drop);
+  // To drop a session, somebody has to wait for the end of its turn.
+  const left = drop === undefined ? signalOfLeaving(reply) : undefined;
+  const collected = collectResponse(answer, watchTurn(context.log, turn, left), drop);
   return sendLongJson(reply, collected, (error) => answer.lateFailure(error));
 }
 

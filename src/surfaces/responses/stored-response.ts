@@ -4,6 +4,7 @@ import { deleteResponse } from '../../session/deleted-responses.ts';
 import { readTurn, type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
 import { agentOf } from '../shared/path.ts';
+import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { applyAll, ResponseAnswer } from './answer.ts';
 import { type FoundResponse, findResponse } from './named-session.ts';
@@ -46,7 +47,7 @@ export async function cancelResponse(
   try {
     if (await context.turns.cancel(session.orgId, session.id, place.turnId)) return reply.send(known.body());
     const answer = new ResponseAnswer(place, agentOf(request).slug, echo);
-    const ended = applyAll(answer, watchTurn(context.log, turn)).then(() => answer.body());
+    const ended = applyAll(answer, watchTurn(context.log, turn, signalOfLeaving(reply))).then(() => answer.body());
     return await sendLongJson(reply, ended, (error) => answer.lateFailure(error));
   } finally {
     turn.subscription.close();

@@ -1,6 +1,8 @@
 // What begins to watch a turn and fails before it does: nothing may be left behind of it.
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { after, beforeEach, test } from 'node:test';
+import { promisify } from 'node:util';
 import { sql } from 'kysely';
 import { ServiceError } from '../../../src/errors.ts';
 import type { NewSession } from '../../../src/session/sessions.ts';
@@ -174,4 +176,49 @@ test('an end that was written, before what stands ahead of it could be read: who
   const read = t.mock.method(log, 'read', () => Promise.reject(cut), { times: 1 });
   assert.equal((await answer).body.text, 'a slow river carries');
   assert.equal(read.mock.callCount(), 1);
+});
+
+test('messages that wait behind an approval, whose clients leave while they wait, or have left before', { timeout: 20_000 }, async (t) => {
+  const { id } = (await app.request('POST', '/v1/sessions', {})).body;
+  const path = `/v1/sessions/${id}/messages`;
+  const { port, hostname } = new URL(await app.listen());
+  const send = (stream: boolean) => {
+    const body = JSON.stringify({ text: 'and then?', stream });
+    const socket = connect(Number(port), hostname);
+    const head = `Host: x\r\nAuthorization: Bearer ${app.apiKey}\r\nContent-Type: application/json`;
+    socket.write(`POST ${path} HTTP/1.1\r\n${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    return socket;
+  };
+  const apply = log.apply.bind(log);
+  const mayPause = Promise.withResolvers<void>();
+  t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+    if (operation.kind === 'pause') await mayPause.promise;
+    return apply(operation);
+  });
+  const asked = app.request('POST', path, { text: '/tool bash {"command":"ls"}' });
+  await untilAccepted(app, id, 1);
+  const waiting = [send(false), send(true)];
+  await untilAccepted(app, id, 3);
+
+  const admit = turns.admit.bind(turns);
+  const held = Promise.withResolvers<void>();
+  const admitted = t.mock.method(turns, 'admit', async (...given: Parameters<typeof admit>) => {
+    const turn = await admit(...given);
+    await held.promise;
+    return turn;
+  });
+  const early = [send(false), send(true)];
+  await untilAccepted(app, id, 5);
+  assert.equal(admitted.mock.callCount(), 2);
+  for (const socket of early) socket.resetAndDestroy();
+  const countConnections = promisify(app.server.server.getConnections.bind(app.server.server));
+  await until(async () => (await countConnections()) === 2);
+  held.resolve();
+  mayPause.resolve();
+  assert.equal((await asked).body.pending_input.kind, 'tool_use');
+  await until(async () => feed.watcherCount === 2);
+  for (const socket of waiting) socket.resetAndDestroy();
+  await until(async () => feed.watcherCount === 0);
+  assert.equal(app.server.streams.size, 0);
+  await turns.interrupt(1, id, 'stop');
 });

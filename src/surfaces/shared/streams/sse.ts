@@ -36,6 +36,8 @@ export async function sendEvents(
   const unregister = streams.add({ response, end }, reply.request);
   const onClose = () => abort.abort();
   response.once('close', onClose);
+  // Its client has left while it was being opened, and `close` does not come again.
+  if (response.destroyed) abort.abort();
   try {
     for await (const text of source(abort.signal)) {
       if (response.destroyed) break;
