@@ -7,7 +7,6 @@ import { unauthorized } from '../shared/caller/authenticate.ts';
 import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
-import { pathParameter } from '../shared/path.ts';
 import { maxEmailLength, strangersBodyLimit } from '../shared/schemas/fields.ts';
 import { hostOf } from '../shared/server/host-header.ts';
 
@@ -45,7 +44,8 @@ function showOrganization({ id, slug, name, status }: Organization) {
 
 /** The sign-in library handles these requests, as fetch requests and responses. */
 async function handleByLibrary(context: Context, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const path = pathParameter(request, '*');
+  // As it was sent: the library does not decode it, and counts the requests to each spelling by themselves.
+  const path = request.url.split('?', 1)[0]?.slice('/auth/'.length) ?? '';
   if (!context.signIn.serves(`/${path}`)) throw notFound();
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
     throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
@@ -56,7 +56,7 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
   if (email !== undefined && response.ok) context.signIn.guesses.forget(email);
   // The library refuses a client that tries too often before it looks at the password.
   if (email !== undefined && response.status === 429) context.signIn.guesses.takeBack(email);
-  // The library does not know the path with this method or in this spelling.
+  // The library does not know the path with this method.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);
 }

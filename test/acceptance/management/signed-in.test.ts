@@ -216,6 +216,15 @@ test('a client that is refused for trying too often uses up the guesses of nobod
   assert.equal((await signIn('10.0.0.2', { email, password })).status, 200);
 });
 
+test('nor does a client that spells the path another way, which is no guess and which nobody limits', async () => {
+  const body = { email: 'cookie@example.com', password };
+  for (let request = 0; request < 11; request += 1) {
+    const answer = await parley.call('POST', '/auth/%73ign-in/email', { body });
+    assert.deepEqual([answer.status, answer.text], [404, '{"detail":"Not Found"}']);
+  }
+  assert.equal((await parley.call('POST', '/auth/sign-in/email', { headers: { 'x-forwarded-for': '10.0.0.3' }, body })).status, 200);
+});
+
 test('guesses at a password through invitations end in 429 too, whoever else joins meanwhile', async () => {
   await browserOf(parley, acme, 'invited@example.com', 'member');
   const other = await createOrganization(parley, 'guessers');
