@@ -1301,12 +1301,17 @@ export interface Routes {
   /** Verify the hash chain of audit events */
   'GET /api/audit_events/verification': {
     path: {};
-    query: {};
+    query: {
+      /** An earlier `head`: without an event of this hash the chain is not valid. */
+      head?: string;
+    };
     body: undefined;
     answer: {
       valid: boolean;
       checked: number;
       head: string;
+      /** Null if no `head` was sent. */
+      has_kept_head: boolean | null;
       broken: {
         created_at: string;
         action: string;

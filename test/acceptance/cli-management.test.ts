@@ -41,7 +41,10 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.match((await run(server, ['orgs', 'invite', 'acme'])).stdout, /^https:\/\/parley\.example\.com\/dashboard\/join\?token=inv_/);
   assert.match((await cli(['credentials', 'set', 'openai'], 'sk-0123456789abcdef\n')).stdout, /Stored the credential for openai/);
   assert.match((await cli(['credentials', 'list'])).stdout, /openai +cdef/);
-  assert.match((await cli(['audit', 'verify'])).stdout, /^The chain is intact/);
+  const [, head = ''] = /^The chain is intact.* ([0-9a-f]{64})$/m.exec((await cli(['audit', 'verify'])).stdout) ?? [];
+  assert.equal((await cli(['audit', 'verify', '--head', head])).code, 0);
+  const cutOff = await cli(['audit', 'verify', '--head', 'f'.repeat(64)]);
+  assert.deepEqual([cutOff.code, /^The chain was cut off/.test(cutOff.stdout)], [1, true]);
   const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
   assert.equal(exported.code, 0);
   assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*,parley-cli,[^\r]*\r\n$/);

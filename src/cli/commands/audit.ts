@@ -33,11 +33,24 @@ export function auditCommands(program: Command): void {
   audit
     .command('verify')
     .description('verify that no event was changed or removed')
-    .action(async (_options, command: Command) => {
-      const answer = await call<{ valid: boolean; checked: number; broken?: unknown }>('GET', '/api/audit_events/verification');
-      print(command, answer, () =>
-        answer.valid ? `The chain is intact: ${answer.checked} events.` : `The chain is broken: ${JSON.stringify(answer.broken)}`,
-      );
+    .option('--head <hash>', 'the head of an earlier verification, kept elsewhere: shows whether events at the end were removed')
+    .action(async (options: { head?: string }, command: Command) => {
+      const query = new URLSearchParams(options);
+      const answer = await call<Verification>('GET', `/api/audit_events/verification?${query}`);
+      print(command, answer, () => describe(answer));
       if (!answer.valid) process.exitCode = 1;
     });
+}
+
+interface Verification {
+  valid: boolean;
+  checked: number;
+  head: string;
+  broken: unknown;
+}
+
+function describe({ valid, checked, head, broken }: Verification): string {
+  if (valid) return `The chain is intact: ${checked} events. Keep its head elsewhere and give it with --head the next time: ${head}`;
+  if (broken !== null) return `The chain is broken: ${JSON.stringify(broken)}`;
+  return 'The chain was cut off: no event has the hash that was given with --head.';
 }

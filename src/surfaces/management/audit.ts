@@ -47,6 +47,12 @@ const jsonQuery = Type.Object({
   cursor: Type.Optional(Type.String({ description: 'The `meta.next_cursor` of the previous page.' })),
 });
 
+const verificationQuery = Type.Object({
+  head: Type.Optional(
+    Type.String({ pattern: '^[0-9a-f]{64}$', description: 'An earlier `head`: without an event of this hash the chain is not valid.' }),
+  ),
+});
+
 export function auditRoutes(server: Server, context: Context): void {
   const guard = requireKey(context, 'audit_log:export');
 
@@ -96,22 +102,25 @@ export function auditRoutes(server: Server, context: Context): void {
         tags,
         summary: 'Verify the hash chain of audit events',
         description:
-          'Each event stores a hash of its content and of the event before it. Keep `head` elsewhere: it also shows a cut-off end.',
+          'Each event stores a hash of its content and of the event before it. Keep `head` elsewhere, and send it later: so a cut-off end is noticed too.',
+        querystring: verificationQuery,
         response: answered(
           200,
           Type.Object({
             valid: Type.Boolean(),
             checked: Type.Integer(),
             head: Type.String(),
+            has_kept_head: Type.Union([Type.Boolean(), Type.Null()], { description: 'Null if no `head` was sent.' }),
             broken: Type.Union([Type.Object({ created_at: Type.String(), action: Type.String(), reason: Type.String() }), Type.Null()]),
           }),
         ),
       },
     },
     async (request) => {
-      const { valid, checked, head, broken } = await verifyAuditChain(context.database.db, principalOf(request).organization.id);
+      const { id: orgId } = principalOf(request).organization;
+      const { valid, checked, head, hasKeptHead, broken } = await verifyAuditChain(context.database.db, orgId, request.query.head);
       const shown = broken && { created_at: timestamp(broken.createdAt), action: broken.action, reason: broken.reason };
-      return { valid, checked, head, broken: shown ?? null };
+      return { valid, checked, head, has_kept_head: hasKeptHead ?? null, broken: shown ?? null };
     },
   );
 

@@ -203,6 +203,28 @@ test('the chain can be verified over the wire', async () => {
   assert.deepEqual([bad.body.valid, bad.body.checked, bad.body.broken.action], [false, 1, 'organization.updated']);
 });
 
+test('a head that was kept shows that the end of the chain was cut off, also when there are new events since', async () => {
+  const { key, id } = await createOrganization(parley);
+  const rename = (name: string) => parley.call('PATCH', '/api/organization', { key, body: { name } });
+  const verify = async (query = '') => (await parley.call('GET', `/api/audit_events/verification${query}`, { key })).body;
+  await rename('First');
+  const { head, has_kept_head } = await verify();
+  assert.equal(has_kept_head, null);
+  await rename('Second');
+  const grown = await verify(`?head=${head}`);
+  assert.deepEqual([grown.valid, grown.checked, grown.has_kept_head], [true, 3, true]);
+
+  const { db } = parley.context.database;
+  await sql`alter table audit_events disable trigger all`.execute(db);
+  await db.deleteFrom('audit_events').where('org_id', '=', id).where('action', '=', 'organization.updated').execute();
+  await sql`alter table audit_events enable trigger all`.execute(db);
+  await rename('Third');
+  assert.deepEqual([(await verify()).valid, (await verify()).checked], [true, 2]);
+  const cut = await verify(`?head=${head}`);
+  assert.deepEqual([cut.valid, cut.has_kept_head, cut.broken], [false, false, null]);
+  assert.equal((await parley.call('GET', '/api/audit_events/verification?head=x', { key })).status, 422);
+});
+
 test('changes that are made at the same moment follow one another in the chain', async () => {
   const { key } = await createOrganization(parley);
   await Promise.all(Array.from({ length: 10 }, () => createKey(parley, key, [])));
