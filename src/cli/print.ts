@@ -34,6 +34,15 @@ export function harmless(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '\uFFFD');
 }
 
+/** The same for text that arrives in pieces, such as an export of the audit log, in which names and user agents are as others sent them. */
+export async function* harmlessStream(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array | string>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  for await (const piece of pieces) {
+    const text = typeof piece === 'string' ? piece : decoder.decode(piece, { stream: true });
+    yield harmless(text.replaceAll('\r', ''));
+  }
+}
+
 /** An error message on one line, since it may be the error page of a proxy. */
 export function oneLine(text: string): string {
   return harmless(text.replaceAll(/\s+/g, ' '));

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { Command } from 'commander';
 import { call, callList, download } from '../api.ts';
 import { day } from '../given.ts';
-import { jsonText, print } from '../print.ts';
+import { harmlessStream, jsonText, print } from '../print.ts';
 
 export function auditCommands(program: Command): void {
   const audit = program.command('audit').description('audit log');
@@ -28,7 +28,8 @@ export function auditCommands(program: Command): void {
         : await download(`/api/audit_events.csv?${query}`);
       // A pipe or a terminal cannot be truncated.
       if ((await file?.stat())?.isFile()) await file?.truncate();
-      await pipeline(events, file?.createWriteStream() ?? process.stdout, { end: file !== undefined });
+      const written = file === undefined && process.stdout.isTTY ? harmlessStream(events) : events;
+      await pipeline(written, file?.createWriteStream() ?? process.stdout, { end: file !== undefined });
     });
   audit
     .command('verify')

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import type { Command } from 'commander';
 import { day, jsonObject, url, wholeNumberOrNone } from '../../../src/cli/given.ts';
-import { table } from '../../../src/cli/print.ts';
+import { harmlessStream, table } from '../../../src/cli/print.ts';
 import { program } from '../../../src/cli/program.ts';
 
 test('every command says what it is for, and every option what it means', () => {
@@ -66,4 +67,11 @@ test('columns are as wide as a terminal shows them: Chinese, Japanese, Korean an
     '\u200bx       a b,c',
     '𠮷      a b,c',
   ]);
+});
+
+test('an export that is shown on a terminal cannot control it, also where a character arrives in two pieces', async () => {
+  const bytes = Buffer.from('action,name\r\nagent.created,"\u009b2J\u001b[2J ä"\r\n');
+  const cut = bytes.indexOf(0xc2) + 1;
+  const shown = await Readable.from(harmlessStream([bytes.subarray(0, cut), bytes.subarray(cut)])).toArray();
+  assert.equal(shown.join(''), 'action,name\nagent.created,"\uFFFD2J\uFFFD[2J ä"\n');
 });
