@@ -157,6 +157,20 @@ test("a model is tried with one word and the organization's own key, and its ref
   assert.deepEqual(asked, [], 'the operator pays for no trial');
 });
 
+test('a trial is on record before the stored key is sent anywhere', async () => {
+  await parley.call('PUT', '/api/model_credentials/openai', { key: apiKey, body: { api_key: 'sk-0123456789abcdef' } });
+  const recorded = async () =>
+    (await parley.call('GET', '/api/audit_events?event_action=model_credential.tested', { key: apiKey })).body.data[0]?.metadata;
+  let onRecord: unknown;
+  parley.context.destinations.upstreams.fetch = async () => {
+    onRecord = await recorded();
+    return new Response('{}', { status: 401 });
+  };
+  const body = { provider: 'openai', name: 'any', base_url: 'https://elsewhere.example/v1' };
+  assert.equal((await parley.call('POST', '/dashboard/api/models/test', { key: apiKey, body })).body.ok, false);
+  assert.deepEqual(onRecord, { provider: 'openai', model: 'any', host: 'elsewhere.example' });
+});
+
 test('a key that may only store credentials cannot have one sent to a server of its choice', async () => {
   const scopes = ['model_credentials:write'];
   const { body: made } = await parley.call('POST', '/api/api_keys', { key: apiKey, body: { name: 'Stores keys', scopes } });

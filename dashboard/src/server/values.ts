@@ -22,6 +22,7 @@ export const auditActions = [
   'webhook_endpoint.secret_rotated',
   'model_credential.stored',
   'model_credential.deleted',
+  'model_credential.tested',
   'member.invited',
   'member.joined',
   'member.role_changed',
