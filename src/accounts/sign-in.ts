@@ -129,6 +129,7 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
   const { betterAuth } = await import('better-auth');
   const times = { createdAt: 'created_at', updatedAt: 'updated_at' };
   const publicUrl = config.PARLEY_PUBLIC_URL;
+  const isSecure = publicUrl?.startsWith('https:') ?? false;
   return betterAuth({
     appName: 'Parley',
     basePath: '/auth',
@@ -175,9 +176,11 @@ async function loadLibrary(config: Config, database: Database, secrets: SecretBo
     },
     verification: { modelName: 'user_verifications', fields: { expiresAt: 'expires_at', ...times } },
     advanced: {
-      cookiePrefix: 'parley',
-      useSecureCookies: publicUrl?.startsWith('https:') ?? false,
-      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true, path: '/' },
+      // A browser takes a cookie of such a name from this very host only. Under any other, one that a page on a sibling host has set for
+      // the whole domain could be sent before ours, and people would act in someone else's account without noticing.
+      cookiePrefix: isSecure ? '__Host-parley' : 'parley',
+      useSecureCookies: false,
+      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true, path: '/', secure: isSecure },
       ipAddress: { ipAddressHeaders: ['x-parley-client'] },
     },
   });
