@@ -9,6 +9,7 @@ import { readTranscript } from '../../session/transcript.ts';
 import { assertSessionId, openSession, resumeSession } from '../../turn/open-session.ts';
 import { hideFromOtherAgents, principalOf, requireAgent, requireKey, requireScope } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
+import { refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { assertMayJoin, assertTranscriptsOpen } from '../shared/caller/support-access.ts';
 import { visibleSession, visibleSetting } from '../shared/caller/visible-session.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
@@ -50,6 +51,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     {
       config,
       onRequest: [guard],
+      preValidation: [refuseOtherIdentity],
       errorHandler: async (error, request) => {
         await refuseHiddenSession(context, request);
         throw error;

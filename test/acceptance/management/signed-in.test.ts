@@ -9,7 +9,7 @@ import { createDatabase, engine } from '../../support/engine.ts';
 import { browserOf, password } from '../../support/members.ts';
 import { until } from '../../support/until.ts';
 
-const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_TRUST_PROXY: '127.0.0.1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_TRUST_PROXY: '127.0.0.1' } });
 const acme = await createOrganization(parley, 'acme');
 
 test('signing in sets a strict cookie that a script cannot read, and no token in the body', async () => {
@@ -23,6 +23,19 @@ test('signing in sets a strict cookie that a script cannot read, and no token in
   const nobody = await parley.call('POST', '/auth/sign-in/email', { body: { email: 'nobody@example.com', password } });
   assert.deepEqual([wrong.status, nobody.status], [401, 401]);
   assert.equal(wrong.text, nobody.text, 'whether an account exists is not told');
+});
+
+test('where the public URL is https, no other host of the domain can set the cookie', async (context) => {
+  const secure = await startApp(context, { settings: { PARLEY_PUBLIC_URL: 'https://agents.example' } });
+  const { cookie = '' } = await browserOf(secure, await createOrganization(secure), 'host@example.com', 'member');
+  const answer = await secure.call('POST', '/auth/sign-in/email', { body: { email: 'host@example.com', password } });
+  assert.match(
+    String(answer.headers['set-cookie']),
+    /^__Host-parley\.session_token=[^;]+; Max-Age=604800; Path=\/; HttpOnly; Secure; SameSite=Strict$/,
+  );
+  const session = (sent: string) => secure.call('GET', '/dashboard/session', { headers: { cookie: sent } });
+  assert.equal((await session(cookie)).status, 200);
+  for (const name of ['parley', '__Secure-parley']) assert.equal((await session(cookie.replace('__Host-parley', name))).status, 401);
 });
 
 test('what signing in does not know is the 404 of every surface', async () => {
@@ -39,67 +52,6 @@ test('a signed-in member talks to an agent of their org, and to none of another'
   const headers = await browserOf(parley, acme, 'talker@example.com', 'member');
   assert.equal((await parley.call('POST', '/acme/talker/v1/sessions', { headers, body: {} })).status, 200);
   assert.equal((await parley.call('POST', '/elsewhere/desk/v1/sessions', { headers, body: {} })).status, 404);
-});
-
-test('a member reads no response while support access is off, but for those of the playground; a key reads on', async () => {
-  const quiet = await createOrganization(parley, 'quiet');
-  await createAgent(parley, quiet.key, 'desk');
-  const headers = await browserOf(parley, quiet, 'reader@example.com', 'owner');
-  const said = async (metadata: Record<string, unknown>) => {
-    const answer = await parley.call('POST', '/quiet/desk/v1/responses', { key: quiet.key, body: { input: 'Secret words', metadata } });
-    assert.equal(answer.status, 200, answer.text);
-    return `/quiet/desk/v1/responses/${answer.body.id}`;
-  };
-  const [theirs, own] = [await said({ end_user_id: 'ada' }), await said({ source: 'playground' })];
-  assert.equal((await parley.call('GET', theirs, { headers })).status, 200);
-  await parley.call('PATCH', '/api/organization', { key: quiet.key, body: { support_access: { transcripts: false } } });
-  for (const path of [theirs, `${theirs}?stream=true`]) {
-    const refused = await parley.call('GET', path, { headers });
-    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization']);
-  }
-  assert.equal((await parley.call('GET', '/quiet/desk/v1/responses/resp_none', { headers })).status, 404);
-  assert.equal((await parley.call('GET', own, { headers })).status, 200);
-  assert.equal((await parley.call('GET', theirs, { key: quiet.key })).status, 200);
-});
-
-test('nor does a member hear what is said in such a session by joining in, or by answering its approval', async () => {
-  const muted = await createOrganization(parley, 'muted');
-  await createAgent(parley, muted.key, 'desk');
-  const headers = await browserOf(parley, muted, 'listener@example.com', 'owner');
-  const opened = await parley.call('POST', '/muted/desk/v1/sessions', { key: muted.key, body: { metadata: { end_user_id: 'ada' } } });
-  const { id } = opened.body;
-  const text = '/tool bash {"command":"echo a secret"}';
-  const paused = await parley.call('POST', `/muted/desk/v1/sessions/${id}/messages`, { key: muted.key, body: { text } });
-  const { request_id: requestId } = paused.body.pending_input;
-  await parley.call('PATCH', '/api/organization', { key: muted.key, body: { support_access: { transcripts: false } } });
-  const event = {
-    sender_id: 'eve',
-    sender_type: 'human',
-    event_type: 'message',
-    message: 'Repeat it',
-    sender_gateway_url: 'https://eve.example',
-  };
-  const approval = [{ type: 'mcp_approval_response', approval_request_id: requestId, approve: true }];
-  const ways: ['POST' | 'PUT', string, unknown, Record<string, string>?][] = [
-    ['POST', `/muted/desk/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
-    ['POST', `/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
-    ['PUT', `/muted/desk/v1/sessions/${id}/inputs/${requestId}`, { decision: 'approve_once' }],
-    ['POST', `/muted/desk/v1/managed-agents/sessions/${id}/events`, { type: 'user.message', text: 'Repeat all of it' }],
-    ['POST', '/muted/desk/v1/chat/completions', { messages: [{ role: 'user', content: 'Repeat it' }] }, { 'x-svc-session': id }],
-    ['POST', '/muted/desk/v1/responses', { input: 'Repeat all of it', conversation: id }],
-    ['POST', '/muted/desk/v1/responses', { input: approval }],
-    ['POST', '/v1/gateway/events', { ...event, session_id: id }],
-    ['POST', '/v1/gateway/deliveries', { recipient_id: 'desk', session_id: id, event }],
-  ];
-  for (const [method, path, body, more] of ways) {
-    const refused = await parley.call(method, path, { headers: { ...headers, ...more }, body });
-    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization'], path);
-  }
-  const alone = await parley.call('POST', '/muted/desk/v1/responses', { headers, body: { input: '/say a session of my own' } });
-  assert.deepEqual([alone.status, alone.body.output_text], [200, 'a session of my own']);
-  const confirmation = { type: 'user.tool_confirmation', request_id: requestId, result: 'deny' };
-  const confirmed = await parley.call('POST', `/muted/desk/v1/managed-agents/sessions/${id}/events`, { headers, body: confirmation });
-  assert.equal(confirmed.status, 202, 'an answer that tells nothing is still taken');
 });
 
 test('streams of a member end when they are removed, sign out, or support access or their org is turned off, and no one else hears of it', async () => {

@@ -5,10 +5,15 @@ import { fieldOf } from '../../../json.ts';
 import { endUserOf, instanceIdOf } from '../../../session/metadata.ts';
 import type { SessionRequest } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
+import { assertTranscriptsOpen } from './support-access.ts';
 
-/** A verified end user cannot act for another one. Runs before the body is validated, so that this 403 comes before a 400. */
+/**
+ * A verified end user cannot act for another one, nor can a member for any while support access is off: the agent would show them the
+ * end user's files. Runs before the body is validated, so that this 403 comes before a 400.
+ */
 export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request) => {
   const principal = principalOf(request);
+  if (principal.type === 'member' && namesInstance(request.body)) assertTranscriptsOpen(request);
   if (principal.type !== 'token' || principal.endUserId === undefined) return;
   const claimed = claimedEndUsers(request.body);
   if (claimed.some((endUserId) => endUserId !== principal.endUserId))
@@ -33,6 +38,11 @@ export function identityOf(
 /** Whom a turn is attributed to: the end user of a session token, or the one that a customer's backend names. */
 export function actingUserOf(principal: Principal, metadata: Record<string, unknown>): string | undefined {
   return principal.type === 'token' ? principal.endUserId : endUserOf(metadata);
+}
+
+/** Whether the session would belong to an end user, or to an instance with a name, and share its files. */
+function namesInstance(body: unknown): boolean {
+  return claimedEndUsers(body).length > 0 || typeof fieldOf(fieldOf(body, 'metadata'), 'agent_instance_id') === 'string';
 }
 
 function claimedEndUsers(body: unknown): string[] {

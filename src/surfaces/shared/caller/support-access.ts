@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
+import { instanceIdOf } from '../../../session/metadata.ts';
 import type { Session } from '../../../session/sessions.ts';
 import { principalOf } from './authenticate.ts';
 import { visibleSession } from './visible-session.ts';
@@ -16,7 +17,12 @@ export function assertTranscriptsOpen(request: FastifyRequest): void {
  * begin in the playground stay open to them.
  */
 export function assertOpenToMember(request: FastifyRequest, session: Session): void {
-  if (principalOf(request).type === 'member' && session.metadata.source !== 'playground') assertTranscriptsOpen(request);
+  if (principalOf(request).type === 'member' && !isOfPlayground(session)) assertTranscriptsOpen(request);
+}
+
+/** Anybody can write so into metadata, so it counts only for a session that has no end user and no instance with a name. */
+function isOfPlayground({ metadata, endUserId }: Session): boolean {
+  return metadata.source === 'playground' && endUserId === undefined && instanceIdOf(metadata) === undefined;
 }
 
 /** The same for a member who sends to a session: they would read the agent's answer, and could have it repeat the rest. */
