@@ -1,6 +1,8 @@
+import type { onRequestAsyncHookHandler } from 'fastify';
 import { estimateAuditRows, readAuditPage } from '../../audit/read.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
+import { ServiceError } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
@@ -8,10 +10,10 @@ import { auditQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
 
-/** The audit log as the dashboard shows it. Unlike an export, reading it here is not recorded in the log. */
+/** The audit log as the dashboard shows it. Unlike an export, reading it here is not recorded in the log: so only members can. */
 export function dashboardAuditRoutes(server: Server, context: Context): void {
   const { db } = context.database;
-  const onRequest = [requireKey(context, 'audit_log:export')];
+  const onRequest = [requireKey(context, 'audit_log:export'), refuseKey];
 
   server.get('/dashboard/api/audit', { config, onRequest, schema: { hide: true, querystring: auditQuery } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
@@ -28,3 +30,8 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
     return before === undefined ? { ...page, row_estimate: await estimateAuditRows(db, orgId, filters) } : page;
   });
 }
+
+const refuseKey: onRequestAsyncHookHandler = async (request) => {
+  if (principalOf(request).type === 'key')
+    throw new ServiceError('forbidden', 'This page is for members. A key exports the audit log with GET /api/audit_events.');
+};

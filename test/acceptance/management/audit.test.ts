@@ -3,6 +3,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { createAgent, createKey, createOrganization } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
+import { browserOf } from '../../support/members.ts';
 
 const parley = await startApp({ after });
 
@@ -230,6 +231,15 @@ test('changes that are made at the same moment follow one another in the chain',
   await Promise.all(Array.from({ length: 10 }, () => createKey(parley, key, [])));
   const { body } = await parley.call('GET', '/api/audit_events/verification', { key });
   assert.deepEqual([body.valid, body.checked], [true, 11]);
+});
+
+test('a key reads nothing of it without leaving an event: the page that leaves none is for members', async () => {
+  const organization = await createOrganization(parley);
+  const refused = await parley.call('GET', '/dashboard/api/audit', { key: organization.key });
+  assert.deepEqual([refused.status, refused.text.includes('api_key.created')], [403, false]);
+  const admin = await browserOf(parley, organization, 'auditor@example.com', 'admin');
+  const page = await parley.call('GET', '/dashboard/api/audit', { headers: admin });
+  assert.deepEqual([page.status, page.body.data.at(-1).action], [200, 'api_key.created']);
 });
 
 test('it needs the scope, and shows one org only', async () => {
