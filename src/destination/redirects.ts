@@ -24,7 +24,7 @@ function optionsOfNextHop(init: RequestInit, status: number, isSameOrigin: boole
   const headers = new Headers(init.headers);
   const method = (init.method ?? 'GET').toUpperCase();
   const next: RequestInit = { ...init, method, headers };
-  if (!isSameOrigin) for (const name of credentialHeaders) headers.delete(name);
+  if (!isSameOrigin) for (const name of [...headers.keys()]) if (!harmlessHeaders.has(name)) headers.delete(name);
   const becomesGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST');
   if (becomesGet) {
     next.method = 'GET';
@@ -37,5 +37,6 @@ function optionsOfNextHop(init: RequestInit, status: number, isSameOrigin: boole
 }
 
 const redirectStatuses = new Set([301, 302, 303, 307, 308]);
-const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie'];
+/** Sent on to another origin. Any other header may be a credential: many APIs take theirs in one of their own, such as `X-Api-Key`. */
+const harmlessHeaders = new Set(['accept', 'accept-language', 'content-type', 'content-language', 'user-agent', 'range']);
 const bodyHeaders = ['content-type', 'content-length', 'content-encoding', 'content-language', 'content-location'];

@@ -30,8 +30,8 @@ test('where redirects are followed, each hop is checked', async () => {
 test('a followed redirect leaves credentials behind at another origin and turns POST into GET', async () => {
   const seen: unknown[] = [];
   const record: RequestListener = (request, response) => {
-    const { authorization, cookie, 'content-type': type } = request.headers;
-    seen.push([request.method, authorization, cookie, type]);
+    const { authorization, cookie, 'x-api-key': key, 'content-type': type, 'accept-language': language } = request.headers;
+    seen.push([request.method, authorization, cookie, key, type, language]);
     response.end('done');
   };
   const second = await serve(record);
@@ -40,12 +40,13 @@ test('a followed redirect leaves credentials behind at another origin and turns 
     response.writeHead(request.url === '/' ? 303 : 307, { location: request.url === '/' ? `${second.origin}/` : '/same' }).end();
   });
   const guarded = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
-  const init = { method: 'POST', headers: { authorization: 'Bearer x', cookie: 'a=1', 'content-type': 'text/plain' }, body: 'hello' };
+  const credentials = { authorization: 'Bearer x', cookie: 'a=1', 'x-api-key': 'k' };
+  const init = { method: 'POST', headers: { ...credentials, 'content-type': 'text/plain', 'accept-language': 'fr' }, body: 'hello' };
   assert.equal(await (await guarded(`${first.origin}/`, init)).text(), 'done');
   assert.equal(await (await guarded(`${first.origin}/keep`, init)).text(), 'done');
   assert.deepEqual(seen, [
-    ['GET', undefined, undefined, undefined],
-    ['POST', 'Bearer x', 'a=1', 'text/plain'],
+    ['GET', undefined, undefined, undefined, undefined, 'fr'],
+    ['POST', 'Bearer x', 'a=1', 'k', 'text/plain', 'fr'],
   ]);
 });
 
