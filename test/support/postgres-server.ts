@@ -34,7 +34,7 @@ export async function startPostgres(more: Record<string, string> = {}, parent: s
   if (owner) for (const path of [folder, data, passwordFile]) chownSync(path, owner.uid, owner.gid);
   chmodSync(folder, 0o700);
   const options = { cwd: folder, ...owner };
-  const authentication = ['--username=parley', `--pwfile=${passwordFile}`, '--auth=password'];
+  const authentication = ['--username=parley', `--pwfile=${passwordFile}`, '--auth=md5'];
   execFileSync(join(binaries, 'initdb'), [`--pgdata=${data}`, ...authentication, '--encoding=UTF8', '--locale=C', '--no-sync'], {
     ...options,
     stdio: ['ignore', 'ignore', 'inherit'],
