@@ -8,6 +8,11 @@ import { convertQuery } from './convert-query.ts';
 const load = createRequire(import.meta.url);
 
 type Validator = ReturnType<typeof import('typebox/schema').Compile>;
+type SerializerCompiler = ReturnType<ReturnType<typeof SerializerSelector>>;
+
+/** By schema, as many routes have the same one: that of an error, for each of its statuses. */
+const validators = new WeakMap<object, Validator>();
+const serializers = new WeakMap<object, ReturnType<SerializerCompiler>>();
 
 export const validateLate: FastifySchemaCompiler<FastifySchema> = ({ schema, httpPart }) => {
   let compiled: Validator | undefined;
@@ -49,17 +54,25 @@ function beginningOf(value: unknown, entries: number): unknown {
 }
 
 function compile(schema: FastifySchema): Validator {
+  const known = validators.get(schema);
+  if (known !== undefined) return known;
   const typebox: typeof import('typebox/schema') = load('typebox/schema');
-  return typebox.Compile(schema);
+  const compiled = typebox.Compile(schema);
+  validators.set(schema, compiled);
+  return compiled;
 }
 
 const serializeLate: ReturnType<typeof SerializerSelector> = (schemas, options) => {
-  let compiler: ReturnType<ReturnType<typeof SerializerSelector>> | undefined;
+  let compiler: SerializerCompiler | undefined;
   return (route) => {
-    let serialize: ReturnType<NonNullable<typeof compiler>> | undefined;
+    const schema: object = Object(route.schema);
     return (value) => {
-      compiler ??= selectSerializer()(schemas, options);
-      serialize ??= compiler(route);
+      let serialize = serializers.get(schema);
+      if (serialize === undefined) {
+        compiler ??= selectSerializer()(schemas, options);
+        serialize = compiler(route);
+        serializers.set(schema, serialize);
+      }
       return serialize(value);
     };
   };
