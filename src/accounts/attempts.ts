@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
 
 const mostAttempts = 10;
@@ -6,7 +7,7 @@ const keptMs = 10 * 60_000;
 
 /** Counts attempts under a name, such as an account's address, and refuses further ones for a while when there were too many. */
 export class Attempts {
-  private readonly counts = new LRUCache<string, { count: number }>({ max: 10_000, ttl: keptMs });
+  private readonly counts = new LRUCache<string, { count: number }>({ ...atMost(10_000), ttl: keptMs });
 
   /** Call it before the attempt is made. Throws when there were too many lately. */
   count(name: string): void {

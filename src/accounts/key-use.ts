@@ -1,11 +1,12 @@
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../at-most.ts';
 import type { Db } from '../database/database.ts';
 
 /** Writes `last_used_at` of API keys, which only people read: at most once a minute per key, and no request waits for it. */
 export class KeyUse {
   private readonly db: Db;
   /** Keys that were noted within the last minute. */
-  private readonly noted = new LRUCache<number, true>({ max: 20_000, ttl: 60_000 });
+  private readonly noted = new LRUCache<number, true>({ ...atMost(20_000), ttl: 60_000 });
   private readonly unwritten = new Set<number>();
   private timer: NodeJS.Timeout | undefined;
   private writing: Promise<void> = Promise.resolve();

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../at-most.ts';
 import type { Clock } from '../clock.ts';
 import { isRecord } from '../json.ts';
 import type { Agent } from './agents.ts';
@@ -32,7 +33,7 @@ export class SessionTokens {
   private readonly clock: Clock;
   private readonly issuer: string;
   /** By the token's hash. A browser sends the same token with every request; its signature is checked once. */
-  private readonly verified = new LRUCache<string, Claims>({ max: 10_000 });
+  private readonly verified = new LRUCache<string, Claims>(atMost(10_000));
 
   constructor(keys: SigningKeys, directory: Directory, clock: Clock, issuer: string) {
     this.keys = keys;

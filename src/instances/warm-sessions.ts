@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
 
 export type WarmState = { status: 'warming' } | { status: 'ready' } | { status: 'error'; message: string };
@@ -18,7 +19,7 @@ const warmMs = 300_000;
  */
 export class WarmSessions {
   private readonly load: (orgId: number, sessionId: string) => Promise<void>;
-  private readonly sessions = new LRUCache<string, Warming>({ max: 20_000, ttl: warmMs });
+  private readonly sessions = new LRUCache<string, Warming>({ ...atMost(20_000), ttl: warmMs });
 
   constructor(load: (orgId: number, sessionId: string) => Promise<void>) {
     this.load = load;

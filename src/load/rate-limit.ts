@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
 
 /**
@@ -9,8 +10,7 @@ export class RateLimit {
   private readonly perSecond: number;
   private readonly burst: number;
   private processes = 1;
-  /** Bounded by `maxSize`: with `max`, the cache would reserve memory for all of them at each start, which takes 17 ms. */
-  private readonly buckets = new LRUCache<number, { tokens: number; at: number }>({ maxSize: 100_000, sizeCalculation: () => 1 });
+  private readonly buckets = new LRUCache<number, { tokens: number; at: number }>(atMost(100_000));
 
   constructor(perSecond: number, burst: number) {
     this.perSecond = perSecond;

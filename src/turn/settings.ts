@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
+import { atMost } from '../at-most.ts';
 import type { Db } from '../database/database.ts';
 import { type Model, ModelError } from '../harness/model.ts';
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
@@ -43,7 +44,7 @@ export interface SettingParts {
 /** Settings of sessions that are in use, kept in memory: the pinned parts of a session do not change while it lives. */
 export class Settings {
   private readonly parts: SettingParts;
-  private readonly cache = new LRUCache<string, SessionSetting>({ max: 10_000 });
+  private readonly cache = new LRUCache<string, SessionSetting>(atMost(10_000));
   /** Called when a session is forgotten. */
   onForgotten: (sessionId: string) => void = () => {};
 

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
+import { atMost } from '../../at-most.ts';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
 import { fieldOf } from '../../json.ts';
@@ -20,7 +21,7 @@ const maxLookups = 8;
  * response: one that another process has deleted is known here for up to a minute.
  */
 export class KnownResponses {
-  private readonly sessions = new LRUCache<string, string>({ max: 10_000, ttl: 60_000 });
+  private readonly sessions = new LRUCache<string, string>({ ...atMost(10_000), ttl: 60_000 });
 
   /** A session that is deleted after its turn is not remembered. */
   note(responseId: string, session: TurnSession): void {
