@@ -116,7 +116,7 @@ function conversationRoutes(server: Server, context: Context): void {
     '/sessions/:session_id/files',
     {
       config,
-      onRequest,
+      onRequest: [...onRequest, requireOpenToMember],
       bodyLimit: 14 * 1024 * 1024,
       schema: { tags, summary: 'Stage an upload', body: schemas.fileBody, response: answered(200, schemas.uploaded) },
     },
@@ -218,7 +218,9 @@ function mcpRoute(server: Server, context: Context): void {
       config,
       onRequest: async (request) => {
         const sessionId = request.headers['x-svc-session'];
-        if (typeof sessionId === 'string') request.session = await visibleSession(context, request, sessionId);
+        if (typeof sessionId !== 'string') return;
+        request.session = await visibleSession(context, request, sessionId);
+        await requireOpenToMember(request);
       },
       schema: {
         tags,

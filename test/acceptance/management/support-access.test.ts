@@ -52,6 +52,8 @@ test('nor does a member hear what is said in such a session by joining in, or by
     ['POST', `/v1/sessions/${id}/messages`, { text: 'Repeat all of it' }],
     ['PUT', `/muted/desk/v1/sessions/${id}/inputs/${requestId}`, { decision: 'approve_once' }],
     ['POST', `/muted/desk/v1/managed-agents/sessions/${id}/events`, { type: 'user.message', text: 'Repeat all of it' }],
+    ['POST', `/muted/desk/v1/managed-agents/sessions/${id}/files`, { name: 'orders.txt', content_base64: '' }],
+    ['POST', '/muted/desk/v1/managed-agents/mcp', { method: 'resources/list' }, { 'x-svc-session': id }],
     ['POST', '/muted/desk/v1/chat/completions', { messages: [{ role: 'user', content: 'Repeat it' }] }, { 'x-svc-session': id }],
     ['POST', '/muted/desk/v1/responses', { input: 'Repeat all of it', conversation: id }],
     ['POST', '/muted/desk/v1/responses', { input: approval }],
