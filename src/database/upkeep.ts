@@ -6,8 +6,12 @@ import type { Db } from './database.ts';
 
 const firstMs = 10 * 60_000;
 const everyMs = 60 * 60_000;
-/** The embedded engine runs one statement at a time: vacuuming a larger table would block all others for seconds. */
+/**
+ * The embedded engine runs one statement at a time, and vacuuming a larger table would block all others for seconds: that is done
+ * only when it is worth it, as PostgreSQL's autovacuum decides. Without it, a table whose old rows are deleted would grow for ever.
+ */
 const smallBytes = 256 * 1024 * 1024;
+const manyDead = 0.2;
 /** Transactions after which even a large table is vacuumed. After two billion, PostgreSQL would stop. */
 const oldAge = 100_000_000;
 const checkpointEveryMs = 60_000;
@@ -65,14 +69,15 @@ async function flushFiles(directory: string): Promise<void> {
 }
 
 /** One statement per table, so that other statements run in between. */
-export async function vacuum(db: Db, checkSpace: () => void): Promise<void> {
-  const { rows } = await sql<{ name: string; isOurs: boolean; isSmall: boolean; isOld: boolean }>`
-    select format('%I.%I', n.nspname, c.relname) as name, n.nspname = 'public' as "isOurs",
-      pg_total_relation_size(c.oid) < ${smallBytes} as "isSmall", age(c.relfrozenxid) > ${oldAge} as "isOld"
+export async function vacuum(db: Db, checkSpace: () => void, small = smallBytes): Promise<void> {
+  const { rows } = await sql<{ name: string; isOurs: boolean; isWorthIt: boolean; isOld: boolean }>`
+    select format('%I.%I', n.nspname, c.relname) as name, n.nspname = 'public' as "isOurs", age(c.relfrozenxid) > ${oldAge} as "isOld",
+      pg_total_relation_size(c.oid) < ${small}
+        or pg_stat_get_dead_tuples(c.oid) > ${manyDead}::float8 * pg_stat_get_live_tuples(c.oid) as "isWorthIt"
     from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.relkind = 'r'`.execute(db);
-  for (const { name, isOurs, isSmall, isOld } of rows) {
+  for (const { name, isOurs, isWorthIt, isOld } of rows) {
     checkSpace();
-    if (isOld || (isOurs && isSmall)) await sql`vacuum (analyze) ${sql.raw(name)}`.execute(db);
+    if (isOld || (isOurs && isWorthIt)) await sql`vacuum (analyze) ${sql.raw(name)}`.execute(db);
     else if (isOurs) await sql`analyze ${sql.raw(name)}`.execute(db);
   }
 }

@@ -44,6 +44,44 @@ test('upkeep makes room for what updates leave behind, and tells the planner how
   await close();
 });
 
+test('a large table is vacuumed only when a fifth of it is dead rows, and then its space is used again', async (t) => {
+  const { db, exclusively, close } = await openTestDatabase();
+  t.after(close);
+  await exclusively((_db, runScript) =>
+    runScript('create table large (id integer primary key); insert into large select generate_series(1, 10000)'),
+  );
+  let last = 10_000;
+  /** As the sweeps do it: the oldest rows are deleted, and new ones come. */
+  const replace = async (count: number) => {
+    await sql`delete from large where id in (select id from large order by id limit ${count})`.execute(db);
+    await sql`insert into large select generate_series(${last + 1}::integer, ${last + count}::integer)`.execute(db);
+    last += count;
+  };
+  const measure = async () =>
+    (
+      await sql<{ bytes: number; vacuums: number }>`select pg_relation_size('large')::integer as bytes, vacuum_count::integer as vacuums
+        from pg_stat_user_tables where relname = 'large'`.execute(db)
+    ).rows[0] ?? { bytes: 0, vacuums: 0 };
+  const upkeep = async () => {
+    await sql`select pg_stat_force_next_flush()`.execute(db);
+    await vacuum(db, () => {}, 0);
+    await sql`select pg_stat_force_next_flush()`.execute(db);
+  };
+
+  await replace(1_000);
+  await upkeep();
+  assert.equal((await measure()).vacuums, 0);
+  await replace(2_000);
+  await upkeep();
+  const { bytes, vacuums } = await measure();
+  assert.equal(vacuums, 1);
+  for (let day = 0; day < 2; day += 1) {
+    await replace(3_000);
+    await upkeep();
+  }
+  assert.deepEqual(await measure(), { bytes, vacuums: 3 });
+});
+
 test("the engine's own log is cut off when it is long, and not before; what it stands for is on the disk by then", async (t) => {
   const file = await open(import.meta.filename);
   t.after(() => file.close());
