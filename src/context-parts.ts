@@ -8,15 +8,15 @@ import { Gateway } from './gateway/gateway.ts';
 import { Courier } from './outbox/courier.ts';
 import type { Tracing } from './telemetry/tracing.ts';
 import { operatorsModelKey } from './turn/create-settings.ts';
-import { holdLeases, isHeld, type Leases } from './turn/leases.ts';
+import { holdLeases, holdOn, type Leases } from './turn/leases.ts';
 import { Runner } from './turn/runner.ts';
 import { maxFileBytes } from './workspace-limits.ts';
 
 export function createRunner(
   config: Config,
-  parts: Pick<Context, 'database' | 'directory' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
+  parts: Pick<Context, 'database' | 'directory' | 'processId' | 'log' | 'feed' | 'logger' | 'settings' | 'metrics'> & { tracing: Tracing },
 ): Runner {
-  const { database, directory, log, feed, logger, settings, metrics, tracing } = parts;
+  const { database, directory, processId, log, feed, logger, settings, metrics, tracing } = parts;
   const runner = new Runner({
     log,
     feed,
@@ -27,7 +27,7 @@ export function createRunner(
       const [organization, agent] = [await directory.organizationById(orgId), await directory.agentById(orgId, agentId)];
       return organization?.status === 'active' && agent !== undefined;
     },
-    isHeld: async (turnId) => isHeld(database, await log.holderName(), turnId),
+    holdOn: (turnId) => holdOn(database, processId, turnId),
     onTurnTaken: (setting, turnId) => tracing.turnStarted(turnId, setting),
     onTurnLeft: tracing.turnEnded,
     onTurnPaused: metrics.turnPaused,

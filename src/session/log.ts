@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
-import type { Operation, OperationResult } from './operations.ts';
+import type { Operation, OperationResult, StartedTurn } from './operations.ts';
 import { inPages, type Page, readEvents, readPage, readPageToFold } from './read-events.ts';
 
 const applyOperations: PreparedStatement = {
@@ -246,4 +246,17 @@ interface Answer {
 /** The events of an operation as they are in the log after it was applied. */
 export function numberEvents(events: readonly NewEvent[], turnId: string, firstSeq: number, at: Date): StoredEvent[] {
   return events.map((event, index) => ({ ...event, seq: firstSeq + index, turnId, createdAt: at }));
+}
+
+/** The two events with which the log begins a turn. */
+export function startedEvents(started: StartedTurn, at: Date): StoredEvent[] {
+  return numberEvents(
+    [
+      { type: 'message-received', data: started.input },
+      { type: 'turn-started', data: { agent: started.agent } },
+    ],
+    started.turn,
+    started.seq,
+    at,
+  );
 }

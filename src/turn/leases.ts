@@ -133,18 +133,23 @@ async function heldElsewhere(database: Database, holder: string, ids: string[]):
   return rows.map((row) => row.id);
 }
 
-/** Whether this process still holds the turn. If it was halted for longer than a lease, another may have taken the turn over. */
-export async function isHeld(database: Database, holder: string, turnId: string): Promise<boolean> {
-  const row = await database.db
-    .selectFrom('turns')
-    .select('id')
-    .where('id', '=', turnId)
-    .where('process_id', '=', holder)
-    .executeTakeFirst();
-  return row !== undefined;
+/** Who holds a turn: this process, or not, although the turn has not ended. One that has paused is held by nobody, and so is `lost`. */
+export type Hold = 'ours' | 'lost' | 'ended';
+
+/**
+ * Who holds the turn. If this process was halted for longer than a lease, another may have taken it over. Any name of this process
+ * counts: it may change while we ask.
+ */
+export async function holdOn(database: Database, processId: string, turnId: string): Promise<Hold> {
+  const row = await database.db.selectFrom('turns').select(['state', 'process_id']).where('id', '=', turnId).executeTakeFirst();
+  if (row === undefined || row.state === 'ended') return 'ended';
+  return row.process_id === processId || row.process_id?.startsWith(`${processId}.`) ? 'ours' : 'lost';
 }
 
-/** Takes turns over and runs them, except those that another process is claiming at the same moment. Returns how many it claimed. */
+/**
+ * Takes turns over and runs them, except those that another process is claiming at the same moment, and those that still run here
+ * although another process had them: such a run knows nothing of what that one wrote. Returns how many it claimed.
+ */
 async function claim(
   database: Database,
   runner: Runner,
@@ -161,6 +166,7 @@ async function claim(
     update turns set process_id = ${holder}, lease_until = now() + ${leaseMs} * interval '1 millisecond'
     where id in (
       select id from turns where state = 'running' and ${wanted[which]}
+        and (process_id = ${holder} or id not in ${idList([...runner.running.keys()])})
       order by lease_until limit ${maxClaimed} for update skip locked)
     returning id, session_id, org_id, interrupted`.execute(database.db);
   if (rows.length === 0) return 0;

@@ -1,5 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import type { Entry, SessionState } from '../session/state.ts';
+import type { StoredEvent } from '../session/events.ts';
+import type { SessionLog } from '../session/log.ts';
+import type { TurnIds } from '../session/operations.ts';
+import { type Entry, emptyState, foldSession, type SessionState } from '../session/state.ts';
 
 interface Kept {
   readonly state: SessionState;
@@ -42,6 +45,18 @@ export class RecentStates {
     return this.kept.get(sessionId)?.state;
   }
 
+  /** The state of a session ahead of a turn whose newest events are these. */
+  async fold(log: SessionLog, sessionId: string, turnId: string, events: readonly StoredEvent[]): Promise<SessionState> {
+    const known = this.get(sessionId);
+    const next = events[0]?.seq ?? 0;
+    const state = known !== undefined && known.seq < next ? known : emptyState();
+    // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
+    if (state.seq === next - 1) foldSession(events, state);
+    else for await (const page of log.readToFold(sessionId, state.seq, turnId)) foldSession(page, state);
+    this.keep(sessionId, state);
+    return state;
+  }
+
   keep(sessionId: string, state: SessionState): void {
     const known = this.kept.peek(sessionId);
     // Condensing makes a new list of entries, which is counted from its beginning.
@@ -60,6 +75,27 @@ export class RecentStates {
   drop(sessionId: string): void {
     this.kept.delete(sessionId);
   }
+}
+
+/** A turn that is to be run here. */
+export interface BegunTurn {
+  turn: TurnIds;
+  /** The newest events of the turn. */
+  events: StoredEvent[];
+  /** The turn was begun by another run, which may have died in the middle of a step. */
+  recovered: boolean;
+}
+
+/**
+ * Whether another run has gone on with the turn, since its lease had run out before it was begun here: the calls in the log are not
+ * this run's to carry out.
+ */
+export async function isOvertaken(log: SessionLog, { turn, events, recovered }: BegunTurn, state: SessionState): Promise<boolean> {
+  if (state.turn?.id !== turn.turn) return true;
+  const last = events.at(-1)?.seq ?? state.seq;
+  if (recovered || state.seq <= last) return false;
+  const later = await log.read(turn.session, last, state.seq - last);
+  return later.some((event) => event.turnId === turn.turn && event.type !== 'interrupt-requested');
 }
 
 function bytesOf(entry: Entry | undefined): number {

@@ -4,11 +4,12 @@ import { runTurn } from '../harness/run-turn.ts';
 import { type CommitPoint, TurnAborted, type TurnWorld } from '../harness/turn-world.ts';
 import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
-import { type Applied, numberEvents } from '../session/log.ts';
+import { type Applied, numberEvents, startedEvents } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
-import { emptyState, foldSession, type SessionState } from '../session/state.ts';
+import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
-import { RecentStates } from './recent-states.ts';
+import type { Hold } from './leases.ts';
+import { type BegunTurn, isOvertaken, RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
 
 /** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */
@@ -26,8 +27,7 @@ export interface RunnerParts extends CommitParts {
   settingFor(orgId: number, sessionId: string): Promise<TurnSetting | undefined>;
   /** False for a suspended organization or a deleted agent: their turns are ended, since no client can reach them to do so. */
   mayRun(setting: TurnSetting): Promise<boolean>;
-  /** Whether this process still holds the turn. */
-  isHeld(turnId: string): Promise<boolean>;
+  holdOn(turnId: string): Promise<Hold>;
   onTurnTaken(setting: TurnSetting, turnId: string): void;
   /** The turn no longer runs here: it ended, paused, failed to be written, or was taken over by another process. */
   onTurnLeft(turnId: string, state: SessionState): void;
@@ -42,12 +42,7 @@ interface RunningTurn {
   done: Promise<void>;
 }
 
-interface Run {
-  turn: TurnIds;
-  /** The newest events of the turn. */
-  events: StoredEvent[];
-  /** The turn was begun by another run, which may have died in the middle of a step. */
-  recovered: boolean;
+interface Run extends BegunTurn {
   controller: AbortController;
   /** The client waits for the whole answer: the model need not stream it unless somebody else watches. */
   whole: boolean;
@@ -77,7 +72,11 @@ export class Runner {
   }
 
   /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
-  begin(turn: TurnIds, events: StoredEvent[], { recovered = false, whole = false } = {}): void {
+  begin(turn: TurnIds, events: StoredEvent[], options: { recovered?: boolean; whole?: boolean } = {}): void {
+    // Two runs at once would both write under the name of this process, and neither would be refused: an earlier one leaves first.
+    const earlier = this.running.get(turn.turn);
+    if (earlier !== undefined) return void earlier.done.then(() => this.begin(turn, events, options));
+    const { recovered = false, whole = false } = options;
     this.parts.feed.publish(turn.session, events);
     // It was admitted while this process let go of its turns: it is let go of too.
     if (this.hasReleased) return;
@@ -95,7 +94,7 @@ export class Runner {
 
   /** Folds the log of a session ahead of its next turn. */
   async warm(sessionId: string): Promise<void> {
-    if (!this.states.has(sessionId)) await this.stateOf(sessionId, '', []);
+    if (!this.states.has(sessionId)) await this.states.fold(this.parts.log, sessionId, '', []);
   }
 
   beginStarted(started: StartedTurn, at: Date, whole: boolean): void {
@@ -140,9 +139,21 @@ export class Runner {
     turn.controller.abort(new TurnAborted('released'));
   }
 
+  /**
+   * Waits until no run is left here whose turn was paused or taken over by another process. Called before the session's turn is taken
+   * up again: from then on, whatever such a run still writes would be accepted.
+   */
+  async leaveLost(sessionId: string): Promise<void> {
+    const turnId = this.turnOf(sessionId);
+    const turn = turnId === undefined ? undefined : this.running.get(turnId);
+    if (turnId === undefined || turn === undefined || (await this.parts.holdOn(turnId)) !== 'lost') return;
+    this.lose(turnId);
+    await turn.done;
+  }
+
   /** Whether to act on an answer of the log. After one that came late, another process may have taken the turn over. */
   async mayAct(turnId: string, late: boolean): Promise<boolean> {
-    return !late || this.parts.isHeld(turnId);
+    return !late || (await this.parts.holdOn(turnId)) === 'ours';
   }
 
   /** Aborts every turn without ending it: another process, or the next start, continues it from the log. */
@@ -174,7 +185,8 @@ export class Runner {
     const { turn } = run;
     try {
       const next = await this.runOne(run);
-      if (next === undefined) return undefined;
+      // Its lease may have run out meanwhile: if it was claimed here, it runs already.
+      if (next === undefined || this.running.has(next.turn.turn)) return undefined;
       this.hold(next.turn, next.controller, this.running.get(turn.turn)?.done ?? Promise.resolve());
       this.parts.feed.publish(next.turn.session, next.events);
       return next;
@@ -190,7 +202,8 @@ export class Runner {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
-    const state = await this.stateOf(turn.session, turn.turn, run.events);
+    const state = await this.states.fold(this.parts.log, turn.session, turn.turn, run.events);
+    if (await isOvertaken(this.parts.log, run, state)) return undefined;
     // The process that died may not have told the watchers of what it wrote.
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
     const begun = performance.now();
@@ -246,7 +259,7 @@ export class Runner {
    */
   private async publishWritten(turn: TurnIds, state: SessionState, point: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
     const { seq } = result;
-    if (seq === undefined || (point.type === 'commit' && late && !(await this.parts.isHeld(turn.turn)))) {
+    if (seq === undefined || (point.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
       this.states.drop(turn.session);
       return false;
     }
@@ -266,32 +279,8 @@ export class Runner {
     this.parts.feed.lookAgain(session, next.endedThrough);
     return undefined;
   }
-
-  private async stateOf(sessionId: string, turnId: string, events: StoredEvent[]): Promise<SessionState> {
-    const known = this.states.get(sessionId);
-    const next = events[0]?.seq ?? 0;
-    const state = known !== undefined && known.seq < next ? known : emptyState();
-    // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
-    if (state.seq === next - 1) foldSession(events, state);
-    else for await (const page of this.parts.log.readToFold(sessionId, state.seq, turnId)) foldSession(page, state);
-    this.states.keep(sessionId, state);
-    return state;
-  }
 }
 
 function isReleased(reason: unknown): boolean {
   return reason instanceof TurnAborted && reason.why === 'released';
-}
-
-/** The two events with which the log begins a turn. */
-function startedEvents(started: StartedTurn, at: Date): StoredEvent[] {
-  return numberEvents(
-    [
-      { type: 'message-received', data: started.input },
-      { type: 'turn-started', data: { agent: started.agent } },
-    ],
-    started.turn,
-    started.seq,
-    at,
-  );
 }

@@ -123,6 +123,7 @@ export class Turns {
   async resolve(orgId: number, sessionId: string, answer: ApprovalAnswer): Promise<WatchableTurn & { resolvedSeq: number }> {
     const { requestId, decision, live = false, echo } = answer;
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
+    await this.parts.runner.leaveLost(sessionId);
     const { result, at, late } = await this.parts.log.apply({
       kind: 'resolve',
       org: orgId,
@@ -139,12 +140,9 @@ export class Turns {
       { type: 'approval-resolved', data: { requestId, callId, decision, ...(echo === undefined ? {} : { echo }) } },
       { type: 'turn-resumed', data: { agent } },
     ];
-    try {
-      return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
-    } finally {
-      // Even if the turn cannot be watched: left for recovery, it could not tell whether the approved call was run.
-      if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
-    }
+    // Before anything else is waited for: left for recovery, the turn could not tell whether the approved call was run.
+    if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
+    return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
   }
 
   /** Interrupts the running or paused turn, if there is one; `stop` also closes the session to further messages. */
@@ -164,6 +162,7 @@ export class Turns {
 
   private async applyInterrupt(operation: InterruptOperation): Promise<OperationResult['status']> {
     const { org: orgId, session: sessionId, reason } = operation;
+    await this.parts.runner.leaveLost(sessionId);
     const { result, at } = await this.parts.log.apply(operation);
     if (result.status === 'not-found') throw notFound();
     if (operation.kind === 'stop') {

@@ -38,7 +38,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     logger: createLogger('silent'),
     settingFor: async () => undefined,
     mayRun: async () => true,
-    isHeld: async () => true,
+    holdOn: async () => 'ours',
     onTurnTaken: nothing,
     onTurnLeft: nothing,
     onTurnPaused: nothing,
