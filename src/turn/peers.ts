@@ -107,7 +107,7 @@ function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRel
 
 /** Returns what acts on a notice of another process. */
 function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others: Others): (payload: string) => void {
-  const { feed, runner, directory, courier, rateLimit } = parts;
+  const { feed, runner, directory, settings, courier, rateLimit } = parts;
   return (payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
     // A process also acts on its own `changed` notices: if the answer to a write was lost, it does not know that it changed something.
@@ -149,6 +149,9 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
       }
       case 'reconnected':
         directory.invalidate('*');
+        // Any session may have been dropped, and its id be used again.
+        settings.forgetAll();
+        runner.forgetAll();
         feed.lookAgainEverywhere();
         courier.wake();
     }

@@ -75,6 +75,10 @@ export class RecentStates {
   drop(sessionId: string): void {
     this.kept.delete(sessionId);
   }
+
+  dropAll(): void {
+    this.kept.clear();
+  }
 }
 
 /** A turn that is to be run here. */

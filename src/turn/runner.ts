@@ -115,6 +115,10 @@ export class Runner {
     this.states.drop(sessionId);
   }
 
+  forgetAll(): void {
+    this.states.dropAll();
+  }
+
   /** Ends the turn as soon as possible, whatever it is doing. */
   interrupt(turnId: string): void {
     const turn = this.running.get(turnId);

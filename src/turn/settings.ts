@@ -88,6 +88,11 @@ export class Settings {
     this.onForgotten(sessionId);
   }
 
+  /** For when it is not known which sessions were dropped. What their turns hold open is closed when it is idle. */
+  forgetAll(): void {
+    this.cache.clear();
+  }
+
   /** Looks up again which providers the organization has a key of its own for: that may change while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
     const { orgId, ownKeys } = setting;

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Bus } from '../../../src/database/bus.ts';
 import type { LiveFragment } from '../../../src/session/events.ts';
 import { Feed } from '../../../src/session/feed.ts';
+import { dropSession } from '../../../src/session/sessions.ts';
 import { LiveRelay } from '../../../src/turn/live-relay.ts';
 import { joinPeers } from '../../../src/turn/peers.ts';
 import { startApp } from '../../support/app.ts';
@@ -73,6 +74,14 @@ test('of a session that was dropped, here or elsewhere, nothing is held: its id 
     drop(id);
     assert.equal(runner.seqOf(id), 0);
   }
+});
+
+test('nor of one whose drop was not heard of, once it is known that notices were lost', async () => {
+  const id = await newSession();
+  await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
+  assert.ok(await dropSession(database.db, 1, id));
+  receive('* reconnected');
+  assert.deepEqual([runner.seqOf(id), await settings.of(1, id)], [0, undefined]);
 });
 
 test('text says how far the log goes that it follows', async () => {
