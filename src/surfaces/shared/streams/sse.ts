@@ -91,8 +91,11 @@ export async function drained(response: ServerResponse, signal: AbortSignal | un
   // A closed connection emits no `drain`.
   if (response.destroyed) return;
   const stalled = AbortSignal.timeout(streams.stallMs);
+  const closed = new AbortController();
+  const onClose = () => closed.abort();
+  response.once('close', onClose);
   try {
-    await once(response, 'drain', { signal: signal === undefined ? stalled : AbortSignal.any([signal, stalled]) });
+    await once(response, 'drain', { signal: AbortSignal.any([stalled, closed.signal, ...(signal === undefined ? [] : [signal])]) });
   } catch {
     if (stalled.aborted) {
       streams.stalledCount += 1;
@@ -100,5 +103,7 @@ export async function drained(response: ServerResponse, signal: AbortSignal | un
       response.socket?.resetAndDestroy();
     }
     response.destroy();
+  } finally {
+    response.off('close', onClose);
   }
 }
