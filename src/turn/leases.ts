@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Runner } from './runner.ts';
+import type { Hold, Runner } from './runner.ts';
 
 export interface Leases {
   /** Gives up the leases of this process, so that another takes over its turns without waiting for them to run out. */
@@ -132,9 +132,6 @@ async function heldElsewhere(database: Database, holder: string, ids: string[]):
     where id in ${idList(ids)} and process_id <> ${holder}`);
   return rows.map((row) => row.id);
 }
-
-/** Who holds a turn: this process, or not, although the turn has not ended. One that has paused is held by nobody, and so is `lost`. */
-export type Hold = 'ours' | 'lost' | 'ended';
 
 /**
  * Who holds the turn. If this process was halted for longer than a lease, another may have taken it over. Any name of this process

@@ -8,7 +8,6 @@ import { type Applied, numberEvents, startedEvents } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
-import type { Hold } from './leases.ts';
 import { type BegunTurn, isOvertaken, RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
 
@@ -20,6 +19,9 @@ export interface TurnSetting extends Accounting {
   world: TurnWorld;
   timeoutSeconds: number;
 }
+
+/** Who holds a turn: this process, or not, although the turn has not ended. One that has paused is held by nobody, and so is `lost`. */
+export type Hold = 'ours' | 'lost' | 'ended';
 
 export interface RunnerParts extends CommitParts {
   feed: Feed;
