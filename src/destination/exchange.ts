@@ -17,6 +17,7 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
     if (signal?.aborted) return reject(signal.reason);
     let request: Dispatcher.DispatchController | undefined;
     let answer: AnswerBody | undefined;
+    let informational = 0;
 
     const abort = () => {
       request?.abort(signal?.reason);
@@ -37,7 +38,12 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         if (signal?.aborted) controller.abort(signal.reason);
       },
       onResponseStart(controller, status, received) {
-        if (status < 200) return;
+        if (status < 200) {
+          informational += 1;
+          if (informational > maxInformational)
+            controller.abort(new Error(`The server sent more than ${maxInformational} hints ahead of its answer`));
+          return;
+        }
         answer = new AnswerBody(controller, () => signal?.removeEventListener('abort', abort));
         try {
           resolve(responseOf(status, received, method === 'HEAD' || bodilessStatuses.has(status) ? null : answer.stream));
@@ -96,6 +102,8 @@ function bodyOf(body: RequestInit['body']): { body: string | Uint8Array | Readab
   return contentType === null ? { body: stream } : { body: stream, contentType };
 }
 
+/** Responses below 200, such as 103, which do not count as bytes of an answer: a server could send them without end. */
+const maxInformational = 100;
 const bodilessStatuses = new Set([204, 205, 304]);
 const compressions = new Map<string, ConstructorParameters<typeof DecompressionStream>[0]>([
   ['gzip', 'gzip'],

@@ -129,6 +129,23 @@ test('an answer that is no longer wanted, or that cannot be one, ends its connec
   assert.equal(closed.length, 2);
 });
 
+test('a server that sends hints without end, and no answer, is left', async () => {
+  const hints = 'HTTP/1.1 103 Early Hints\r\nlink: <a>\r\n\r\n'.repeat(100);
+  let isLeft = false;
+  const target = await serve((_request, { socket }) => {
+    const send = () => {
+      while (!socket?.destroyed && socket?.write(hints));
+    };
+    socket?.on('drain', send).on('close', () => {
+      isLeft = true;
+    });
+    send();
+  });
+  const guarded = createGuardedFetch({ allowPrivate: true });
+  await assert.rejects(guarded(target.origin, { signal: AbortSignal.timeout(5_000) }), /more than 100 hints/);
+  await until(async () => isLeft);
+});
+
 test('pieces that come fast are gathered, none is lost, and the first waits for nothing', async () => {
   const words = Array.from({ length: 200 }, (_, index) => `word ${index}; `);
   let goOn = () => {};
