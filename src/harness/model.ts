@@ -53,7 +53,8 @@ export interface ModelTool {
 }
 
 export type ModelPart =
-  | { type: 'text-delta'; text: string }
+  // `isLast`: it came together with the end of the answer.
+  | { type: 'text-delta'; text: string; isLast?: true }
   | { type: 'reasoning-delta'; text: string }
   // Ends one block of reasoning; an answer may hold several. Each goes back with its own metadata, one without text too.
   | { type: 'reasoning-end'; providerMetadata?: Record<string, unknown> }

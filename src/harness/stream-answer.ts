@@ -35,7 +35,9 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
             if (attempt > 1 && draft.diverges(part.type, part.text))
               for (const fragment of draft.beginAnew()) yield { type: 'live', fragment };
             const fragment = draft.add(part.type, part.text);
-            if (fragment !== undefined) yield { type: 'live', fragment };
+            // The last words are shown when the message is stored, a moment later: with the end of the turn, in one packet.
+            const isSoonStored = part.type === 'text-delta' && part.isLast && (fragment?.offset ?? 0) > 0;
+            if (fragment !== undefined && !isSoonStored) yield { type: 'live', fragment };
             break;
           }
           case 'reasoning-end':

@@ -37,6 +37,8 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
         else takeChunk(JSON.parse(data), parts, data);
       }
       if (characters > maxAnswerCharacters) throw tooLong(called);
+      const last = parts.at(-1);
+      if (isDone && last?.type === 'text-delta') last.isLast = true;
       return { parts };
     } catch (failure) {
       return { parts, failure };

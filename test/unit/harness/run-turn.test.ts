@@ -166,6 +166,17 @@ test('an answer that broke off and comes again is shown on from where it was, an
   assert.ok(slept.length === 1 && Number(slept[0]) >= 200);
 });
 
+test('words that come with the end of the answer are shown when they are stored, but never the first words', async () => {
+  const last = (said: string): ModelPart => ({ type: 'text-delta', text: said, isLast: true });
+  const { shown, added } = await run({ events: [received('hi')], answers: [[text('One '), last('two'), finish]] });
+  assert.deepEqual([shown.map((fragment) => fragment.text), messages(added)[0]?.text], [['One '], 'One two']);
+  const short = await run({ events: [received('hi')], answers: [[last('Yes.'), finish]] });
+  assert.deepEqual(
+    short.shown.map((fragment) => fragment.text),
+    ['Yes.'],
+  );
+});
+
 test('the third attempt is the last, and what stays of it is the most that was shown, with what all of them took', async () => {
   const usageOf = (added: NewEvent[]) => (added.at(-1)?.type === 'turn-failed' ? Object(added.at(-1)?.data).usage : undefined);
   const said = await run({ events: [received('hi')], answers: [[text('One two'), broken], [text('One'), broken], [broken]] });

@@ -21,8 +21,9 @@ function joined(parts: ModelPart[]): ModelPart[] {
   const whole: ModelPart[] = [];
   for (const part of parts) {
     const last = whole.at(-1);
-    if ((part.type === 'text-delta' || part.type === 'reasoning-delta') && last?.type === part.type) last.text += part.text;
-    else whole.push({ ...part });
+    if (part.type !== 'text-delta' && part.type !== 'reasoning-delta') whole.push(part);
+    else if (last?.type === part.type) last.text += part.text;
+    else whole.push({ type: part.type, text: part.text });
   }
   return whole;
 }
@@ -62,8 +63,13 @@ describe('the chat-completions stream is read the same', () => {
 
 test('words that come in one packet go on in one piece, each packet in its own', async () => {
   const parts = await answer(delta({ content: 'One ' }) + delta({ content: 'two ' }), delta({ content: 'three' }, 'stop') + done);
-  const texts = parts.flatMap((part) => (part.type === 'text-delta' ? [part.text] : []));
-  assert.deepEqual(texts, ['One two ', 'three']);
+  assert.deepEqual(
+    parts.filter(({ type }) => type === 'text-delta'),
+    [
+      { type: 'text-delta', text: 'One two ' },
+      { type: 'text-delta', text: 'three', isLast: true },
+    ],
+  );
 });
 
 test('chunks that look alike are still read for what they say', async () => {
@@ -243,7 +249,7 @@ describe('a chat-completions server may', () => {
     };
     const model = modelAnswering([JSON.stringify(whole)], { 'content-type': 'Application/JSON; charset=utf-8' });
     assert.deepEqual(await collect(model.stream(callOf(), neverAborted)), [
-      { type: 'text-delta', text: 'Hi' },
+      { type: 'text-delta', text: 'Hi', isLast: true },
       { type: 'finish', usage: { input: 3, output: 1, cachedInput: 0 } },
     ]);
   });
