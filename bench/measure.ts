@@ -19,7 +19,7 @@ export interface Contender {
 
 /** Long enough for V8 to optimize the code and for PostgreSQL to cache its plans. */
 const warmUpSeconds = 5;
-export const rounds = 3;
+export const rounds = 5;
 
 /** Measures the contenders alternately, so that other activity on the machine affects all alike. Returns the median round of each. */
 export async function measure(contenders: readonly Contender[]): Promise<Row[]> {
