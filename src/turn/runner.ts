@@ -8,7 +8,8 @@ import { type Applied, numberEvents, startedEvents } from '../session/log.ts';
 import type { StartedTurn, TurnIds } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
-import { type BegunTurn, isOvertaken, RecentStates } from './recent-states.ts';
+import { type BegunTurn, isOvertaken } from './overtaken.ts';
+import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
 
 /** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */

@@ -138,9 +138,8 @@ test('end users never get the answers of one another, nor those of the backend, 
   const path = `${tenant.agentPath}/v1/chat/completions`;
   const body = { messages: [{ role: 'user', content: 'hello' }] };
   const headers = { 'idempotency-key': 'guessable' };
-  const alice = await withToken(tenant, { end_user_id: 'alice' });
   const callers = [
-    alice,
+    await withToken(tenant, { end_user_id: 'alice' }),
     await withToken(tenant, { end_user_id: 'bob' }),
     await withToken(tenant, {}),
     await withToken(tenant, {}),

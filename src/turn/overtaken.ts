@@ -1,0 +1,25 @@
+import type { StoredEvent } from '../session/events.ts';
+import type { SessionLog } from '../session/log.ts';
+import type { TurnIds } from '../session/operations.ts';
+import type { SessionState } from '../session/state.ts';
+
+/** A turn that is to be run here. */
+export interface BegunTurn {
+  turn: TurnIds;
+  /** The newest events of the turn. */
+  events: StoredEvent[];
+  /** The turn was begun by another run, which may have died in the middle of a step. */
+  recovered: boolean;
+}
+
+/**
+ * Whether another run has gone on with the turn, since its lease had run out before it was begun here: the calls in the log are not
+ * this run's to carry out.
+ */
+export async function isOvertaken(log: SessionLog, { turn, events, recovered }: BegunTurn, state: SessionState): Promise<boolean> {
+  if (state.turn?.id !== turn.turn) return true;
+  const last = events.at(-1)?.seq ?? state.seq;
+  if (recovered || state.seq <= last) return false;
+  const later = await log.read(turn.session, last, state.seq - last);
+  return later.some((event) => event.turnId === turn.turn && event.type !== 'interrupt-requested');
+}
