@@ -1,5 +1,4 @@
-import { availableParallelism } from 'node:os';
-import { usableMemory } from '../../usable-memory.ts';
+import { machineShare } from '../../machine-share.ts';
 import type { Workspace } from '../tool.ts';
 import type { ShellResult } from './bash-messages.ts';
 import { type ShellFailure, ShellProcess } from './bash-process.ts';
@@ -26,7 +25,7 @@ export interface ShellPoolOptions {
 
 /** A few shell processes, shared by all turns. The owner closes it. */
 export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
-  const { processes = shellProcesses(availableParallelism(), usableMemory()), timeoutMs = 30_000, idleMs = 60_000 } = options;
+  const { processes = shellProcesses(machineShare()), timeoutMs = 30_000, idleMs = 60_000 } = options;
   const idle: { shell: ShellProcess; timer: NodeJS.Timeout }[] = [];
   const busy = new Set<ShellProcess>();
   /** Waiting commands by `lineId`. The line that is served next comes first, and none is empty. */
@@ -121,8 +120,8 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
  * One per core, because commands compute, and per GiB of memory: an idle process takes 90 MB, and 16 with a modest command each ended a
  * server that may use 1 GiB. At least two, so that one long command does not hold up everybody.
  */
-export function shellProcesses(cores: number, memory: number): number {
-  return Math.max(2, Math.min(cores, Math.round(memory / 2 ** 30)));
+export function shellProcesses({ cores, memory }: { cores: number; memory: number }): number {
+  return Math.max(2, Math.min(Math.round(cores), Math.round(memory / 2 ** 30)));
 }
 
 /** A process is replaced after so many commands, or so much time, so that nothing accumulates in it. */

@@ -161,6 +161,7 @@ test('what still comes of a body after its response is over counts no more: noth
 test('a container or machine with little memory takes fewer bytes of bodies at once', () => {
   const MiB = 1024 * KiB;
   for (const [memory, total, organization] of [
+    [64, 32, 16],
     [512, 64, 32],
     [1_024, 128, 64],
     [2_048, 256, 128],

@@ -243,13 +243,14 @@ test('there are as many processes as cores, as far as the memory goes', () => {
   const GiB = 2 ** 30;
   for (const [cores, memory, processes] of [
     [1, 16, 2],
+    [2.6, 16, 3],
     [8, 16, 8],
     [16, 0.5, 2],
     [16, 1, 2],
     [16, 4, 4],
     [16, 64, 16],
   ] as const)
-    assert.equal(shellProcesses(cores, memory * GiB), processes);
+    assert.equal(shellProcesses({ cores, memory: memory * GiB }), processes);
 });
 
 test('more commands than processes all run; idle processes end', async () => {

@@ -1,7 +1,7 @@
 import { Transform } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import { overloaded } from '../../../errors.ts';
-import { usableMemory } from '../../../usable-memory.ts';
+import { machineShare } from '../../../machine-share.ts';
 
 const MiB = 1024 * 1024;
 
@@ -20,7 +20,7 @@ interface BodyLimits {
  * uploads, each all but its last byte, could use up the memory of the process. Only bytes that came count, not those that were announced,
  * which cost a client nothing. A body for which there is no room is 503.
  */
-export function limitBodyMemory({ organization, total }: BodyLimits = bodyLimits(usableMemory())): preParsingHookHandler {
+export function limitBodyMemory({ organization, total }: BodyLimits = bodyLimits(machineShare().memory)): preParsingHookHandler {
   const held = new Map<number, number>();
   let heldInAll = 0;
   const hold = (orgId: number, bytes: number) => {
@@ -58,10 +58,10 @@ export function limitBodyMemory({ organization, total }: BodyLimits = bodyLimits
 
 /**
  * Measured with uploads of 13.9 MB: together they take 3.2 times their size while they are parsed, decoded and stored. With 512 MiB in
- * all, 35 at once ended a process that may use 1 GiB of memory.
+ * all, 35 at once ended a process that may use 1 GiB of memory. However little there is, one upload always fits.
  */
 export function bodyLimits(memory: number): BodyLimits {
-  const total = Math.min(512 * MiB, memory / 8);
+  const total = Math.max(32 * MiB, Math.min(512 * MiB, memory / 8));
   return { organization: Math.min(128 * MiB, total / 2), total };
 }
 
