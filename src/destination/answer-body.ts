@@ -138,7 +138,7 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
 }
 
 /** A new response gathers for one millisecond per open response, up to this many: a single one is not delayed. */
-const maxFirstGatherMs = 8;
+const maxFirstGatherMs = 16;
 const maxGatherMs = 50;
 /** Responses in one round: more would block the event loop for longer than a few milliseconds. */
 const maxTogether = 32;
