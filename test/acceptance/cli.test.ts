@@ -194,6 +194,9 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(stdout, /^ok {4}data directory: \/none does not exist; a start creates it when it needs it$/m);
   assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
   assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
+  const keys = { PARLEY_API_KEY: app.apiKey, PARLEY_OPERATOR_KEY: app.operatorKey, PARLEY_SECRET_KEY: 'ab'.repeat(32) };
+  const keeping = await run({ PARLEY_URL: ailing.origin, ...keys, DATABASE_URL: lost, PARLEY_DATA_DIR: main }, ['doctor']);
+  assert.match(keeping.stdout, /^ok {4}data directory: not used: data is in PostgreSQL, and all keys are set$/m);
   assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
 });
 

@@ -62,7 +62,10 @@ async function checkData(): Promise<Finding[]> {
   return [await check('data directory', () => checkDataDirectory(config)), await check('database', () => checkDatabase(config))];
 }
 
-async function checkDataDirectory({ PARLEY_DATA_DIR: directory }: Config): Promise<string> {
+async function checkDataDirectory(config: Config): Promise<string> {
+  const { DATABASE_URL, PARLEY_SECRET_KEY, PARLEY_API_KEY, PARLEY_OPERATOR_KEY, PARLEY_DATA_DIR: directory } = config;
+  if (![DATABASE_URL, PARLEY_SECRET_KEY, PARLEY_API_KEY, PARLEY_OPERATOR_KEY].includes(undefined))
+    return 'not used: data is in PostgreSQL, and all keys are set';
   try {
     await access(directory, constants.R_OK | constants.W_OK);
   } catch (error) {
