@@ -45,13 +45,16 @@ export async function changeOrganization(transaction: Db, actor: Actor, changes:
  * Call this before changing several things of an org. The first audit event locks the org's chain until the commit, and another
  * change that waits for the chain may hold a row that is needed next: locking the rows first avoids that deadlock.
  *
+ * They are locked in the order in which they are named. The org comes last: a turn that pauses holds the budget and waits for its
+ * agent, and whoever deletes the default agent holds that and waits for the org.
+ *
  * NO KEY UPDATE still lets others write rows that refer to the org. With UPDATE, a batch of turns that holds the budget and writes
  * it twice would deadlock with us: for the second write, PostgreSQL checks the foreign key and so needs the org's row.
  */
 export async function lockOrganization(transaction: Db, orgId: number): Promise<void> {
   await transaction
-    .selectFrom('organizations')
-    .innerJoin('budgets', 'budgets.org_id', 'organizations.id')
+    .selectFrom('budgets')
+    .innerJoin('organizations', 'organizations.id', 'budgets.org_id')
     .select('organizations.id')
     .where('organizations.id', '=', orgId)
     .forNoKeyUpdate()

@@ -114,3 +114,15 @@ test('a session that is dropped while another process counts files holds none of
   assert.equal(await dropping, true);
   assert.deepEqual((await sql`select 1 from workspace_files where path = 'own'`.execute(db)).rows, []);
 });
+
+test('the operator, while a turn holds the budget, holds nothing that the deletion of the default agent needs', options, async () => {
+  const { patching } = await elsewhere(async (transaction) => {
+    // A turn that is about to pause: it waits next for its agent, which the deletion holds while it waits for the organization.
+    await sql`select 1 from budgets where org_id = 1 for update`.execute(transaction);
+    const begun = app.call('PATCH', '/operator/organizations/demo', { key: app.operatorKey, body: { total_tokens_cap: null } });
+    await until(isWaitedFor);
+    await sql`select 1 from organizations where id = 1 for no key update nowait`.execute(transaction);
+    return { patching: begun };
+  });
+  assert.equal((await patching).status, 200);
+});
