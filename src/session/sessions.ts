@@ -126,20 +126,18 @@ export async function reactivateSession(db: Db, orgId: number, sessionId: string
 
 /**
  * Deletes a conversation with everything that belongs to it, for clients that asked that it not be stored. False when one of its turns
- * is active, since that one holds a reservation of the budget until its end; or when a turn came after `lastTurn`, whose answer may
- * still be read. Its turns and approvals are found through its log, since their tables have no index by session.
+ * is active, since that one holds a reservation of the budget until its end; or when its log goes on after `lastSeq` with a turn whose
+ * answer may still be read. Its turns and approvals are found through its log, since their tables have no index by session.
  */
-export async function dropSession(db: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
-  return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastTurn));
+export async function dropSession(db: Db, orgId: number, sessionId: string, lastSeq?: number): Promise<boolean> {
+  return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastSeq));
 }
 
-/** The same as part of a transaction. */
-export async function dropSessionIn(transaction: Db, orgId: number, sessionId: string, lastTurn?: string): Promise<boolean> {
+/** The same as part of a transaction. Only the session's own row is asked: it is read again if the deletion has to wait for it. */
+export async function dropSessionIn(transaction: Db, orgId: number, sessionId: string, lastSeq?: number): Promise<boolean> {
   const { rows } = await sql<{ agent_id: number; participants: Participant[] }>`
     delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null
-      and not exists (select 1 from events e join turns t on t.id = e.turn_id
-        where e.session_id = ${sessionId} and e.type = 'turn-started'
-          and t.position > (select position from turns where id = ${lastTurn ?? null}))
+      and coalesce(last_seq <= ${lastSeq ?? null}::integer, true)
     returning agent_id, participants`.execute(transaction);
   const gone = rows[0];
   if (gone === undefined) return false;
@@ -171,12 +169,12 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
 export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
   const rows = await db
     .selectFrom('sessions')
-    .select(['id', 'org_id'])
+    .select(['id', 'org_id', 'last_seq'])
     .where('stored', '=', false)
     .where('active_turn_id', 'is', null)
     .where('updated_at', '<', sql<Date>`now() - interval '1 minute'`)
     .execute();
-  for (const row of rows) if (await dropSession(db, row.org_id, row.id)) feed.drop(row.id);
+  for (const row of rows) if (await dropSession(db, row.org_id, row.id, row.last_seq)) feed.drop(row.id);
 }
 
 export function sessionFrom(row: Selectable<Schema['sessions']>): Session {

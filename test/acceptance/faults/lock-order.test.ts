@@ -2,9 +2,11 @@
 // One engine: on the embedded database nobody waits for anybody.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { sql } from 'kysely';
+import { CompiledQuery, sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { locks } from '../../../src/database/locks.ts';
+import type { NewEvent } from '../../../src/session/events.ts';
+import { SessionLog } from '../../../src/session/log.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
 import { dropSession, findSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
@@ -126,3 +128,34 @@ test('the operator, while a turn holds the budget, holds nothing that the deleti
   });
   assert.equal((await patching).status, 200);
 });
+
+test('a session that is dropped after a turn is kept if another turn begins and ends before it can be locked', options, async () => {
+  const { id } = await open('overtaken');
+  await app.request('POST', `/v1/sessions/${id}/messages`, { text: 'one' });
+  const lastSeq = (await findSession(db, 1, id))?.lastSeq ?? 0;
+  const { dropping } = await elsewhere(async (transaction) => {
+    await sql`select 1 from sessions where id = ${id} for update`.execute(transaction);
+    const begun = dropSession(db, 1, id, lastSeq);
+    await until(isWaitedFor);
+    await runTurn(transaction, id);
+    return { dropping: begun };
+  });
+  assert.equal(await dropping, false);
+  assert.equal((await findSession(db, 1, id))?.lastSeq, lastSeq + 3);
+});
+
+/** A turn of another process, from its beginning to its end. */
+async function runTurn(transaction: Db, session: string): Promise<void> {
+  const prepared = async <Row>({ text }: { text: string }, values: unknown[]) =>
+    (await transaction.executeQuery<Row>(CompiledQuery.raw(text, values))).rows;
+  const other = new SessionLog({ ...database, prepared }, 'proc_other', 60_000, false);
+  const turn = { org: 1, session, turn: 'turn_other' };
+  const none = { input: 0, output: 0, cachedInput: 0 };
+  const admission = { fingerprint: undefined, idempotencyKey: undefined, idempotencyFingerprint: undefined, waitsForApproval: false };
+  const reservation = { reserveTokens: 0, reserveMicros: 0, reserveCreditMicros: 0 };
+  const input = { messageId: 'msg_other', text: 'two' };
+  await other.apply({ ...turn, kind: 'admit', input, endUserId: undefined, ...admission, ...reservation });
+  const ended: NewEvent = { type: 'turn-ended', data: { stopReason: 'end_turn', step: 1, usage: none, stepUsage: none } };
+  const { result } = await other.apply({ ...turn, kind: 'end', events: [ended], messages: undefined, used: [] });
+  assert.equal(result.status, 'done');
+}

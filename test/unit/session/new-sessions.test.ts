@@ -105,3 +105,28 @@ test('of the sessions that nobody wanted kept, those that rest are dropped after
   const left = await db.selectFrom('sessions').select('id').where('id', 'in', Object.values(ids)).orderBy('id').execute();
   assert.deepEqual(left.map(({ id }) => id).sort(), [ids.kept, ids.paused, ids.young].sort());
 });
+
+test('one of them in which a turn has begun and ended since they were listed is not', async (t) => {
+  const newSessions = new NewSessions(database);
+  const ids = [newId('ses_'), newId('ses_')];
+  for (const id of ids) await newSessions.insert(session(id, { stored: false }));
+  await db
+    .updateTable('sessions')
+    .set({ updated_at: new Date(Date.now() - 120_000) })
+    .where('id', 'in', ids)
+    .execute();
+  const feed = new Feed();
+  const dropped: string[] = [];
+  t.mock.method(feed, 'drop', (id: string) => {
+    dropped.push(id);
+    // The embedded engine carries out one statement after another: this one comes before the next session is dropped.
+    void db.updateTable('sessions').set({ last_seq: 5 }).where('id', 'in', ids).execute();
+  });
+  await dropLeftovers(db, feed);
+  assert.equal(dropped.length, 1);
+  const left = await db.selectFrom('sessions').select('id').where('id', 'in', ids).execute();
+  assert.deepEqual(
+    left.map(({ id }) => id),
+    ids.filter((id) => id !== dropped[0]),
+  );
+});

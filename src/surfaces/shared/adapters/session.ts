@@ -83,14 +83,14 @@ export async function startTurnIn(
   let turn: WatchableTurn | undefined;
   try {
     turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
-    if (isNew && turn.sessionId !== session.id) await dropUnlessUsed(context, session);
+    if (isNew && turn.sessionId !== session.id) await dropUnlessUsed(context, session, 0);
     reply.header('x-svc-session', turn.sessionId);
     return turn;
   } catch (error) {
     turn?.subscription.close();
     if (isNew) {
       reply.removeHeader('x-svc-session');
-      await dropUnlessUsed(context, session);
+      await dropUnlessUsed(context, session, 0);
     }
     throw error;
   }
@@ -122,20 +122,17 @@ export function dropAfter(
 /** Waits for the end of the turn. Its response is kept first if the request may be repeated, so that the turn need not run again. */
 async function keepAndDrop(context: Context, request: FastifyRequest, session: TurnSession, turnId: string, after: number): Promise<void> {
   const events: StoredEvent[] = [];
-  let last: string | undefined;
   const turn = { ...(await context.turns.subscribeTo(turnId, false)), restAfter: after };
-  for await (const updates of watchTurn(context.log, turn)) {
-    last = updates.at(-1)?.type;
-    events.push(...updates.filter(isStored));
-  }
-  if (last === undefined || !isRest(last)) return;
+  for await (const updates of watchTurn(context.log, turn)) events.push(...updates.filter(isStored));
+  const last = events.at(-1);
+  if (last === undefined || !isRest(last.type)) return;
   await keepTurn(context, request, turn, events);
-  if (last !== 'approval-requested') await dropUnlessUsed(context, session, turnId);
+  if (last.type !== 'approval-requested') await dropUnlessUsed(context, session, last.seq);
 }
 
-/** Drops the session, unless another request has a turn in it that is under way or came after `lastTurn`: that request drops it. */
-export async function dropUnlessUsed(context: Context, session: TurnSession, lastTurn?: string): Promise<void> {
-  if (await dropSession(context.database.db, session.orgId, session.id, lastTurn)) context.feed.drop(session.id);
+/** Drops the session, unless another request has a turn in it that is under way or came after `lastSeq`: that request drops it. */
+export async function dropUnlessUsed(context: Context, session: TurnSession, lastSeq?: number): Promise<void> {
+  if (await dropSession(context.database.db, session.orgId, session.id, lastSeq)) context.feed.drop(session.id);
 }
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
