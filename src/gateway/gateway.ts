@@ -18,9 +18,9 @@ import type { Turns } from '../turn/turns.ts';
 import { type Delivery, deliverEvent } from './deliver.ts';
 import type { GatewayEvent } from './event.ts';
 import { checkSender, joinSession, senderOf, sessionOf } from './participants.ts';
-import { type GatewayIdentity, markAdmitted, turnKeyOf } from './replies.ts';
+import { type GatewayIdentity, markAdmitted } from './replies.ts';
 import { ReplyWorker } from './reply-worker.ts';
-import { finishEvent, forgetEvent, recordEvent, submitTarget } from './seen.ts';
+import { finishEvent, forgetEvent, recordEvent, submitTarget, turnKeyOf } from './seen.ts';
 
 export interface GatewayParts {
   database: Database;
@@ -97,9 +97,9 @@ export class Gateway {
       else await this.startTurn(orgId, sessionId, submission, event.message);
     } catch (error) {
       if (isFirstTry && error instanceof ServiceError) {
-        // Refused: undo everything, so that the sender can try again.
+        // Refused: undo everything, so that the sender can try again. What a copy of the event did meanwhile stays.
         await forgetEvent(db, orgId, event.id, submitTarget);
-        if (isOpened) await dropSession(db, orgId, sessionId);
+        if (isOpened) await dropSession(db, orgId, sessionId, 0);
       }
       throw error;
     }

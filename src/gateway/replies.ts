@@ -24,11 +24,6 @@ export interface OpenEvent {
 /** The flag `u` makes it count characters instead of UTF-16 units, so that none is cut in two. */
 const piece = new RegExp(`[^]{1,${maxMessageCharacters}}`, 'gu');
 
-/** The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. */
-export function turnKeyOf(eventId: string): string {
-  return `gateway ${eventId}`;
-}
-
 /**
  * Records that the turn of a submitted message was admitted. In the same transaction, and once, its sender joins the session
  * and the message is queued for the participants at other gateways.

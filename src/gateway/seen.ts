@@ -17,6 +17,11 @@ export const submitTarget = 'submit';
 
 const staleSeconds = 10;
 
+/** The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. */
+export function turnKeyOf(eventId: string): string {
+  return `gateway ${eventId}`;
+}
+
 /** Records an event for a target, or returns the existing record. */
 export async function recordEvent(
   db: Db,
@@ -47,8 +52,9 @@ export async function finishEvent(db: Db, orgId: number, eventId: string, target
   await sql`update gateway_events set state = 'done' where org_id = ${orgId} and event_id = ${eventId} and target = ${target}`.execute(db);
 }
 
-/** Deletes the record of an event that was refused, so that the sender can try again. */
+/** Deletes the record of an event that was refused, so that the sender can try again. Not if the same event, sent twice, has a turn. */
 export async function forgetEvent(db: Db, orgId: number, eventId: string, target: string): Promise<void> {
   await sql`delete from gateway_events
-    where org_id = ${orgId} and event_id = ${eventId} and target = ${target} and state = 'received'`.execute(db);
+    where org_id = ${orgId} and event_id = ${eventId} and target = ${target} and state = 'received'
+      and not exists (select 1 from idempotency_keys where org_id = ${orgId} and key = ${turnKeyOf(eventId)})`.execute(db);
 }

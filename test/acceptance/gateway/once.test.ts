@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
+import { overloaded } from '../../../src/errors.ts';
 import { message, startGateway } from '../../support/gateway.ts';
 
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
@@ -112,6 +113,56 @@ test('a delivery that is overtaken by its own repetition and refused meanwhile i
   const log = await logOf(org, id, 1);
   assert.equal(log.filter((event: { text?: string }) => event.text === 'only once').length, 1);
 });
+
+for (const moment of ['has ended', 'was only admitted'] as const) {
+  test(`an event that is refused when the turn of its own repetition ${moment} leaves that turn as it is`, async (t) => {
+    const org = await newOrganization();
+    const { runner, turns, log } = parley.context;
+    const [opened, ran, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    // The process of the first has no room for the turn when it comes to that.
+    t.mock.method(
+      turns,
+      'admit',
+      async () => {
+        opened.resolve();
+        await ran.promise;
+        throw overloaded();
+      },
+      { times: 1 },
+    );
+    const body = message('/say ran', { id: `refused when it ${moment}` });
+    const first = submit(org, body);
+    await opened.promise;
+    const apply = log.apply.bind(log);
+    if (moment === 'was only admitted')
+      t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+        const applied = await apply(operation);
+        if (operation.kind === 'admit') {
+          ran.resolve();
+          await refused.promise;
+        }
+        return applied;
+      });
+    const second = submit(org, body);
+    if (moment === 'has ended') {
+      await second;
+      await runner.idle();
+      ran.resolve();
+    }
+    assert.equal((await first).status, 503);
+    refused.resolve();
+    const { status, headers } = await second;
+    assert.equal(status, 200);
+    const sessionId = String(headers['x-svc-session']);
+    const events = await logOf(org, sessionId, 1);
+    assert.equal(events.filter((event: { type: string }) => event.type === 'user.message').length, 1);
+    assert.deepEqual(
+      (await sessionOf(org, sessionId)).participants.map(({ name }: { name: string }) => name),
+      ['ada'],
+    );
+    assert.equal((await submit(org, body)).headers['x-svc-session'], sessionId, 'sent again, it is the same event');
+  });
+}
 
 test("a client library's own retry of an event without an id or a key is the same event", async () => {
   const org = await newOrganization();
