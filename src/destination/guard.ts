@@ -133,13 +133,15 @@ function refusalOfAny(host: string, addresses: readonly { address: string }[], p
   return undefined;
 }
 
-/** `check` gives the reason for a refusal. It is asked again with private addresses allowed, to know whether the setting would help. */
+/** `check` gives the reason for a refusal. It is asked again with private addresses allowed, to know what the setting would lift. */
 function refusalOf(host: string, check: (rules: Rules) => string | undefined, policy: DestinationPolicy): ServiceError | undefined {
   const reason = check(policy);
   if (reason === undefined) return undefined;
-  const wouldBeLifted = policy.liftedBy !== undefined && check({ allowPrivate: true }) === undefined;
-  const hint = wouldBeLifted ? ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)` : '';
-  return new ServiceError('invalid', `The destination ${host} is refused: it ${reason}${hint}`, { code: 'destination_refused' });
+  const remaining = check({ allowPrivate: true });
+  const isLifted = policy.liftedBy !== undefined && remaining !== reason;
+  const hint = isLifted ? ` (${policy.liftedBy}=1 allows private addresses and plain HTTP)` : '';
+  const rest = isLifted && remaining !== undefined ? `, and it ${remaining}` : '';
+  return new ServiceError('invalid', `The destination ${host} is refused: it ${reason}${hint}${rest}`, { code: 'destination_refused' });
 }
 
 function parseUrl(input: string | URL): URL {
