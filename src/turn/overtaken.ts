@@ -10,14 +10,16 @@ export interface BegunTurn {
   events: StoredEvent[];
   /** The turn was begun by another run, which may have died in the middle of a step. */
   recovered: boolean;
+  /** The answer of the log that assigned it to this process took longer than a lease lasts: more of the turn may be in the log. */
+  late: boolean;
 }
 
 /**
- * Whether another run has gone on with the turn, since its lease had run out before it was begun here: the calls in the log are not
- * this run's to carry out.
+ * Whether another run has ended the turn, or gone on with it, since its lease had run out before it was begun here: the calls in the log
+ * are not this run's to carry out.
  */
 export async function isOvertaken(log: SessionLog, { turn, events, recovered }: BegunTurn, state: SessionState): Promise<boolean> {
-  if (state.turn?.id !== turn.turn) return true;
+  if (state.turn?.id !== turn.turn || state.turn.ended !== undefined) return true;
   const last = events.at(-1)?.seq ?? state.seq;
   if (recovered || state.seq <= last) return false;
   const later = await log.read(turn.session, last, state.seq - last);

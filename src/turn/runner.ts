@@ -75,16 +75,16 @@ export class Runner {
   }
 
   /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
-  begin(turn: TurnIds, events: StoredEvent[], options: { recovered?: boolean; whole?: boolean } = {}): void {
+  begin(turn: TurnIds, events: StoredEvent[], options: Partial<Pick<Run, 'recovered' | 'late' | 'whole'>> = {}): void {
     // Two runs at once would both write under the name of this process, and neither would be refused: an earlier one leaves first.
     const earlier = this.running.get(turn.turn);
     if (earlier !== undefined) return void earlier.done.then(() => this.begin(turn, events, options));
-    const { recovered = false, whole = false } = options;
+    const { recovered = false, late = false, whole = false } = options;
     this.parts.feed.publish(turn.session, events);
     // It was admitted while this process let go of its turns: it is let go of too.
     if (this.hasReleased) return;
     const controller = new AbortController();
-    const done = this.runAll({ turn, events, recovered, controller, whole }).catch((error: unknown) => {
+    const done = this.runAll({ turn, events, recovered, late, controller, whole }).catch((error: unknown) => {
       if (isReleased(error)) return;
       this.states.drop(turn.session);
       // It may have failed after a write and before its watchers were told: they are, at the next beat of the leases.
@@ -100,8 +100,8 @@ export class Runner {
     if (!this.states.has(sessionId)) await this.states.fold(this.parts.log, sessionId, '', []);
   }
 
-  beginStarted(started: StartedTurn, at: Date, whole: boolean): void {
-    this.begin(started, startedEvents(started, at), { whole });
+  beginStarted(started: StartedTurn, { at, late }: Applied, whole: boolean): void {
+    this.begin(started, startedEvents(started, at), { late, whole });
   }
 
   /** The id of the session's turn, if it runs here. */
@@ -209,7 +209,7 @@ export class Runner {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
-    const state = await this.states.fold(this.parts.log, turn.session, turn.turn, run.events);
+    const state = await this.states.fold(this.parts.log, turn.session, turn.turn, run.late ? [] : run.events);
     if (await isOvertaken(this.parts.log, run, state)) return undefined;
     // The process that died may not have told the watchers of what it wrote.
     if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
@@ -281,7 +281,7 @@ export class Runner {
     if (!next) return undefined;
     if ('turn' in next) {
       if (!(await this.mayAct(next.turn, late)) || this.hasReleased) return undefined;
-      return { turn: next, events: startedEvents(next, at), recovered: false, controller: new AbortController(), whole: false };
+      return { turn: next, events: startedEvents(next, at), recovered: false, late, controller: new AbortController(), whole: false };
     }
     this.parts.feed.lookAgain(session, next.endedThrough);
     return undefined;

@@ -77,7 +77,7 @@ export class Turns {
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
       const turnId = newId('turn_');
-      const { result, at, late } = await this.parts.log.apply({
+      const applied = await this.parts.log.apply({
         kind: 'admit',
         org: orgId,
         session: sessionId,
@@ -90,9 +90,10 @@ export class Turns {
         waitsForApproval: admission.waitsForApproval ?? false,
         ...this.reservation(setting, admission.message.text),
       });
+      const { result } = applied;
       if (result.status === 'started' && result.started !== undefined) {
-        const mayBegin = await this.parts.runner.mayAct(turnId, late);
-        if (mayBegin) this.parts.runner.beginStarted(result.started, at, admission.shows === 'whole');
+        const mayBegin = await this.parts.runner.mayAct(turnId, applied.late);
+        if (mayBegin) this.parts.runner.beginStarted(result.started, applied, admission.shows === 'whole');
         return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
       }
       if (result.status === 'queued') {
@@ -141,7 +142,7 @@ export class Turns {
       { type: 'turn-resumed', data: { agent } },
     ];
     // Before anything else is waited for: left for recovery, the turn could not tell whether the approved call was run.
-    if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at));
+    if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at), { late });
     return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
   }
 
@@ -163,7 +164,7 @@ export class Turns {
   private async applyInterrupt(operation: InterruptOperation): Promise<OperationResult['status']> {
     const { org: orgId, session: sessionId, reason } = operation;
     await this.parts.runner.leaveLost(sessionId);
-    const { result, at } = await this.parts.log.apply(operation);
+    const { result, at, late } = await this.parts.log.apply(operation);
     if (result.status === 'not-found') throw notFound();
     if (operation.kind === 'stop') {
       this.parts.settings.forget(sessionId);
@@ -171,7 +172,7 @@ export class Turns {
     }
     if (result.turn === undefined || result.seq === undefined) return result.status;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
-    if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events);
+    if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events, { late });
     else this.parts.feed.publish(sessionId, events);
     this.parts.runner.interrupt(result.turn);
     return result.status;

@@ -41,6 +41,45 @@ test('a turn that was claimed here while the answer to its message was late is n
   assert.deepEqual(await resultsIn(app, 'late'), ['ran']);
 });
 
+for (const [when, hasCome] of [
+  ['before', (running: number, hasBroken: boolean) => running === 0 && hasBroken],
+  ['after', (running: number) => running > 0],
+] as const)
+  test(`nor are its calls run again where the run that claimed it broke off ${when} that answer came`, { timeout: 20_000 }, async (t) => {
+    const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
+    await app.request('POST', '/v1/sessions', { session_id: 'broken', permission_mode: 'autonomous' });
+    const { log, runner } = app.context;
+    const apply = log.apply.bind(log);
+    let hasBroken = false;
+    t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+      if (operation.kind === 'append' && operation.events[0]?.type === 'tool-finished' && !hasBroken) {
+        hasBroken = true;
+        throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+      }
+      const applied = await apply(operation);
+      if (operation.kind !== 'admit') return applied;
+      await until(async () => hasCome(runner.running.size, hasBroken));
+      return { ...applied, late: true };
+    });
+    const answer = await app.request('POST', '/v1/sessions/broken/messages', { text: slowCall });
+    assert.equal(answer.status, 200);
+    const results = await resultsIn(app, 'broken');
+    assert.equal(results.length, 1);
+    assert.match(results[0] ?? '', /outcome is unknown/);
+  });
+
+test('a turn that has ended while it was being claimed is not run', async (t) => {
+  const app = await startApp(t);
+  await app.request('POST', '/v1/sessions', { session_id: 'ended' });
+  await app.request('POST', '/v1/sessions/ended/messages', { text: 'hello' });
+  const { log, runner } = app.context;
+  const [event] = (await log.readPage('ended', 0)).events;
+  const written = t.mock.method(log, 'apply');
+  runner.begin({ turn: event?.turnId ?? '', session: 'ended', org: 1 }, [], { recovered: true });
+  await runner.idle();
+  assert.equal(written.mock.callCount(), 0);
+});
+
 test('a turn that goes on after an approval is held here, also where the run that asked has not left yet', {
   timeout: 20_000,
 }, async (t) => {
@@ -80,7 +119,12 @@ test('the message behind a turn is begun once, also where it was claimed here wh
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
   const { log, runner, turns } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'behind', permission_mode: 'autonomous' });
-  const read = log.read.bind(log);
+  const [apply, read] = [log.apply.bind(log), log.read.bind(log)];
+  t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+    // A second run would find nothing in the log that the first has written.
+    if (operation.kind === 'append') await sleep(300);
+    return apply(operation);
+  });
   t.mock.method(log, 'read', async (...args: Parameters<typeof read>) => {
     await claimed.promise;
     return read(...args);
@@ -103,35 +147,25 @@ test('what a run does not know of, since another process had its turn and paused
   await app.request('POST', '/v1/sessions', { session_id: 'paused' });
   const asked = app.request('POST', '/v1/sessions/paused/messages', { text: '/delay 500\n/words 6' });
   await until(async () => runner.running.size > 0);
-  const { log, turn } = await takeOver(app, 'paused');
-  const input = { command: 'sleep 2; echo ran' };
-  await log.apply({ ...turn, kind: 'append', events: [calling(input)], messages: undefined });
-  const request: ApprovalRequested = {
-    requestId: 'req_1',
-    callId: 'call_1',
-    kind: 'tool_use',
-    tool: 'bash',
-    input,
-    message: 'May I?',
-    options: ['approve_once'],
-    pattern: '*',
-    usage: noUsage,
-    agent: 'main',
-  };
-  await log.apply({
-    ...turn,
-    kind: 'pause',
-    events: [{ type: 'approval-requested', data: request }],
-    messages: undefined,
-    used: [],
-    request,
-    pendingInput: pendingInputOf(request),
-  });
+  await pauseElsewhere(app, 'paused');
   const answer = await app.request('PUT', '/v1/sessions/paused/inputs/req_1', { decision: 'approve_once' });
   assert.equal(answer.status, 200, answer.text);
   await asked;
   await runner.idle();
   assert.deepEqual(await resultsIn(app, 'paused'), ['ran']);
+});
+
+test('nor is a call of the other process left without a result when the turn is interrupted then', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
+  const { runner, turns } = app.context;
+  await app.request('POST', '/v1/sessions', { session_id: 'interrupted' });
+  const asked = app.request('POST', '/v1/sessions/interrupted/messages', { text: '/delay 500\n/words 6' });
+  await until(async () => runner.running.size > 0);
+  await pauseElsewhere(app, 'interrupted');
+  await turns.interrupt(1, 'interrupted', 'interrupt');
+  await asked;
+  await runner.idle();
+  assert.deepEqual(await resultsIn(app, 'interrupted'), ['Interrupted before it finished.']);
 });
 
 test('nor since another process had it and died', { timeout: 20_000 }, async (t) => {
@@ -171,6 +205,34 @@ async function takeOver(app: TestApp, session: string) {
   const { rows } = await sql<{ id: string }>`update turns set process_id = 'proc_other', lease_until = now() - interval '1 second'
     where session_id = ${session} and state = 'running' returning id`.execute(database.db);
   return { log: new SessionLog(database, 'proc_other', 60_000, false), turn: { org: 1, session, turn: rows[0]?.id ?? '' } };
+}
+
+/** Another process takes the session's turn over, calls a tool and asks for its approval. */
+async function pauseElsewhere(app: TestApp, session: string): Promise<void> {
+  const { log, turn } = await takeOver(app, session);
+  const input = { command: 'sleep 2; echo ran' };
+  await log.apply({ ...turn, kind: 'append', events: [calling(input)], messages: undefined });
+  const request: ApprovalRequested = {
+    requestId: 'req_1',
+    callId: 'call_1',
+    kind: 'tool_use',
+    tool: 'bash',
+    input,
+    message: 'May I?',
+    options: ['approve_once'],
+    pattern: '*',
+    usage: noUsage,
+    agent: 'main',
+  };
+  await log.apply({
+    ...turn,
+    kind: 'pause',
+    events: [{ type: 'approval-requested', data: request }],
+    messages: undefined,
+    used: [],
+    request,
+    pendingInput: pendingInputOf(request),
+  });
 }
 
 async function pause(app: TestApp, session: string, text: string): Promise<string> {
