@@ -3,6 +3,7 @@ import {
   Client,
   type JsonSchemaValidator,
   ProtocolError,
+  type RequestId,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
@@ -31,7 +32,11 @@ export interface McpClient {
 /** Connects to a server. What it throws is for `describeFailure`. */
 export async function openMcpClient({ server, credential }: McpTarget, fetch: McpFetch, signal?: AbortSignal): Promise<McpClient> {
   const headers = credential === undefined ? {} : { authorization: `Bearer ${credential}` };
-  const transport = new LimitedTransport(new URL(server.url), { fetch: limitedFetch(fetch), requestInit: { headers } });
+  const transport = new LimitedTransport(new URL(server.url), {
+    fetch: limitedFetch(fetch),
+    requestInit: { headers },
+    reconnectionScheduler: resumeLater,
+  });
   const client = new Client(
     { name: 'parley', version: '1' },
     { versionNegotiation: { mode: 'auto' }, jsonSchemaValidator: acceptAnything },
@@ -76,6 +81,7 @@ export function describeFailure(error: unknown, credential: string | undefined):
       : `the server refused the credential (HTTP ${error.status})`;
   }
   if (error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout) return 'the server did not answer in time';
+  if (error instanceof DOMException && error.name === 'TimeoutError') return 'the server did not answer in time';
   return hideSecret(networkReason(error instanceof ProtocolError ? error : chain.at(-1)), credential).slice(0, 500);
 }
 
@@ -96,15 +102,23 @@ const acceptAnything = {
   },
 };
 
+/** A server may name any time after which the rest of an answer is to be asked for, and nobody waits for it as long. */
+function resumeLater(resume: () => void, delayMs: number): () => void {
+  const timer = setTimeout(resume, Math.min(delayMs, maxResumeDelayMs));
+  return () => clearTimeout(timer);
+}
+
 type Receive = NonNullable<StreamableHTTPClientTransport['onmessage']>;
 
 /**
- * Limits what a server can send, and fails a request as soon as its response stream ends without the answer, as when a server is
- * restarted. The SDK alone would wait for the timeout.
+ * Limits what a server can send, and how long it can keep a socket of ours. It also fails a request as soon as its response stream ends
+ * without the answer, as when a server is restarted. The SDK alone would wait for the timeout.
  */
 class LimitedTransport extends StreamableHTTPClientTransport {
   /** Requests and notifications of the server since our last request. */
   private unasked = 0;
+  /** Ends the stream of a request that has its answer, or was cancelled. The SDK reads it until the server ends it, which may be never. */
+  private readonly streams = new Map<RequestId, AbortController>();
 
   constructor(...parameters: ConstructorParameters<typeof StreamableHTTPClientTransport>) {
     super(...parameters);
@@ -119,14 +133,37 @@ class LimitedTransport extends StreamableHTTPClientTransport {
 
   override send(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
     const id = 'id' in message && 'method' in message ? message.id : undefined;
-    if (id === undefined) return super.send(message, options);
+    if (id === undefined) return this.sendNotice(message, options);
     this.unasked = 0;
     const error = { code: cutShort, message: 'the server closed the connection before it had answered' };
+    const stream = new AbortController();
+    const requestSignal = AbortSignal.any([stream.signal, ...(options?.requestSignal === undefined ? [] : [options.requestSignal])]);
+    this.streams.set(id, stream);
+    requestSignal.addEventListener('abort', () => this.streams.get(id) === stream && this.streams.delete(id), { once: true });
     // If the request already has its answer, the client ignores this one.
-    return super.send(message, { ...options, onRequestStreamEnd: () => this.onmessage?.({ jsonrpc: '2.0', id, error }) });
+    const onRequestStreamEnd = () => this.onmessage?.({ jsonrpc: '2.0', id, error });
+    return super.send(message, { ...options, requestSignal, onRequestStreamEnd }).catch((failure: unknown) => {
+      stream.abort();
+      throw failure;
+    });
+  }
+
+  /** A notification, or our answer to a request of the server: nobody waits for what the server says to it. */
+  private sendNotice(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
+    const cancelled = 'method' in message && message.method === 'notifications/cancelled' ? message.params?.requestId : undefined;
+    if (typeof cancelled === 'string' || typeof cancelled === 'number') this.endStream(cancelled, 0);
+    return super.send(message, { ...options, requestSignal: AbortSignal.timeout(connectTimeoutMs) });
+  }
+
+  private endStream(id: RequestId, milliseconds: number): void {
+    const stream = this.streams.get(id);
+    this.streams.delete(id);
+    if (stream !== undefined) setTimeout(() => stream.abort(), milliseconds).unref();
   }
 
   private passOn(message: Parameters<Receive>[0], receive: Receive): void {
+    // A server that ends the stream itself, as it should, leaves us the connection for the next request.
+    if (!('method' in message) && message.id !== undefined) this.endStream(message.id, endStreamMs);
     // The client answers every request of the server with a request of ours: more than a few are ignored.
     if ('method' in message && ++this.unasked > maxUnasked) return;
     const error = { code: cutShort, message: `the server sent more than ${maxValues} values in one answer` };
@@ -165,5 +202,7 @@ function isNextPage(body: RequestInit['body']): boolean {
 
 const connectTimeoutMs = 15_000;
 const endSessionMs = 1_000;
+const endStreamMs = 1_000;
+const maxResumeDelayMs = 30_000;
 /** Our own code for an answer that was cut off. JSON-RPC reserves its range for implementations. */
 const cutShort = -32_099;

@@ -8,7 +8,11 @@ export interface Warming {
   state: WarmState;
   /** Resolves when it has ended, either way. */
   done: Promise<void>;
+  /** Ends it early: otherwise it waits for MCP servers until they answer, or time runs out. */
+  ending: AbortController;
 }
+
+type Load = (orgId: number, sessionId: string, signal: AbortSignal) => Promise<void>;
 
 /** How long a session counts as warm: what warming loaded is kept about as long without being used. */
 const warmMs = 300_000;
@@ -18,10 +22,10 @@ const warmMs = 300_000;
  * if it failed, the next request tries again.
  */
 export class WarmSessions {
-  private readonly load: (orgId: number, sessionId: string) => Promise<void>;
+  private readonly load: Load;
   private readonly sessions = new LRUCache<string, Warming>({ ...atMost(20_000), ttl: warmMs });
 
-  constructor(load: (orgId: number, sessionId: string) => Promise<void>) {
+  constructor(load: Load) {
     this.load = load;
   }
 
@@ -32,6 +36,7 @@ export class WarmSessions {
 
   /** When what was loaded has been released: the session is cold again. */
   forget(sessionId: string): void {
+    this.of(sessionId)?.ending.abort();
     this.sessions.delete(sessionId);
   }
 
@@ -39,8 +44,9 @@ export class WarmSessions {
   begin(orgId: number, sessionId: string): Warming {
     const known = this.of(sessionId);
     if (known !== undefined && known.state.status !== 'error') return known;
-    const warming: Warming = { state: { status: 'warming' }, done: Promise.resolve() };
-    warming.done = this.load(orgId, sessionId).then(
+    const ending = new AbortController();
+    const warming: Warming = { state: { status: 'warming' }, done: Promise.resolve(), ending };
+    warming.done = this.load(orgId, sessionId, ending.signal).then(
       () => {
         warming.state = { status: 'ready' };
       },

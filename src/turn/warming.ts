@@ -20,7 +20,7 @@ export interface WarmingParts {
 
 /** Loads everything that a session's next turn would wait for: its release, model, tools, log and MCP connections, and a shell. */
 export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
-  const warm = new WarmSessions(async (orgId, sessionId) => {
+  const warm = new WarmSessions(async (orgId, sessionId, signal) => {
     const setting = orNotFound(await settings.of(orgId, sessionId));
     requireMaterialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
@@ -30,7 +30,7 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
     if (tools.some((tool) => tool.name === 'bash')) warmTools();
     await runner.warm(sessionId);
     for (const server of world.release.mcp_servers) {
-      await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {});
+      await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {}, signal);
     }
   });
   settings.onForgotten = (sessionId) => warm.forget(sessionId);

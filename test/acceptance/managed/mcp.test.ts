@@ -149,11 +149,16 @@ test('a session that is stopped, by another process too, or not kept, leaves not
   await until(async () => keeping.sessions.size === 0);
 });
 
-test('create and prewarm answer at once, however long warming takes', { timeout: 20_000 }, async (t) => {
+test('create and prewarm answer at once, however long warming takes, which ends with the session', { timeout: 20_000 }, async (t) => {
   const { promise: answersAgain, resolve: answerAgain } = Promise.withResolvers<void>();
   let isSlow = false;
+  let unanswered = 0;
   const slow = await serveLocally(async (incoming, outgoing) => {
     const body = Buffer.concat(await incoming.toArray()).toString();
+    unanswered += 1;
+    outgoing.on('close', () => {
+      unanswered -= 1;
+    });
     if (isSlow) await answersAgain;
     await answerWithFetch(incoming, body, outgoing, ({ method, headers }) =>
       fetch(server.url, { method, headers: forwarded(headers), ...(body === '' ? {} : { body }) }),
@@ -169,6 +174,10 @@ test('create and prewarm answer at once, however long warming takes', { timeout:
   const [created, cold] = [await waiting.create(), await waiting.create({ prewarm: false })];
   assert.equal((await waiting.request('POST', `/sessions/${cold}/prewarm`)).status, 202);
   for (const id of [created, cold]) assert.deepEqual(app.context.warm.of(id)?.state, { status: 'warming' });
+  const stopped = await waiting.create();
+  await until(async () => unanswered === 3);
+  assert.equal((await app.request('DELETE', `/demo/slow/v1/sessions/${stopped}`)).status, 204);
+  await until(async () => unanswered === 2);
   answerAgain();
   for (const id of [created, cold]) {
     await app.context.warm.of(id)?.done;

@@ -45,3 +45,13 @@ test('a failure is told in our own words only, because a browser reads it', asyn
     assert.equal(last, frame('error', { message }));
   }
 });
+
+test('warming ends when the session is stopped meanwhile', async () => {
+  const warm = new WarmSessions(
+    (_orgId, _sessionId, signal) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  );
+  const { done } = warm.begin(1, 'ses_1');
+  warm.forget('ses_1');
+  await done;
+  assert.equal(warm.of('ses_1'), undefined);
+});

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import type { ServerResponse } from 'node:http';
+import { describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
+import { serveLocally } from '../../support/local-server.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { until } from '../../support/until.ts';
 
@@ -134,4 +137,52 @@ test('a connection that is closed while it opens is given up', async () => {
   assert.equal(cut.length, 0, 'the next call may still use it');
   connections.close();
   await until(async () => cut.length === 1, 5_000);
+});
+
+// Together, because each waits for the time to run out that a server has for a notice.
+describe('a server that takes no notice', { concurrency: true }, () => {
+  test('keeps no socket by leaving open what was answered, cancelled or only told to it', { timeout: 60_000 }, async () => {
+    const open = new Map<ServerResponse, string>();
+    const server = await serveLocally((incoming, outgoing) => {
+      void incoming.toArray().then((chunks) => {
+        const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString() || '{}');
+        const results: Record<string, unknown> = {
+          initialize: { protocolVersion: '2025-06-18', capabilities: {}, serverInfo: { name: 'crm', version: '1' } },
+          'tools/call': { content: [{ type: 'text', text: 'found' }] },
+        };
+        const said = method in results ? { result: results[method] } : { error: { code: -32_601, message: 'Method not found' } };
+        open.set(outgoing, params?.name ?? method);
+        outgoing.on('close', () => open.delete(outgoing));
+        // Neither a stream nor a notice is ever ended.
+        if (method === 'notifications/initialized') outgoing.writeHead(202).end();
+        else if (id !== undefined) outgoing.writeHead(200, { 'content-type': 'text/event-stream' }).write(': welcome\n\n');
+        if (id !== undefined && params?.name !== 'hang') outgoing.write(`data: ${JSON.stringify({ jsonrpc: '2.0', id, ...said })}\n\n`);
+      });
+    });
+    closeAfterTest(server);
+    const connections = connect();
+    const crm = { server: { name: 'crm', url: `${server.origin}/mcp` }, credential: undefined };
+    for (let call = 0; call < 3; call += 1)
+      assert.deepEqual(await connections.callTool('ses_1', crm, 'find', {}, signal), { output: 'found', isError: false });
+    await until(async () => open.size === 0);
+    const aborting = new AbortController();
+    const call = connections.callTool('ses_1', crm, 'hang', {}, aborting.signal);
+    await until(async () => open.size === 1);
+    aborting.abort(new Error('interrupted'));
+    await assert.rejects(call, /interrupted/);
+    await until(async () => isDeepStrictEqual([...open.values()], ['notifications/cancelled']));
+    await until(async () => open.size === 0, 30_000);
+  });
+
+  test('is not waited for without end when it is told of a new connection', { timeout: 60_000 }, async () => {
+    const server = await start('sessions');
+    const deaf: typeof fetch = (url, init) => {
+      if (!String(init?.body).includes('notifications/initialized')) return fetch(url, init);
+      return new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(init.signal?.reason)));
+    };
+    const connections = createMcpConnections({ fetch: deaf });
+    closeAfterTest(connections);
+    const answer = await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal);
+    assert.deepEqual(answer, { output: 'MCP server crm: the server did not answer in time', isError: true });
+  });
 });
