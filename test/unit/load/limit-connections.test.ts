@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { test } from 'node:test';
 import { connectionsFor, limitConnections } from '../../../src/load/limit-connections.ts';
@@ -37,4 +38,10 @@ test('a connection beyond the limit is closed and warned of, and one that closes
 
 test('connections leave descriptors for everything else, however few there are', () => {
   assert.deepEqual([256, 1_024, 4_096, 1_048_576].map(connectionsFor), [32, 256, 3_072, 786_432]);
+});
+
+test('the alert on file descriptors comes before connections are dropped', () => {
+  const rules = readFileSync(new URL('../../../deploy/prometheus-rules.yaml', import.meta.url), 'utf8');
+  const share = Number(/process_open_fds.* > (0\.\d+)$/m.exec(rules)?.[1]);
+  for (const limit of [4_096, 65_536, 1_048_576]) assert.ok(connectionsFor(limit) > share * limit, `${limit}`);
 });
