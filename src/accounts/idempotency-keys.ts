@@ -84,6 +84,18 @@ export async function keepResponse(db: Db, { orgId, key }: RequestKey, response:
   await db.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
 }
 
+/** Keeps another response instead of this one. False if this one is not what is kept any more. */
+export async function replaceResponse(db: Db, { orgId, key }: RequestKey, before: string, after: string): Promise<boolean> {
+  const replaced = await db
+    .updateTable('idempotency_keys')
+    .set({ response: after })
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .where('response', '=', before)
+    .executeTakeFirst();
+  return replaced.numUpdatedRows > 0n;
+}
+
 /** Keeps a turn with its sealed answer, whether or not the key was taken before. */
 export async function keepTurnUnder(
   db: Db,
@@ -98,9 +110,14 @@ export async function keepTurnUnder(
     .execute();
 }
 
-/** Deletes the key, so that it can be used again by any request. */
-export async function giveBackKey(db: Db, { orgId, key }: RequestKey): Promise<void> {
-  await db.deleteFrom('idempotency_keys').where('org_id', '=', orgId).where('key', '=', key).execute();
+/** Deletes the key, so that it can be used again by any request. With a response, only if that is what is kept. */
+export async function giveBackKey(db: Db, { orgId, key }: RequestKey, response?: string): Promise<void> {
+  await db
+    .deleteFrom('idempotency_keys')
+    .where('org_id', '=', orgId)
+    .where('key', '=', key)
+    .$if(response !== undefined, (query) => query.where('response', '=', response ?? ''))
+    .execute();
 }
 
 /** Renews the hold of the process that works on the request. */

@@ -240,6 +240,46 @@ test('a refused create leaves its key free, and what it makes later is no replay
   assert.deepEqual([answer.status, answer.headers.get('idempotent-replayed')], [200, null]);
 });
 
+for (const moment of ['has its answer', 'has only created the session'] as const) {
+  test(`a create that is refused when its repetition ${moment} does not leave the key free`, async (t) => {
+    const tenant = await createTenant(url);
+    const { directory, newSessions } = app.context;
+    const [reading, created, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    t.mock.method(
+      directory,
+      'activeRelease',
+      async () => {
+        reading.resolve();
+        await created.promise;
+        return undefined;
+      },
+      { times: 1 },
+    );
+    const insert = newSessions.insert.bind(newSessions);
+    if (moment === 'has only created the session')
+      t.mock.method(newSessions, 'insert', async (...args: Parameters<typeof insert>) => {
+        const session = await insert(...args);
+        created.resolve();
+        await refused.promise;
+        return session;
+      });
+    const create = () => tenant.post('/v1/sessions', {}, { 'idempotency-key': 'overtaken' });
+    const first = create();
+    await reading.promise;
+    const second = create();
+    if (moment === 'has its answer') {
+      await second;
+      created.resolve();
+    }
+    assert.equal((await first).status, 404);
+    refused.resolve();
+    const { status, body } = await second;
+    assert.equal(status, 200);
+    const again = await create();
+    assert.deepEqual([again.status, again.body, again.headers.get('idempotent-replayed')], [200, body, 'true']);
+  });
+}
+
 test('a key has 1 to 255 characters', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
