@@ -12,6 +12,8 @@ export interface RequestKey {
   orgId: number;
   key: string;
   fingerprint: string;
+  /** When this request took the key. With it, what the request writes is left out once another has taken the key over. */
+  takenAt?: Date;
 }
 
 /** What the first request with an Idempotency-Key has left for its repetitions. */
@@ -27,7 +29,7 @@ export interface KeptKey {
 }
 
 export interface TakenKey {
-  /** When the key was first used. */
+  /** When the key was first used, or was last taken over. */
   takenAt: Date;
   /** What the first request with this key left, unless this is the first. */
   earlier: KeptKey | undefined;
@@ -80,17 +82,16 @@ export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs?: num
 }
 
 /** Keeps the sealed answer of the request that took the key. */
-export async function keepResponse(db: Db, { orgId, key }: RequestKey, response: string): Promise<void> {
-  await db.updateTable('idempotency_keys').set({ response }).where('org_id', '=', orgId).where('key', '=', key).execute();
+export async function keepResponse(db: Db, own: RequestKey, response: string): Promise<void> {
+  await db.updateTable('idempotency_keys').set({ response }).where(isRowOf(own)).execute();
 }
 
 /** Keeps another response instead of this one. False if this one is not what is kept any more. */
-export async function replaceResponse(db: Db, { orgId, key }: RequestKey, before: string, after: string): Promise<boolean> {
+export async function replaceResponse(db: Db, own: RequestKey, before: string, after: string): Promise<boolean> {
   const replaced = await db
     .updateTable('idempotency_keys')
     .set({ response: after })
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
+    .where(isRowOf(own))
     .where('response', '=', before)
     .executeTakeFirst();
   return replaced.numUpdatedRows > 0n;
@@ -111,35 +112,39 @@ export async function keepTurnUnder(
 }
 
 /** Deletes the key, so that it can be used again by any request. With a response, only if that is what is kept. */
-export async function giveBackKey(db: Db, { orgId, key }: RequestKey, response?: string): Promise<void> {
+export async function giveBackKey(db: Db, own: RequestKey, response?: string): Promise<void> {
   await db
     .deleteFrom('idempotency_keys')
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
+    .where(isRowOf(own))
     .$if(response !== undefined, (query) => query.where('response', '=', response ?? ''))
     .execute();
 }
 
 /** Renews the hold of the process that works on the request. */
-export async function holdKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<void> {
+export async function holdKey(db: Db, own: RequestKey, holdMs: number): Promise<void> {
   await db
     .updateTable('idempotency_keys')
     .set({ held_until: fromNow(holdMs) })
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
+    .where(isRowOf(own))
     .execute();
 }
 
-/** Takes over a key that nobody holds any more. If two processes try at the same moment, only one gets true. */
-export async function takeOverKey(db: Db, { orgId, key }: RequestKey, holdMs: number): Promise<boolean> {
+/** Takes over a key that nobody holds any more, and returns when. If two processes try at the same moment, only one gets it. */
+export async function takeOverKey(db: Db, own: RequestKey, holdMs: number): Promise<Date | undefined> {
   const taken = await db
     .updateTable('idempotency_keys')
-    .set({ held_until: fromNow(holdMs) })
-    .where('org_id', '=', orgId)
-    .where('key', '=', key)
+    .set({ held_until: fromNow(holdMs), created_at: fromNow(0) })
+    .where(isRowOf(own))
     .where(sql<boolean>`coalesce(held_until <= now(), true)`)
+    .returning('created_at')
     .executeTakeFirst();
-  return taken.numUpdatedRows > 0n;
+  return taken?.created_at;
+}
+
+function isRowOf({ orgId, key, takenAt }: RequestKey) {
+  const isKey = sql<boolean>`org_id = ${orgId} and key = ${key}`;
+  // A Date has no microseconds.
+  return takenAt === undefined ? isKey : sql<boolean>`${isKey} and date_trunc('milliseconds', created_at) = ${takenAt}`;
 }
 
 function ago(milliseconds: number) {

@@ -1,6 +1,7 @@
 // Calls of a session's MCP servers under an Idempotency-Key.
 import assert from 'node:assert/strict';
 import { after, mock, test } from 'node:test';
+import { ServiceError } from '../../../src/errors.ts';
 import { ManagedClient } from '../../support/managed.ts';
 import { startAppWithMcp } from '../../support/mcp-app.ts';
 import { until } from '../../support/until.ts';
@@ -95,3 +96,32 @@ test('the key of a call whose process died is let go: what may be repeated is ca
   assert.equal(failures.mock.callCount(), 0, 'one who leaves is no failure of ours');
   failures.mock.restore();
 });
+
+for (const outcome of ['fails', 'is answered'] as const) {
+  test(`a call that was halted for longer than its hold and then ${outcome} leaves the key to the repetition that took it over`, async (t) => {
+    const key = `halted, then ${outcome}`;
+    const id = await client.create();
+    const call = () => client.request('POST', '/mcp', { method: 'tools/list' }, { 'x-svc-session': id, 'idempotency-key': key });
+    const answers = [Promise.withResolvers<object>(), Promise.withResolvers<object>()];
+    let begun = 0;
+    t.mock.method(app.context.mcpProxy, 'request', () => {
+      begun += 1;
+      return answers[begun - 1]?.promise ?? Promise.resolve({ answer: begun });
+    });
+    const first = call();
+    await until(async () => begun === 1);
+    const past = new Date(Date.now() - 1);
+    await app.context.database.db.updateTable('idempotency_keys').set({ held_until: past }).where('key', '=', key).execute();
+    const second = call();
+    await until(async () => begun === 2);
+    if (outcome === 'fails') answers[0]?.reject(new ServiceError('upstream', 'refused'));
+    else answers[0]?.resolve({ answer: 1 });
+    assert.equal((await first).status, outcome === 'fails' ? 502 : 200);
+    const third = await call();
+    assert.deepEqual([third.status, third.body.detail?.error], [409, 'idempotency_key_in_use']);
+    answers[1]?.resolve({ answer: 2 });
+    assert.deepEqual((await second).body, { answer: 2 });
+    const again = await call();
+    assert.deepEqual([again.headers['idempotent-replayed'], again.body], ['true', { answer: 2 }]);
+  });
+}

@@ -32,6 +32,6 @@ test('what its holder has left is gone on with by one, and what is still held by
   await takeKey(db, left, { holdMs: -1 });
   await takeKey(db, held, { holdMs: 60_000 });
   const taken = await Promise.all([1, 2, 3].map(() => takeOverKey(db, left, 60_000)));
-  assert.deepEqual(taken.toSorted(), [false, false, true]);
-  assert.equal(await takeOverKey(db, held, 60_000), false);
+  assert.equal(taken.filter((at) => at !== undefined).length, 1);
+  assert.equal(await takeOverKey(db, held, 60_000), undefined);
 });

@@ -21,21 +21,26 @@ export async function answerOnce<Answer>(
   if (requestKey === undefined) return work();
   const { db } = context.database;
   const { PARLEY_LEASE_MS: holdMs } = context.config;
-  const { earlier } = await takeKey(db, requestKey, { holdMs });
-  if (earlier !== undefined) {
+  const taken = await takeKey(db, requestKey, { holdMs });
+  let takenAt: Date | undefined = taken.takenAt;
+  if (taken.earlier !== undefined) {
+    const { earlier } = taken;
     if (earlier.response !== null) return answerAgain(context, reply, requestKey, earlier);
     if (earlier.isHeld) throw stillInProgress();
     if (!(await mayRepeat())) throw unknownOutcome();
-    if (!(await takeOverKey(db, requestKey, holdMs))) throw stillInProgress();
+    takenAt = await takeOverKey(db, requestKey, holdMs);
+    if (takenAt === undefined) throw stillInProgress();
   }
-  const answer = await holding(context, requestKey, work).catch(async (error: unknown) => {
+  // If this process is halted for longer than the hold, another may take the key over, and do the same work.
+  const own = { ...requestKey, takenAt };
+  const answer = await holding(context, own, work).catch(async (error: unknown) => {
     // If the client left, or the answer of the database was lost, the work may have been done all the same: the key then stays, without
     // an answer. If it cannot be let go of now, the hold expires.
-    if (isDatabaseFailure(error)) await holdKey(db, requestKey, 0).catch(() => {});
-    else if (!reply.raw.destroyed) await giveBackKey(db, requestKey);
+    if (isDatabaseFailure(error)) await holdKey(db, own, 0).catch(() => {});
+    else if (!reply.raw.destroyed) await giveBackKey(db, own);
     throw error;
   });
-  await keepAnswer(context, db, requestKey, answer);
+  await keepAnswer(context, db, own, answer);
   return answer;
 }
 
