@@ -182,13 +182,19 @@ test('messages that wait behind an approval, whose clients leave while they wait
   const { id } = (await app.request('POST', '/v1/sessions', {})).body;
   const path = `/v1/sessions/${id}/messages`;
   const { port, hostname } = new URL(await app.listen());
-  const send = (stream: boolean) => {
-    const body = JSON.stringify({ text: 'and then?', stream });
+  const post = (to: string, body: unknown) => {
+    const text = JSON.stringify(body);
     const socket = connect(Number(port), hostname);
-    const head = `Host: x\r\nAuthorization: Bearer ${app.apiKey}\r\nContent-Type: application/json`;
-    socket.write(`POST ${path} HTTP/1.1\r\n${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    const head = `Host: x\r\nAuthorization: Bearer ${app.apiKey}\r\nX-Svc-Session: ${id}\r\nContent-Type: application/json`;
+    socket.write(`POST ${to} HTTP/1.1\r\n${head}\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
     return socket;
   };
+  const sendAll = () => [
+    post(path, { text: 'and then?' }),
+    post(path, { text: 'and then?', stream: true }),
+    post('/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: 'and then?' }] }),
+    post('/demo/assistant/v1/responses', { input: 'and then?', conversation: id }),
+  ];
   const apply = log.apply.bind(log);
   const mayPause = Promise.withResolvers<void>();
   t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
@@ -197,8 +203,8 @@ test('messages that wait behind an approval, whose clients leave while they wait
   });
   const asked = app.request('POST', path, { text: '/tool bash {"command":"ls"}' });
   await untilAccepted(app, id, 1);
-  const waiting = [send(false), send(true)];
-  await untilAccepted(app, id, 3);
+  const waiting = sendAll();
+  await untilAccepted(app, id, 5);
 
   const admit = turns.admit.bind(turns);
   const held = Promise.withResolvers<void>();
@@ -207,16 +213,16 @@ test('messages that wait behind an approval, whose clients leave while they wait
     await held.promise;
     return turn;
   });
-  const early = [send(false), send(true)];
-  await untilAccepted(app, id, 5);
-  assert.equal(admitted.mock.callCount(), 2);
+  const early = sendAll();
+  await untilAccepted(app, id, 9);
+  assert.equal(admitted.mock.callCount(), 4);
   for (const socket of early) socket.resetAndDestroy();
   const countConnections = promisify(app.server.server.getConnections.bind(app.server.server));
-  await until(async () => (await countConnections()) === 2);
+  await until(async () => (await countConnections()) === 4);
   held.resolve();
   mayPause.resolve();
   assert.equal((await asked).body.pending_input.kind, 'tool_use');
-  await until(async () => feed.watcherCount === 2);
+  await until(async () => feed.watcherCount === 4);
   for (const socket of waiting) socket.resetAndDestroy();
   await until(async () => feed.watcherCount === 0);
   assert.equal(app.server.streams.size, 0);
