@@ -47,6 +47,8 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         answer = new AnswerBody(controller, () => signal?.removeEventListener('abort', abort));
         try {
           resolve(responseOf(status, received, method === 'HEAD' || bodilessStatuses.has(status) ? null : answer.stream));
+          // The only one of these with which undici reads a body, and nobody would read it from us.
+          if (status === 205) void answer.stream.cancel();
         } catch (error) {
           reject(error);
           controller.abort(new Error('The response could not be read'));

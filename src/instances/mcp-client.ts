@@ -148,6 +148,11 @@ class LimitedTransport extends StreamableHTTPClientTransport {
     });
   }
 
+  override close(): Promise<void> {
+    for (const stream of this.streams.values()) stream.abort();
+    return super.close();
+  }
+
   /** A notification, or our answer to a request of the server: nobody waits for what the server says to it. */
   private sendNotice(...[message, options]: Parameters<StreamableHTTPClientTransport['send']>): Promise<void> {
     const cancelled = 'method' in message && message.method === 'notifications/cancelled' ? message.params?.requestId : undefined;

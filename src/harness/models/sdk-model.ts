@@ -27,9 +27,11 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
     const read = createPartReader(called, () => ({ input: promptTokens(call), output: countTokens(characters) }));
     let reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart> | undefined;
     let isComplete = false;
+    // A package that fails gives no stream to cancel, and leaves the one of the response open.
+    const left = new AbortController();
     try {
       const model = await loaded.get();
-      const answer = await model.doStream({ ...options, abortSignal: signal });
+      const answer = await model.doStream({ ...options, abortSignal: AbortSignal.any([signal, left.signal]) });
       reader = answer.stream.getReader();
       while (!isComplete) {
         const chunk = await reader.read();
@@ -46,6 +48,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
       throw signal.aborted ? signal.reason : toModelError(called, error);
     } finally {
       releaseReader(reader, isComplete);
+      if (!isComplete) left.abort();
     }
   }
 

@@ -241,3 +241,17 @@ test('nothing is kept of an origin whose answer was cut off', async (t) => {
     await until(async () => closed().size === index + 1, 5_000, 'its pool closed');
   }
 });
+
+test('a body where none may be is not waited for', async () => {
+  let open = 0;
+  const target = await serve((_request, response) => {
+    open += 1;
+    response.on('close', () => {
+      open -= 1;
+    });
+    response.socket?.write('HTTP/1.1 205 Reset Content\r\nContent-Length: 1000\r\n\r\nabc');
+  });
+  const answer = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  assert.deepEqual([answer.status, answer.body], [205, null]);
+  await until(async () => open === 0, 3_000);
+});

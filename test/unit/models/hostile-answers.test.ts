@@ -1,9 +1,12 @@
 // A release's base_url may name any server: what it sends must neither fill the memory nor be taken off what was used.
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { createModel } from '../../../src/harness/models/create-model.ts';
 import { maxAnswerCharacters } from '../../../src/harness/models/model-failure.ts';
+import { serveLocally } from '../../support/local-server.ts';
 import { providerFixture } from '../../support/provider-server.ts';
+import { until } from '../../support/until.ts';
 import { apiKey, callOf, collect, finishOf, neverAborted, type ProviderCase, providerCases } from './provider-cases.ts';
 
 function modelAnswering({ provider, name }: ProviderCase, body: Iterable<string>) {
@@ -42,6 +45,24 @@ for (const wire of providerCases) {
       }
       await assert.rejects(collect(modelAnswering(wire, endless()).stream(callOf(), stop.signal)), reason);
       assert.ok(sent < 20, `${sent} MiB were read`);
+    });
+
+    test('a stream that goes on after what cannot be read is closed', async (t) => {
+      let open = 0;
+      const server = await serveLocally((_request, response) => {
+        open += 1;
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).write('data: {"type\n\n');
+        const goingOn = setInterval(() => response.write(': \n\n'), 50);
+        response.on('close', () => {
+          clearInterval(goingOn);
+          open -= 1;
+        });
+      });
+      t.after(() => server.close());
+      const release = { provider: wire.provider, name: wire.name, base_url: `${server.origin}/v1`, settings: {} };
+      const model = createModel(release, { apiKey, fetch: createGuardedFetch({ allowPrivate: true }) });
+      await assert.rejects(collect(model.stream(callOf(), neverAborted)));
+      await until(async () => open === 0, 5_000);
     });
 
     for (const count of ['-5', '1.5', '1e300', '"7"']) {
