@@ -66,7 +66,7 @@ export type LoggedEvent = Logged &
         type: 'session.status_idle';
         stop_reason: 'end_turn' | 'interrupted' | 'max_steps';
         usage: Usage;
-        /** A tool call was denied in this turn; `request_id` is the request that was denied. */
+        /** A tool call was denied in this turn; `request_id` is the request that a person denied. The release may deny one unasked. */
         denied?: boolean;
         request_id?: string;
       }

@@ -181,6 +181,7 @@ function ended(turn: TurnState, stopReason: StopReason, stepUsage: Usage, step: 
       usage: addUsage(turn.usage, stepUsage),
       step,
       stepUsage,
+      ...(turn.denied ? { denied: true } : {}),
       ...(turn.deniedRequestId === undefined ? {} : { deniedRequestId: turn.deniedRequestId }),
     },
   };

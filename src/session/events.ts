@@ -154,7 +154,9 @@ export interface TurnEnded {
   step: number;
   /** Of the last step. */
   stepUsage: Usage;
-  /** Set when something was denied in this turn. */
+  /** Set when a call of this turn was denied: by a person, or by the rules of the release. */
+  denied?: true;
+  /** The request that a person denied. */
   deniedRequestId?: string;
 }
 

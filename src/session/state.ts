@@ -37,6 +37,7 @@ export interface TurnState {
   calls: CallState[];
   hasSpoken: boolean;
   interrupted: boolean;
+  denied: boolean;
   deniedRequestId: string | undefined;
   ended: StopReason | 'failed' | undefined;
   failure: { code: string; provider: string | undefined } | undefined;
@@ -107,10 +108,11 @@ function applyEvent(state: SessionState, event: FoldedEvent): void {
       return;
     }
     case 'tool-finished': {
-      const { callId, tool, output, isError, handoff } = event.data;
+      const { callId, tool, output, isError, notRun, handoff } = event.data;
       const call = callOf(turn, callId);
       if (call !== undefined) call.finished = true;
       state.entries.push({ seq, type: 'result', callId, tool, output, isError });
+      if (notRun === 'denied') turn.denied = true;
       if (handoff !== undefined) turn.agent = handoff;
       return;
     }
@@ -159,6 +161,7 @@ function newTurn(id: string, message: MessageReceived): TurnState {
     calls: [],
     hasSpoken: false,
     interrupted: false,
+    denied: false,
     deniedRequestId: undefined,
     ended: undefined,
     failure: undefined,

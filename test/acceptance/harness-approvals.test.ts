@@ -84,6 +84,20 @@ test('an autonomous release asks nobody, a locked one denies, and the session ma
   assert.equal(await run({ permission_mode: 'autonomous' }), 'completed');
 });
 
+test('a turn in which the release denied a call says so at its end, without a request: nobody was asked', async () => {
+  const tenant = await createTenant(url, { permissions: { mode: 'locked' } });
+  const id = await tenant.session();
+  const answer = await tenant.post(`/v1/sessions/${id}/messages`, { text: bash('echo hi'), stream: true });
+  const done = JSON.parse(answer.text.trimEnd().split('data: ').at(-1) ?? '');
+  assert.deepEqual(done.data, { usage: done.data.usage, denied: true });
+  const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+  const { stop_reason, denied, request_id } = events.at(-1);
+  assert.deepEqual([stop_reason, denied, request_id], ['end_turn', true, undefined]);
+  await tenant.say(id, 'hi');
+  const after = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body.events.at(-1);
+  assert.equal('denied' in after, false, 'only of that turn');
+});
+
 test('the last rule that matches decides, by tool and by pattern', async () => {
   const rules = [
     { tool: 'bash', action: 'allow' },

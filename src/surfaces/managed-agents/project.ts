@@ -1,6 +1,6 @@
 import { timestamp } from '../../clock.ts';
 import type { LiveFragment, StoredEvent } from '../../session/events.ts';
-import { pendingInputOf } from '../../session/pending-input.ts';
+import { denialOf, pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, wireUsage } from '../../session/usage.ts';
 import type { ClosingReason } from '../shared/streams/open-streams.ts';
 
@@ -67,9 +67,8 @@ function typeAndFields(event: StoredEvent): { type: string; [field: string]: unk
     case 'context-condensed':
       return { type: 'session.context_condensed', through_seq: event.data.throughSeq, summary: event.data.summary };
     case 'turn-ended': {
-      const { stopReason, usage, deniedRequestId } = event.data;
-      const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
-      return { type: 'session.status_idle', stop_reason: stopReason, ...denial, usage: wireUsage(usage) };
+      const { stopReason, usage } = event.data;
+      return { type: 'session.status_idle', stop_reason: stopReason, ...denialOf(event.data), usage: wireUsage(usage) };
     }
     case 'turn-failed': {
       const { code, message, provider, usage } = event.data;

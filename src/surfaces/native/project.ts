@@ -1,5 +1,5 @@
 import { isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
-import { pendingInputOf } from '../../session/pending-input.ts';
+import { denialOf, pendingInputOf } from '../../session/pending-input.ts';
 import { noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/streams/closing-error.ts';
@@ -78,14 +78,13 @@ export class NativeProjector {
         this.ended = true;
         return [{ type: 'input_required', data: { ...pendingInputOf(event.data) } }];
       case 'turn-ended': {
-        const { stopReason, usage, stepUsage, deniedRequestId } = event.data;
+        const { stopReason, usage, stepUsage } = event.data;
         this.ended = true;
-        const denial = deniedRequestId === undefined ? {} : { denied: true, request_id: deniedRequestId };
         const interrupted = stopReason === 'end_turn' ? {} : { stop_reason: stopReason };
         return [
           ...this.withdrawUnstored(),
           ...this.closeStep(stopReason === 'end_turn' ? 'stop' : stopReason, stepUsage),
-          { type: 'done', data: { usage: wireUsage(usage), ...denial, ...interrupted } },
+          { type: 'done', data: { usage: wireUsage(usage), ...denialOf(event.data), ...interrupted } },
         ];
       }
       case 'turn-failed': {

@@ -79,6 +79,10 @@ const table: { event: NewEvent; entry: Record<string, unknown> }[] = [
     entry: { type: 'session.status_idle', stop_reason: 'max_steps', denied: true, request_id: 'req_1', usage: shownUsage },
   },
   {
+    event: { type: 'turn-ended', data: { stopReason: 'end_turn', usage, step: 1, stepUsage: usage, denied: true } },
+    entry: { type: 'session.status_idle', stop_reason: 'end_turn', denied: true, usage: shownUsage },
+  },
+  {
     event: { type: 'turn-failed', data: { code: 'overloaded', message: 'Busy', provider: 'openai', usage, retryAfterSeconds: 3 } },
     entry: { type: 'session.error', code: 'overloaded', message: 'Busy', provider: 'openai', usage: shownUsage },
   },
@@ -101,7 +105,7 @@ test('the ends of a turn and its pauses are terminal', () => {
   const terminal = table.filter(({ event }) => isRest(event.type));
   assert.deepEqual(
     terminal.map(({ event }) => event.type),
-    ['approval-requested', 'turn-ended', 'turn-ended', 'turn-failed'],
+    ['approval-requested', 'turn-ended', 'turn-ended', 'turn-ended', 'turn-failed'],
   );
 });
 
