@@ -134,7 +134,9 @@ export class Runner {
     for (const [turnId, { orgId, sessionId }] of [...this.running]) {
       if (change !== '*' && orgId !== Number(change)) continue;
       const setting = await this.parts.settingFor(orgId, sessionId);
-      if (setting !== undefined && !(await this.parts.mayRun(setting))) this.interrupt(turnId);
+      if (setting === undefined || (await this.parts.mayRun(setting))) continue;
+      // One that has paused meanwhile stays as it is: it may go on when the organization is active again.
+      if (this.running.has(turnId)) this.interrupt(turnId);
     }
   }
 
