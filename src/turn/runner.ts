@@ -211,6 +211,7 @@ export class Runner {
     const setting = await this.parts.settingFor(turn.org, turn.session);
     if (setting === undefined) return undefined;
     if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
+    // Without events, all of the log is read.
     const state = await this.states.fold(this.parts.log, turn.session, turn.turn, run.late ? [] : run.events);
     if (await isOvertaken(this.parts.log, run, state)) return undefined;
     // The process that died may not have told the watchers of what it wrote.

@@ -11,7 +11,7 @@ import { startApp, type TestApp } from '../../support/app.ts';
 import { untilAccepted } from '../../support/turns.ts';
 import { until } from '../../support/until.ts';
 
-test('an approved call is run once, also where its turn cannot be watched for longer than a lease', { timeout: 20_000 }, async (t) => {
+test('an approved call is run once, also where its turn cannot be watched for longer than a lease', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
   const requestId = await pause(app, 'slow', '/tool bash {"command":"echo ran"}');
   const { turns } = app.context;
@@ -24,7 +24,7 @@ test('an approved call is run once, also where its turn cannot be watched for lo
   assert.deepEqual(await resultsIn(app, 'slow'), ['ran']);
 });
 
-test('a turn that was claimed here while the answer to its message was late is not begun again', { timeout: 20_000 }, async (t) => {
+test('a turn that was claimed here while the answer to its message was late is not begun again', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
   await app.request('POST', '/v1/sessions', { session_id: 'late', permission_mode: 'autonomous' });
   const { log, runner } = app.context;
@@ -45,7 +45,7 @@ for (const [when, hasCome] of [
   ['before', (running: number, hasBroken: boolean) => running === 0 && hasBroken],
   ['after', (running: number) => running > 0],
 ] as const)
-  test(`nor are its calls run again where the run that claimed it broke off ${when} that answer came`, { timeout: 20_000 }, async (t) => {
+  test(`nor are its calls run again where the run that claimed it broke off ${when} that answer came`, { timeout: 60_000 }, async (t) => {
     const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '500' } });
     await app.request('POST', '/v1/sessions', { session_id: 'broken', permission_mode: 'autonomous' });
     const { log, runner } = app.context;
@@ -81,7 +81,7 @@ test('a turn that has ended while it was being claimed is not run', async (t) =>
 });
 
 test('a turn that goes on after an approval is held here, also where the run that asked has not left yet', {
-  timeout: 20_000,
+  timeout: 60_000,
 }, async (t) => {
   const left = Promise.withResolvers<void>();
   t.after(() => left.resolve());
@@ -112,7 +112,7 @@ test('a turn that goes on after an approval is held here, also where the run tha
 });
 
 test('the message behind a turn is begun once, also where it was claimed here while the end of that turn was read', {
-  timeout: 20_000,
+  timeout: 60_000,
 }, async (t) => {
   const claimed = Promise.withResolvers<void>();
   t.after(() => claimed.resolve());
@@ -141,7 +141,7 @@ test('the message behind a turn is begun once, also where it was claimed here wh
   assert.deepEqual(await resultsIn(app, 'behind'), ['ran']);
 });
 
-test('what a run does not know of, since another process had its turn and paused it, it does not write', { timeout: 20_000 }, async (t) => {
+test('what a run does not know of, since another process had its turn and paused it, it does not write', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
   const { runner } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'paused' });
@@ -155,7 +155,7 @@ test('what a run does not know of, since another process had its turn and paused
   assert.deepEqual(await resultsIn(app, 'paused'), ['ran']);
 });
 
-test('nor is a call of the other process left without a result when the turn is interrupted then', { timeout: 20_000 }, async (t) => {
+test('nor is a call of the other process left without a result when the turn is interrupted then', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
   const { runner, turns } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'interrupted' });
@@ -168,7 +168,7 @@ test('nor is a call of the other process left without a result when the turn is 
   assert.deepEqual(await resultsIn(app, 'interrupted'), ['Interrupted before it finished.']);
 });
 
-test('nor since another process had it and died', { timeout: 20_000 }, async (t) => {
+test('nor since another process had it and died', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
   const { database, runner, logger, log: ownLog } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'died', permission_mode: 'autonomous' });
