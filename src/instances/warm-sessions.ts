@@ -8,8 +8,8 @@ export interface Warming {
   state: WarmState;
   /** Resolves when it has ended, either way. */
   done: Promise<void>;
-  /** Ends it early: otherwise it waits for MCP servers until they answer, or time runs out. */
-  ending: AbortController;
+  /** Ends it early, while it lasts: otherwise it waits for MCP servers until they answer, or time runs out. */
+  ending: AbortController | undefined;
 }
 
 type Load = (orgId: number, sessionId: string, signal: AbortSignal) => Promise<void>;
@@ -36,7 +36,7 @@ export class WarmSessions {
 
   /** When what was loaded has been released: the session is cold again. */
   forget(sessionId: string): void {
-    this.of(sessionId)?.ending.abort();
+    this.of(sessionId)?.ending?.abort();
     this.sessions.delete(sessionId);
   }
 
@@ -46,16 +46,20 @@ export class WarmSessions {
     if (known !== undefined && known.state.status !== 'error') return known;
     const ending = new AbortController();
     const warming: Warming = { state: { status: 'warming' }, done: Promise.resolve(), ending };
-    warming.done = this.load(orgId, sessionId, ending.signal).then(
-      () => {
-        warming.state = { status: 'ready' };
-      },
-      (error: unknown) => {
-        // A browser may read it: no words of the database or of Node.
-        const message = error instanceof ServiceError ? error.message : 'The session could not be warmed.';
-        warming.state = { status: 'error', message };
-      },
-    );
+    warming.done = this.load(orgId, sessionId, ending.signal)
+      .then(
+        () => {
+          warming.state = { status: 'ready' };
+        },
+        (error: unknown) => {
+          // A browser may read it: no words of the database or of Node.
+          const message = error instanceof ServiceError ? error.message : 'The session could not be warmed.';
+          warming.state = { status: 'error', message };
+        },
+      )
+      .finally(() => {
+        warming.ending = undefined;
+      });
     this.sessions.set(sessionId, warming);
     return warming;
   }
