@@ -93,6 +93,27 @@ test('a stream that is broken off again and again is not taken up for ever', asy
   assert.equal(takenUp, 100);
 });
 
+test('a stream is not taken up so late that nobody waits for it, and no timer set for it', async (t) => {
+  const url = await start(
+    () => ({ content: [] }),
+    () => ({ type: 'text/event-stream', body: 'id: 1\nretry: 86400000\ndata: \n\n' }),
+    true,
+  );
+  const connections = createMcpConnections({ fetch });
+  closeAfterTest(connections);
+  const timers = t.mock.method(globalThis, 'setTimeout');
+  const call = connections.callTool(
+    'ses_1',
+    { server: { name: 'crm', url }, credential: undefined },
+    'find',
+    {},
+    AbortSignal.timeout(1_000),
+  );
+  await assert.rejects(call, { name: 'TimeoutError' });
+  const delays = timers.mock.calls.map((timer) => Number(timer.arguments[1] ?? 0));
+  assert.deepEqual([delays.includes(30_000), delays.includes(86_400_000)], [true, false]);
+});
+
 test('the pages of a list count together', async () => {
   const tool = { name: 'find', description: 'x'.repeat(3 * 1024 * 1024), inputSchema: { type: 'object' } };
   const asked: (string | undefined)[] = [];
