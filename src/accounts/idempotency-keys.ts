@@ -120,6 +120,21 @@ export async function giveBackKey(db: Db, own: RequestKey, response?: string): P
     .execute();
 }
 
+/** Notes that a repetition goes on under the key. False if the request that took it has given it back, or another has taken it since. */
+export async function shareKey(db: Db, own: RequestKey): Promise<boolean> {
+  const shared = await db
+    .updateTable('idempotency_keys')
+    .set({ held_until: fromNow(0) })
+    .where(isRowOf(own))
+    .executeTakeFirst();
+  return shared.numUpdatedRows > 0n;
+}
+
+/** Deletes the key like `giveBackKey`, unless it is shared. */
+export async function giveBackUnsharedKey(db: Db, own: RequestKey): Promise<void> {
+  await db.deleteFrom('idempotency_keys').where(isRowOf(own)).where('held_until', 'is', null).execute();
+}
+
 /** Renews the hold of the process that works on the request. */
 export async function holdKey(db: Db, own: RequestKey, holdMs: number): Promise<void> {
   await db

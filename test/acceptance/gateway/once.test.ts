@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { overloaded } from '../../../src/errors.ts';
+import { overloaded, ServiceError } from '../../../src/errors.ts';
 import { message, startGateway } from '../../support/gateway.ts';
 
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
@@ -163,6 +163,34 @@ for (const moment of ['has ended', 'was only admitted'] as const) {
     assert.equal((await submit(org, body)).headers['x-svc-session'], sessionId, 'sent again, it is the same event');
   });
 }
+
+test('an event without an id that is refused while its own repetition goes on does not leave the key free', async (t) => {
+  const org = await newOrganization();
+  const { turns } = parley.context;
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const [begun, ran] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // The first comes to it while the session is stopped, the second when it has been resumed.
+  t.mock.method(
+    turns,
+    'admit',
+    async () => {
+      begun.resolve();
+      await ran.promise;
+      throw new ServiceError('conflict', 'The session is stopped.');
+    },
+    { times: 1 },
+  );
+  const send = () => submit(org, message('/say once', { session_id: id }), { 'idempotency-key': 'refused first' });
+  const first = send();
+  await begun.promise;
+  assert.equal((await send()).status, 200);
+  ran.resolve();
+  assert.equal((await first).status, 409);
+  const again = await send();
+  assert.deepEqual([again.status, again.headers['idempotent-replayed']], [200, 'true']);
+  const log = await logOf(org, id, 1);
+  assert.equal(log.filter((event: { type: string }) => event.type === 'user.message').length, 1);
+});
 
 test("a client library's own retry of an event without an id or a key is the same event", async () => {
   const org = await newOrganization();

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { giveBackKey, type KeptKey, keepResponse, type RequestKey, takeKey } from '../../../accounts/idempotency-keys.ts';
+import { giveBackUnsharedKey, type KeptKey, keepResponse, type RequestKey, shareKey, takeKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import type { Db } from '../../../database/database.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
@@ -89,9 +89,10 @@ export async function underKey<Result>(
   if (requestKey === undefined) return work();
   const { db } = context.database;
   const { earlier, takenAt } = await takeKey(db, requestKey);
+  if (earlier !== undefined && !(await shareKey(db, { ...requestKey, takenAt }))) return underKey(context, request, reply, work);
   const result = await work(takenAt).catch(async (error: unknown) => {
-    // Nothing was done: another request may use the key. Unless it is done at this moment, by a repetition that was faster.
-    if (earlier === undefined && error instanceof ServiceError && !error.willPass) await giveBackKey(db, requestKey);
+    // Nothing was done: another request may use the key, unless a repetition of this one has done it, or is at it.
+    if (earlier === undefined && error instanceof ServiceError && !error.willPass) await giveBackUnsharedKey(db, requestKey);
     throw error;
   });
   if (earlier !== undefined) sayReplayed(reply);
