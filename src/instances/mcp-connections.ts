@@ -38,7 +38,7 @@ export interface McpConnections {
 
 export interface McpConnectionOptions {
   fetch: McpFetch;
-  /** For one request, including the time to connect. */
+  /** For one request, once the connection is open. */
   timeoutMs?: number;
   maxConnections?: number;
 }
