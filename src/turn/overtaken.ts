@@ -6,7 +6,7 @@ import type { SessionState } from '../session/state.ts';
 /** A turn that is to be run here. */
 export interface BegunTurn {
   turn: TurnIds;
-  /** The newest events of the turn. */
+  /** The newest events of the turn; none of one that was taken over. */
   events: StoredEvent[];
   /** The turn was begun by another run, which may have died in the middle of a step. */
   recovered: boolean;
@@ -18,10 +18,10 @@ export interface BegunTurn {
  * Whether another run has ended the turn, or gone on with it, since its lease had run out before it was begun here: the calls in the log
  * are not this run's to carry out.
  */
-export async function isOvertaken(log: SessionLog, { turn, events, recovered }: BegunTurn, state: SessionState): Promise<boolean> {
+export async function isOvertaken(log: SessionLog, { turn, events }: BegunTurn, state: SessionState): Promise<boolean> {
   if (state.turn?.id !== turn.turn || state.turn.ended !== undefined) return true;
   const last = events.at(-1)?.seq ?? state.seq;
-  if (recovered || state.seq <= last) return false;
+  if (state.seq <= last) return false;
   const later = await log.read(turn.session, last, state.seq - last);
   return later.some((event) => event.turnId === turn.turn && event.type !== 'interrupt-requested');
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { createLogger } from '../../../src/telemetry/logger.ts';
-import { holdLeases } from '../../../src/turn/leases.ts';
+import { holdLeases, holdOn } from '../../../src/turn/leases.ts';
 import { startApp } from '../../support/app.ts';
 import { until } from '../../support/until.ts';
 
@@ -207,4 +207,22 @@ test('a turn that runs here is not begun again when its lease ran out, and let g
   assert.deepEqual(row, { process_id: 'proc_there', lease_until: theirs });
   await turns.interrupt(1, 'late', 'interrupt');
   await runner.idle();
+});
+
+test('a turn is held by this process under any of its names, and by nobody while it is paused', async () => {
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
+  const { id } = await database.db.selectFrom('turns').select('id').where('session_id', '=', body.id).executeTakeFirstOrThrow();
+  assert.equal(await holdOn(database, 'proc_a', id), 'ended');
+  assert.equal(await holdOn(database, 'proc_a', 'turn_none'), 'ended');
+  for (const [state, processId, hold] of [
+    ['running', 'proc_a', 'ours'],
+    ['running', 'proc_a.12', 'ours'],
+    ['running', 'proc_ab', 'lost'],
+    ['paused', null, 'lost'],
+  ] as const) {
+    await database.db.updateTable('turns').set({ state, process_id: processId }).where('id', '=', id).execute();
+    assert.equal(await holdOn(database, 'proc_a', id), hold, `${state} ${processId}`);
+  }
+  await database.db.updateTable('turns').set({ state: 'ended', process_id: null }).where('id', '=', id).execute();
 });

@@ -80,6 +80,23 @@ test('a turn that has ended while it was being claimed is not run', async (t) =>
   assert.equal(written.mock.callCount(), 0);
 });
 
+test('an interrupt that comes before its turn has read the log ends the turn: nobody else has gone on with it', {
+  timeout: 60_000,
+}, async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
+  const { log, runner, turns } = app.context;
+  await app.request('POST', '/v1/sessions', { session_id: 'early' });
+  await app.request('POST', '/v1/sessions/early/messages', { text: 'hello' });
+  runner.forget('early');
+  const readToFold = log.readToFold.bind(log);
+  t.mock.method(log, 'readToFold', async function* (...args: Parameters<typeof readToFold>) {
+    await turns.interrupt(1, 'early', 'interrupt');
+    yield* readToFold(...args);
+  });
+  assert.equal((await app.request('POST', '/v1/sessions/early/messages', { text: '/delay 500\n/words 6' })).status, 200);
+  assert.deepEqual((await typesIn(app, 'early')).slice(-2), ['interrupt-requested', 'turn-ended']);
+});
+
 test('a turn that goes on after an approval is held here, also where the run that asked has not left yet', {
   timeout: 60_000,
 }, async (t) => {
