@@ -86,17 +86,6 @@ export async function keepResponse(db: Db, own: RequestKey, response: string): P
   await db.updateTable('idempotency_keys').set({ response }).where(isRowOf(own)).execute();
 }
 
-/** Keeps another response instead of this one. False if this one is not what is kept any more. */
-export async function replaceResponse(db: Db, own: RequestKey, before: string, after: string): Promise<boolean> {
-  const replaced = await db
-    .updateTable('idempotency_keys')
-    .set({ response: after })
-    .where(isRowOf(own))
-    .where('response', '=', before)
-    .executeTakeFirst();
-  return replaced.numUpdatedRows > 0n;
-}
-
 /** Keeps a turn with its sealed answer, whether or not the key was taken before. */
 export async function keepTurnUnder(
   db: Db,
@@ -111,13 +100,9 @@ export async function keepTurnUnder(
     .execute();
 }
 
-/** Deletes the key, so that it can be used again by any request. With a response, only if that is what is kept. */
-export async function giveBackKey(db: Db, own: RequestKey, response?: string): Promise<void> {
-  await db
-    .deleteFrom('idempotency_keys')
-    .where(isRowOf(own))
-    .$if(response !== undefined, (query) => query.where('response', '=', response ?? ''))
-    .execute();
+/** Deletes the key, so that it can be used again by any request. */
+export async function giveBackKey(db: Db, own: RequestKey): Promise<void> {
+  await db.deleteFrom('idempotency_keys').where(isRowOf(own)).execute();
 }
 
 /** Notes that a repetition goes on under the key. False if the request that took it has given it back, or another has taken it since. */

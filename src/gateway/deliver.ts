@@ -79,7 +79,7 @@ async function addToSession(
   if (seen.state === 'done') return;
   // Another request is adding it right now, or its process died while doing so: we know only once the record is stale.
   if (!seen.isNew && !seen.isStale)
-    throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1, willPass: true });
+    throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
   await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
   const messageId = idOf('msg_', seen.createdAt, `${orgId} ${event.id}`);
   if (event.message !== undefined && (seen.isNew || !(await isInLog(db, session.id, messageId)))) {

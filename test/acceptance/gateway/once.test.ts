@@ -80,13 +80,14 @@ test('a delivery that is overtaken by its own repetition and refused meanwhile i
   await logOf(org, id, 1);
   const { gateway, turns } = parley.context;
   assert.ok(gateway !== undefined);
-  const [adding, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const [begun, adding, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const delivers = gateway.deliver.bind(gateway);
   // The first looks the gateway of the sender up for longer than the second takes.
   t.mock.method(
     gateway,
     'deliver',
     async (...args: Parameters<typeof delivers>) => {
+      begun.resolve();
       await adding.promise;
       return delivers(...args);
     },
@@ -105,7 +106,9 @@ test('a delivery that is overtaken by its own repetition and refused meanwhile i
   );
   const body = { recipient_id: 'ada', session_id: id, event: message('only once', { sender_id: 'bob' }) };
   const bring = () => parley.call('POST', '/v1/gateway/deliveries', { key: org.key, body, headers: { 'idempotency-key': 'overtaken' } });
-  const [first, second] = [bring(), bring()];
+  const first = bring();
+  await begun.promise;
+  const second = bring();
   assert.equal((await first).status, 503);
   refused.resolve();
   assert.equal((await second).status, 200);
@@ -114,8 +117,12 @@ test('a delivery that is overtaken by its own repetition and refused meanwhile i
   assert.equal(log.filter((event: { text?: string }) => event.text === 'only once').length, 1);
 });
 
-for (const moment of ['has ended', 'was only admitted'] as const) {
-  test(`an event that is refused when the turn of its own repetition ${moment} leaves that turn as it is`, async (t) => {
+for (const [moment, name] of [
+  ['has ended', 'id'],
+  ['was only admitted', 'id'],
+  ['has ended', 'Idempotency-Key'],
+] as const) {
+  test(`an event that is refused when the turn of its own repetition ${moment} leaves that turn as it is, known by its ${name}`, async (t) => {
     const org = await newOrganization();
     const { runner, turns, log } = parley.context;
     const [opened, ran, refused] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -130,8 +137,9 @@ for (const moment of ['has ended', 'was only admitted'] as const) {
       },
       { times: 1 },
     );
-    const body = message('/say ran', { id: `refused when it ${moment}` });
-    const first = submit(org, body);
+    const body = message('/say ran', name === 'id' ? { id: `refused when it ${moment}` } : {});
+    const send = () => submit(org, body, name === 'id' ? {} : { 'idempotency-key': 'refused' });
+    const first = send();
     await opened.promise;
     const apply = log.apply.bind(log);
     if (moment === 'was only admitted')
@@ -143,7 +151,7 @@ for (const moment of ['has ended', 'was only admitted'] as const) {
         }
         return applied;
       });
-    const second = submit(org, body);
+    const second = send();
     if (moment === 'has ended') {
       await second;
       await runner.idle();
@@ -160,7 +168,7 @@ for (const moment of ['has ended', 'was only admitted'] as const) {
       (await sessionOf(org, sessionId)).participants.map(({ name }: { name: string }) => name),
       ['ada'],
     );
-    assert.equal((await submit(org, body)).headers['x-svc-session'], sessionId, 'sent again, it is the same event');
+    assert.equal((await send()).headers['x-svc-session'], sessionId, 'sent again, it is the same event');
   });
 }
 

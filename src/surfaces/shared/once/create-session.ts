@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { giveBackKey, replaceResponse, takeKey } from '../../../accounts/idempotency-keys.ts';
+import { giveBackUnsharedKey, shareKey, takeKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import { newId } from '../../../ids.ts';
@@ -26,20 +26,16 @@ export async function createSessionOnce<Body>(
   if (requestKey === undefined) return create(wantedId);
   const { db } = context.database;
   const chosen: Kept<Body> = { sessionId: wantedId ?? newId('ses_') };
-  const own = sealAnswer(context, requestKey, chosen);
-  const { earlier } = await takeKey(db, requestKey, { response: own });
+  const { earlier, takenAt } = await takeKey(db, requestKey, { response: sealAnswer(context, requestKey, chosen) });
   if (earlier?.response === null) throw keyReused();
   const kept: Kept<Body> = earlier === undefined ? chosen : openAnswer(context, requestKey, earlier.response);
-  if (kept.body === undefined && earlier !== undefined) {
-    // Sealed anew, it is another text: if the first request is refused now, it sees that it must not give the key back.
-    const isShared = await replaceResponse(db, requestKey, earlier.response, sealAnswer(context, requestKey, kept));
-    if (!isShared) return createSessionOnce(context, request, reply, wantedId, create);
-  }
+  const goesOn = kept.body === undefined && earlier !== undefined;
+  if (goesOn && !(await shareKey(db, { ...requestKey, takenAt }))) return createSessionOnce(context, request, reply, wantedId, create);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {
-    // Nothing was created: another request may use the key, unless a repetition of this one is at it.
-    if (earlier === undefined && error instanceof ServiceError) await giveBackKey(db, requestKey, own);
+    // Nothing was created: another request may use the key, unless a repetition of this one has created it, or is at it.
+    if (earlier === undefined && error instanceof ServiceError) await giveBackUnsharedKey(db, requestKey);
     throw error;
   });
   await keepAnswer(context, db, requestKey, { sessionId: kept.sessionId, body });
