@@ -31,7 +31,8 @@ create type turn_operation as (
   "requestId" text,
   decision text,
   reason text,
-  "maxFileBytes" bigint
+  "maxFileBytes" bigint,
+  "isRetry" boolean
 );
 
 create table agents (
@@ -545,10 +546,10 @@ begin
     and not exists (select 1 from json_array_elements(participants) p where p ->> 'name' = participant);
 end $function$;
 
--- From 0014-alike-turns.sql.
--- Messages to sessions that are free: their turns begin. Not those with an idempotency key, with a participant who may be
--- new to the session, or with staged files. All parts of the statement see the tables as they were before it, and the
--- sessions are locked: `message` is the same for each.
+-- From 0040-retries-at-admission.sql.
+-- Messages to sessions that are free: their turns begin. Not those with an idempotency key, sent again by a client library,
+-- with a participant who may be new to the session, or with staged files. All parts of the statement see the tables as they were
+-- before it, and the sessions are locked: `message` is the same for each.
 CREATE OR REPLACE FUNCTION public.admit_alike(batch turn_operation[], sessions_once text[], orgs integer[], process text, lease_ms integer)
  RETURNS TABLE(place bigint, result json)
  LANGUAGE plpgsql
@@ -559,7 +560,7 @@ begin
       select o.ordinality as place, o.turn, o.input, o."endUserId" as end_user_id, o.fingerprint,
         s.id as session_id, s.org_id, s.agent_id, s.last_seq, coalesce(o.input ->> 'agent', s.current_agent) as agent
       from unnest(batch) with ordinality o join sessions s on s.id = o.session and s.org_id = o.org
-      where o.kind = 'admit' and o."idempotencyKey" is null and o.input ->> 'participantName' is null
+      where o.kind = 'admit' and o."idempotencyKey" is null and o."isRetry" is not true and o.input ->> 'participantName' is null
         and o.session = any (sessions_once) and o.org = any (orgs)
         and s.status = 'active' and s.active_turn_id is null and s.pending_input is null and s.staged_files::text = '[]'
     ), new_turns as (
@@ -582,10 +583,12 @@ begin
     from message m;
 end $function$;
 
--- From 0032-participants-of-a-session.sql.
+-- From 0040-retries-at-admission.sql.
 -- Takes a message: gives it its turn where the session is free, else its place in line. In this order: the session, the
 -- idempotency key, the budget, the session's state; so that a repetition is answered as the first was, whatever has changed
--- since. A refusal gives the key back: nothing was done under it.
+-- since. A refusal gives the key back: nothing was done under it. What a client library sends again is answered with the turn that
+-- it started, if there is one, or with what was kept of it when its session was deleted. The row of `budgets` is locked: nobody
+-- else is starting that turn.
 CREATE OR REPLACE FUNCTION public.admit_turn(operation turn_operation, process text, lease_ms integer)
  RETURNS json
  LANGUAGE plpgsql
@@ -593,6 +596,7 @@ AS $function$
 declare
   s sessions;
   key_row idempotency_keys;
+  earlier text;
   refusal text;
   limited boolean;
   message json;
@@ -611,6 +615,16 @@ begin
       end if;
       return json_build_object('status', 'key-reused');
     end if;
+  end if;
+  if operation."isRetry" then
+    select id into earlier from turns
+    where fingerprint = operation.fingerprint and org_id = s.org_id and created_at > now() - interval '10 minutes'
+    order by created_at desc limit 1;
+    if not found then
+      select turn_id into earlier from idempotency_keys
+      where org_id = s.org_id and key = E'retry\n' || operation.fingerprint and created_at > now() - interval '10 minutes';
+    end if;
+    if earlier is not null then return json_build_object('status', 'replayed', 'turn', earlier); end if;
   end if;
   limited := is_limited(s.org_id);
   refusal := budget_refusal(s.org_id, s.agent_id, s.instance_key, operation."reserveCreditMicros", operation."reserveMicros");

@@ -43,6 +43,8 @@ interface AdmitOperation extends Reservation {
   endUserId: string | undefined;
   /** Identifies the request, so that a client library's automatic retry finds its turn. */
   fingerprint: string | undefined;
+  /** It is such a retry: it gets the turn with the same fingerprint of the last 10 minutes, if there is one. */
+  isRetry?: boolean;
   idempotencyKey: string | undefined;
   /** Tells a repetition of the request from another one under the same key. */
   idempotencyFingerprint: string | undefined;

@@ -39,6 +39,8 @@ export interface Admission {
   /** Queue behind a pending approval instead of being refused. */
   waitsForApproval?: boolean;
   fingerprint?: string | undefined;
+  /** The client library says that it sent the request before: if a turn has its fingerprint, no other is started. */
+  isRetry?: boolean;
   idempotency?: { key: string; fingerprint: string } | undefined;
 }
 
@@ -85,6 +87,7 @@ export class Turns {
         input: { messageId: newId('msg_'), ...admission.message },
         endUserId: admission.endUserId ?? setting.endUserId,
         fingerprint: admission.fingerprint,
+        ...(admission.isRetry ? { isRetry: true } : {}),
         idempotencyKey: admission.idempotency?.key,
         idempotencyFingerprint: admission.idempotency?.fingerprint,
         waitsForApproval: admission.waitsForApproval ?? false,

@@ -50,4 +50,28 @@ for (const { name, body } of adapters) {
     await app.context.database.db.updateTable('idempotency_keys').set(longAgo).where('key', 'like', 'retry%').execute();
     assert.notEqual((await unstored('1')).text, another.text, 'for ten minutes');
   });
+
+  test(`${name}: so does a retry that had looked for the turn before it was started`, async (t) => {
+    const tenant = await createTenant(url);
+    const { turns } = app.context;
+    const admit = turns.admit.bind(turns);
+    for (const store of [true, false]) {
+      const send = (count: string) => tenant.post(pathOf(tenant), body('/say once', { store }), { 'x-stainless-retry-count': count });
+      const [looked, started] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const held = async (...args: Parameters<typeof admit>) => {
+        looked.resolve();
+        await started.promise;
+        return admit(...args);
+      };
+      t.mock.method(turns, 'admit', held, { times: 1 });
+      const retried = send('1');
+      await looked.promise;
+      const first = await send('0');
+      started.resolve();
+      const { status, text, headers } = await retried;
+      assert.deepEqual([status, text, headers.get('idempotent-replayed')], [200, first.text, null], `stored: ${store}`);
+      assert.equal(headers.get('x-svc-session'), first.headers.get('x-svc-session'));
+    }
+    assert.equal(await sessionCount(tenant), 1);
+  });
 }

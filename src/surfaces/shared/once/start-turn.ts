@@ -26,17 +26,21 @@ export async function startTurn(
     .admit(principalOf(request).organization.id, sessionId, {
       ...admission,
       fingerprint: retryFingerprintOf(request),
+      isRetry: requestKey === undefined && isLibraryRetry(request),
       idempotency: requestKey,
     })
     .catch(async (error: unknown) => {
       // An earlier copy of this request may have run: then its turn is the answer, even if a new message would be refused by now.
-      const mayHaveRun = error instanceof ServiceError && requestKey !== undefined;
-      const earlier = mayHaveRun ? await findTurnOfKey(context, requestKey, admission.shows === 'live') : undefined;
+      if (!(error instanceof ServiceError)) throw error;
+      const isLive = admission.shows === 'live';
+      const earlier = await (requestKey === undefined
+        ? findRetriedTurn(context, request, isLive)
+        : findTurnOfKey(context, requestKey, isLive));
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
   request.turn = { sessionId: turn.sessionId, turnId: turn.turnId };
-  if (turn.replayed) sayReplayed(reply);
+  if (turn.replayed && requestKey !== undefined) sayReplayed(reply);
   return turn;
 }
 
