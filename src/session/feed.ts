@@ -116,7 +116,7 @@ export class Subscription {
   stranded: unknown;
   /** The session was dropped, and its log with it. */
   dropped = false;
-  /** After a notice without a seq, the log had nothing new: whether the session still exists has to be looked up. */
+  /** Once there is nothing new in the log, whether the session still exists has to be looked up: so after a notice without a seq. */
   mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;

@@ -7,6 +7,7 @@ import { Feed, type Subscription } from '../../../src/session/feed.ts';
 import { follow } from '../../../src/session/follow.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { dropSession } from '../../../src/session/sessions.ts';
+import { subscribeAgain, watchTurn } from '../../../src/turn/watch.ts';
 import { startApp } from '../../support/app.ts';
 import { said, upTo, write } from '../../support/written-log.ts';
 
@@ -142,6 +143,15 @@ test('so is one that is only told to look again, not how far', { timeout: 10_000
   };
   await assert.rejects(following, /no longer exists/);
   assert.deepEqual(seen, [1, 2]);
+});
+
+test('so is one that comes for a turn whose session was dropped while it looked for the turn', { timeout: 10_000 }, async () => {
+  const session = await newSession();
+  await dropSession(database.db, 1, session);
+  const feed = new Feed();
+  feed.drop(session);
+  const turn = subscribeAgain(feed, session, 'turn_1', 0, false);
+  await assert.rejects(watchTurn(openLog(), turn).next(), /no longer exists/);
 });
 
 test('live text is shown from its first word and without a gap, or not at all', async () => {
