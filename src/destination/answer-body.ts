@@ -6,7 +6,7 @@ import type { Dispatcher } from 'undici';
  *
  * The first chunk, and any chunk after a pause, is handed on at once. When chunks follow each other quickly, the socket is
  * paused for a moment (`isGathering`); then everything that arrived meanwhile is read and handed on as one chunk. The moment
- * is as long as the response has lasted so far, up to `maxGatherMs`, which no reader notices. While many responses are open
+ * is as long as the response has lasted so far, up to `maxGatherMs`, which no reader notices. While several responses are open
  * at once, gathering starts with the first chunk, because their chunks have to wait for each other anyway.
  */
 export class AnswerBody {
@@ -75,10 +75,10 @@ export class AnswerBody {
 
   private send(): void {
     const now = performance.now();
-    const gatherMs = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, answersOpen), now - this.begunAt));
-    // The second chunk of a new response comes right after the first: while many are open, it is gathered too.
+    const gatherMs = Math.min(maxGatherMs, Math.max(1, Math.min(maxFirstGatherMs, 2 * answersOpen), now - this.begunAt));
+    // The second chunk of a new response comes right after the first: while several are open, it is gathered too.
     const isFirst = this.sentAt === Number.NEGATIVE_INFINITY;
-    const isFast = this.isGathering || now - this.sentAt < gatherMs || (isFirst && answersOpen >= maxFirstGatherMs);
+    const isFast = this.isGathering || now - this.sentAt < gatherMs || (isFirst && answersOpen >= several);
     this.sentAt = now;
     const bytes = this.flush();
     this.isGathering = isFast && bytes < bulkBytes && !this.isOver;
@@ -137,8 +137,9 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
   }, milliseconds);
 }
 
-/** A new response gathers for one millisecond per open response, up to this many: a single one is not delayed. */
+/** A new response gathers for two milliseconds per open response, up to this many: a single one is hardly delayed. */
 const maxFirstGatherMs = 16;
+const several = 4;
 const maxGatherMs = 50;
 /** Responses in one round: more would block the event loop for longer than a few milliseconds. */
 const maxTogether = 32;
