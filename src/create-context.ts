@@ -112,7 +112,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     settings,
     destinations,
     mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
-    warm: createWarming({ directory, settings, runner, mcp, credentialFor, warmTools: tools.warmTools }),
+    warm: createWarming({ directory, settings, runner, log, mcp, credentialFor, warmTools: tools.warmTools }),
     credentialFor,
     materializer,
     signingKeys,

@@ -1,7 +1,7 @@
 import { type Bus, maxNoticeBytes } from '../database/bus.ts';
 import type { LiveFragment } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
-import type { Runner } from './runner.ts';
+import type { RecentStates } from './recent-states.ts';
 
 /** How long a session counts as watched after a notice that it is; a process with watchers repeats the notice every 5 s. */
 const watchLastsMs = 12_000;
@@ -18,7 +18,7 @@ export class LiveRelay {
   private readonly bus: Bus;
   private readonly processId: string;
   private readonly feed: Pick<Feed, 'draftsOf'>;
-  private readonly runner: Pick<Runner, 'seqOf'>;
+  private readonly states: Pick<RecentStates, 'seqOf'>;
   /** Sessions that are watched in other processes, and until when that counts. */
   private readonly watched = new Map<string, number>();
   /** Sessions with a new watcher, who is to be sent their drafts from the first word on. */
@@ -27,11 +27,11 @@ export class LiveRelay {
   /** The last notice of each session, until it is sent. */
   private readonly sending = new Map<string, Promise<void>>();
 
-  constructor(bus: Bus, processId: string, feed: Pick<Feed, 'draftsOf'>, runner: Pick<Runner, 'seqOf'>) {
+  constructor(bus: Bus, processId: string, feed: Pick<Feed, 'draftsOf'>, states: Pick<RecentStates, 'seqOf'>) {
     this.bus = bus;
     this.processId = processId;
     this.feed = feed;
-    this.runner = runner;
+    this.states = states;
   }
 
   /** Another process has a watcher of this session. */
@@ -100,7 +100,7 @@ export class LiveRelay {
   /** Undefined if there is nothing to send, or too much for one notice. */
   private send(session: string, fragments: LiveFragment[]): Promise<void> | undefined {
     if (fragments.length === 0) return undefined;
-    const text = JSON.stringify({ session, after: this.runner.seqOf(session), fragments });
+    const text = JSON.stringify({ session, after: this.states.seqOf(session), fragments });
     return Buffer.byteLength(text) <= maxNoticeBytes ? this.bus.send(`${this.processId} live ${text}`) : undefined;
   }
 }

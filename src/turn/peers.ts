@@ -39,7 +39,7 @@ type Others = Map<string, number>;
  * - `reconnected`, from the bus itself: notices may have been lost, so everything is looked at again
  */
 export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): Promise<{ close(): void }> {
-  const relay = new LiveRelay(bus, processId, parts.feed, parts.runner);
+  const relay = new LiveRelay(bus, processId, parts.feed, parts.runner.states);
   const others: Others = new Map();
   const close = tellPeers(bus, processId, parts, relay, others);
   const hear = hearPeers(processId, parts, relay, others);
@@ -151,7 +151,7 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
         directory.invalidate('*');
         // Any session may have been dropped, and its id be used again.
         settings.forgetAll();
-        runner.forgetAll();
+        runner.states.dropAll();
         feed.lookAgainEverywhere();
         courier.wake();
     }
@@ -178,7 +178,7 @@ function lookAgain({ db, feed, runner }: PeerParts, entry: string): void {
 /** For a session that was dropped: its id can be used again, even by another organization. */
 function forget({ settings, runner }: PeerParts, sessionId: string): void {
   settings.forget(sessionId);
-  runner.forget(sessionId);
+  runner.states.drop(sessionId);
 }
 
 /** Unless the session was resumed since the notice was sent. If this read fails, its MCP connections are closed when they are idle. */

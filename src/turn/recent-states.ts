@@ -44,6 +44,16 @@ export class RecentStates {
     return this.kept.get(sessionId)?.state;
   }
 
+  /** The seq of the last event in the session's state; 0 when no state is kept. */
+  seqOf(sessionId: string): number {
+    return this.get(sessionId)?.seq ?? 0;
+  }
+
+  /** Folds the log of a session ahead of its next turn. */
+  async warm(log: SessionLog, sessionId: string): Promise<void> {
+    if (!this.has(sessionId)) await this.fold(log, sessionId, '', []);
+  }
+
   /** The state of a session ahead of a turn whose newest events are these. */
   async fold(log: SessionLog, sessionId: string, turnId: string, events: readonly StoredEvent[]): Promise<SessionState> {
     const known = this.get(sessionId);

@@ -57,6 +57,7 @@ interface Run extends BegunTurn {
  */
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
+  readonly states = new RecentStates();
   /** Called with live text, for watchers in other processes. */
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   isWatchedElsewhere: (sessionId: string) => boolean = () => false;
@@ -67,7 +68,6 @@ export class Runner {
   private readonly parts: RunnerParts;
   /** Turns that were interrupted after the log assigned them to this process and before they began to run. */
   private readonly interruptedEarly = new LRUCache<string, true>({ max: 1_000 });
-  private readonly states = new RecentStates();
   private hasReleased = false;
 
   constructor(parts: RunnerParts) {
@@ -95,11 +95,6 @@ export class Runner {
     this.hold(turn, controller, done);
   }
 
-  /** Folds the log of a session ahead of its next turn. */
-  async warm(sessionId: string): Promise<void> {
-    if (!this.states.has(sessionId)) await this.states.fold(this.parts.log, sessionId, '', []);
-  }
-
   beginStarted(started: StartedTurn, { at, late }: Applied, whole: boolean): void {
     this.begin(started, startedEvents(started, at), { late, whole });
   }
@@ -107,19 +102,6 @@ export class Runner {
   /** The id of the session's turn, if it runs here. */
   turnOf(sessionId: string): string | undefined {
     return this.sessions.get(sessionId);
-  }
-
-  /** The seq of the last event in the session's state; 0 when no state is kept. */
-  seqOf(sessionId: string): number {
-    return this.states.get(sessionId)?.seq ?? 0;
-  }
-
-  forget(sessionId: string): void {
-    this.states.drop(sessionId);
-  }
-
-  forgetAll(): void {
-    this.states.dropAll();
   }
 
   /** Ends the turn as soon as possible, whatever it is doing. */

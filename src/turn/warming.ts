@@ -5,6 +5,7 @@ import { orNotFound } from '../errors.ts';
 import { subAgentOf } from '../harness/prompt.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { WarmSessions } from '../instances/warm-sessions.ts';
+import type { SessionLog } from '../session/log.ts';
 import { mcpTarget } from './mcp-target.ts';
 import type { Runner } from './runner.ts';
 import type { Settings } from './settings.ts';
@@ -13,13 +14,14 @@ export interface WarmingParts {
   directory: Directory;
   settings: Settings;
   runner: Runner;
+  log: SessionLog;
   mcp: McpConnections;
   credentialFor: CredentialFor;
   warmTools(): void;
 }
 
 /** Loads everything that a session's next turn would wait for: its release, model, tools, log and MCP connections, and a shell. */
-export function createWarming({ directory, settings, runner, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
+export function createWarming({ directory, settings, runner, log, mcp, credentialFor, warmTools }: WarmingParts): WarmSessions {
   const warm = new WarmSessions(async (orgId, sessionId, signal) => {
     const setting = orNotFound(await settings.of(orgId, sessionId));
     requireMaterialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
@@ -28,7 +30,7 @@ export function createWarming({ directory, settings, runner, mcp, credentialFor,
     await world.modelFor(main);
     const tools = await world.toolsFor(main);
     if (tools.some((tool) => tool.name === 'bash')) warmTools();
-    await runner.warm(sessionId);
+    await runner.states.warm(log, sessionId);
     for (const server of world.release.mcp_servers) {
       await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {}, signal);
     }

@@ -70,9 +70,9 @@ test('of a session that was dropped, here or elsewhere, nothing is held: its id 
   for (const drop of [(id: string) => receive(`proc_there dropped ${id}`), (id: string) => parts.feed.drop(id)]) {
     const id = await newSession();
     await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
-    assert.equal(runner.seqOf(id), 4);
+    assert.equal(runner.states.seqOf(id), 4);
     drop(id);
-    assert.equal(runner.seqOf(id), 0);
+    assert.equal(runner.states.seqOf(id), 0);
   }
 });
 
@@ -81,7 +81,7 @@ test('nor of one whose drop was not heard of, once it is known that notices were
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
   assert.ok(await dropSession(database.db, 1, id));
   receive('* reconnected');
-  assert.deepEqual([runner.seqOf(id), await settings.of(1, id)], [0, undefined]);
+  assert.deepEqual([runner.states.seqOf(id), await settings.of(1, id)], [0, undefined]);
 });
 
 test('text says how far the log goes that it follows', async () => {

@@ -87,7 +87,7 @@ test('an interrupt that comes before its turn has read the log ends the turn: no
   const { log, runner, turns } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'early' });
   await app.request('POST', '/v1/sessions/early/messages', { text: 'hello' });
-  runner.forget('early');
+  runner.states.drop('early');
   const readToFold = log.readToFold.bind(log);
   t.mock.method(log, 'readToFold', async function* (...args: Parameters<typeof readToFold>) {
     await turns.interrupt(1, 'early', 'interrupt');
