@@ -51,9 +51,11 @@ export class SigningKeys {
 
   /**
    * The public key of that id, or undefined. For an unknown id the database is read, at most once a second. Whoever asks sooner
-   * waits: another process may have rotated the keys since the last read, and its tokens are valid at once.
+   * waits: another process may have rotated the keys since the last read, and its tokens are valid at once. That read may still be
+   * under way, so it is waited for and not relied on.
    */
   async publicKey(kid: string): Promise<CryptoKey | undefined> {
+    if (!this.verifyingKeys.has(kid)) await this.reading;
     if (!this.verifyingKeys.has(kid)) {
       await sleep(Math.max(0, this.readAt + readEveryMs - performance.now()));
       await this.read();

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import type { KyselyPlugin } from 'kysely';
 import { type Agent, createAgent } from '../../../src/accounts/agents.ts';
 import { Directory } from '../../../src/accounts/directory.ts';
 import { createOrganization } from '../../../src/accounts/organizations.ts';
@@ -108,6 +110,30 @@ test('after a rotation new tokens have a new key, and those before it still hold
   const published = (await keys.jwks()).keys;
   assert.equal(published.length, 2);
   for (const key of published) assert.equal(key.d, undefined, 'a private key is never published');
+});
+
+test('a token of a new key holds at once, also where the keys were being read while they were rotated', async () => {
+  const read = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const late: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      read.resolve();
+      await goOn.promise;
+      return result;
+    },
+  };
+  const slow = new SigningKeys({ ...database, db: database.db.withPlugin(late) }, box);
+  const reading = slow.jwks();
+  await read.promise;
+  await keys.rotate();
+  const { token } = await tokens.mint(organization, agent, { ttlSeconds: 900 });
+  const verifying = new SessionTokens(slow, directory, clock, 'parley').verify(token);
+  // It asks for the keys after a timer of its own.
+  await sleep(20);
+  goOn.resolve();
+  await reading;
+  assert.ok(await verifying);
 });
 
 test('a retired key verifies for three hours, longer than any token lives, and no rotation prolongs that', async () => {
