@@ -232,7 +232,7 @@ export class Courier {
   private async send(delivery: ClaimedDelivery): Promise<boolean> {
     const { database, clock, processId } = this.parts;
     if (!delivery.enabled && !delivery.manual) {
-      await parkDelivery(database.db, processId, delivery.id);
+      await parkDelivery(database.db, processId, delivery.id, clock.now());
       return true;
     }
     const startedAt = clock.now();

@@ -180,13 +180,15 @@ export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
 
 /**
  * Puts a claimed delivery back until its endpoint is enabled, because the endpoint was disabled after the delivery became due. If it
- * was enabled again meanwhile, which passed over the claimed delivery, that is due as scheduled.
+ * was enabled again meanwhile, which passed over the claimed delivery, that is due as scheduled. One whose resend was asked for
+ * meanwhile is due now.
  */
-export async function parkDelivery(db: Db, processId: string, id: string): Promise<void> {
+export async function parkDelivery(db: Db, processId: string, id: string, now: Date): Promise<void> {
   await sql`
     with endpoint as (
       select enabled from webhook_endpoints where id = (select endpoint_id from deliveries where id = ${id}) for share
     )
-    update deliveries set due_at = (select case when enabled then next_attempt_at end from endpoint), claimed_by = null
+    update deliveries set claimed_by = null,
+      due_at = case when resend_requested then ${now}::timestamptz else (select case when enabled then next_attempt_at end from endpoint) end
     where id = ${id} and claimed_by = ${processId}`.execute(db);
 }

@@ -51,7 +51,7 @@ export async function recoverRange(
 async function revive(transaction: Db, endpoint: { id: number; enabled: boolean }, eventIds: string[], now: Date): Promise<number> {
   const { rows } = await sql`
     update deliveries set state = 'pending', attempt_count = 0, next_attempt_at = ${now},
-      due_at = case when ${endpoint.enabled} then ${now}::timestamptz end
+      due_at = case when ${endpoint.enabled} or resend_requested then ${now}::timestamptz end
     where endpoint_id = ${endpoint.id} and state = 'failed' and claimed_by is null
       and event_id in ${uuidList(eventIds)}
     returning id`.execute(transaction);

@@ -74,13 +74,30 @@ test('a delivery that is put back since its endpoint was disabled is due if that
     .executeTakeFirstOrThrow();
   const { parking } = await db.transaction().execute(async (transaction) => {
     await enableEndpoint(transaction, actor, endpointId);
-    const begun = parkDelivery(db, 'here', id);
+    const begun = parkDelivery(db, 'here', id, actor.at);
     if (engine === 'postgres') await until(async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length > 0);
     return { parking: begun };
   });
   await parking;
   const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   assert.deepEqual([is.state, is.claimed_by, is.due_at], ['pending', null, is.next_attempt_at]);
+});
+
+test('a delivery that is put back since its endpoint was disabled is due if its resend was asked for meanwhile', async () => {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const actor = { orgId: organization.id, at: new Date() };
+  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
+  await queue(endpointId, 1, actor.at);
+  const { id } = await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'here' })
+    .where('endpoint_id', '=', endpointId)
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await resendDelivery(db, organization.id, id, actor.at);
+  await parkDelivery(db, 'here', id, actor.at);
+  const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+  assert.deepEqual([is.resend_requested, is.claimed_by, is.due_at], [true, null, actor.at]);
 });
 
 test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {

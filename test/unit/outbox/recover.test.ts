@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
+import { resendDelivery } from '../../../src/outbox/deliveries.ts';
 import { recoverRange } from '../../../src/outbox/recover.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
@@ -77,6 +78,17 @@ test('for an endpoint that is disabled it waits until the endpoint is enabled', 
       [missed, waiting],
     ]),
   );
+});
+
+test('one that was to be sent again at once is, although its endpoint is disabled', async () => {
+  await sql`delete from webhook_events`.execute(db);
+  const endpointId = await newEndpoint(false);
+  const givenUp = await newEvent(hour(2));
+  await deliver(endpointId, givenUp, 'failed');
+  const { id } = await db.selectFrom('deliveries').select('id').where('endpoint_id', '=', endpointId).executeTakeFirstOrThrow();
+  await resendDelivery(db, organization.id, id, hour(4));
+  assert.equal(await recoverRange(db, organization, endpointId, { from, to }, now), 1);
+  assert.deepEqual((await deliveriesTo(endpointId)).get(givenUp), ['pending', 0, now, now]);
 });
 
 test('a range of more events than are read at once is recovered whole, also where they have the same time', async () => {
