@@ -41,7 +41,10 @@ export class AttemptRecorder {
   }
 }
 
-/** Records attempts: a row for each, the next state of its delivery, and what its outcome means for the endpoint. */
+/**
+ * Records attempts: a row for each, the next state of its delivery, and what its outcome means for the endpoint. Nothing, if the
+ * endpoint was changed or enabled since the attempt began: it may have another URL, or its destination may be well again.
+ */
 export async function finishDeliveries(
   db: Db,
   processId: string,
@@ -49,16 +52,16 @@ export async function finishDeliveries(
   now: Date,
   maxFailures: number,
 ): Promise<void> {
-  const results = finished.map((entry) => resultOf(entry, now));
-  const judged = judgeEndpoints(finished);
+  const endpointIds = [...new Set(finished.flatMap(({ delivery }) => delivery.endpoint_id ?? []))];
   await db.transaction().execute(async (transaction) => {
-    if (judged.length > 0) {
-      // Endpoints before deliveries, as `lockEndpoint` does, and all in the order of their ids.
-      await sql`select 1 from webhook_endpoints where id in
-        (select (value ->> 'id')::integer from json_array_elements(${JSON.stringify(judged)}::json) value) order by id for no key update`.execute(
-        transaction,
-      );
-    }
+    const changedAt = await lockEndpoints(transaction, endpointIds);
+    const isOutdated = ({ delivery, startedAt }: FinishedAttempt) => {
+      const changed = changedAt.get(delivery.endpoint_id);
+      // If it was changed in the future, the clock was set back, and the times say nothing.
+      return changed !== undefined && startedAt < changed && changed <= now;
+    };
+    const results = finished.map((entry) => resultOf(entry, now, isOutdated(entry)));
+    const judged = judgeEndpoints(finished.filter((entry) => !isOutdated(entry)));
     // A delivery that somebody deletes at this moment is left out. Without the lock it would fail the whole batch.
     const ids = uuidList(results.map(({ id }) => id));
     await sql`select 1 from deliveries where id in ${ids} order by id for no key update`.execute(transaction);
@@ -67,9 +70,22 @@ export async function finishDeliveries(
   });
 }
 
-function resultOf({ delivery, outcome, startedAt }: FinishedAttempt, now: Date) {
+/** Locks endpoints before deliveries, as `lockEndpoint` does, and all in the order of their ids. Returns when each was last changed. */
+async function lockEndpoints(transaction: Db, ids: readonly number[]): Promise<Map<number | null, Date>> {
+  if (ids.length === 0) return new Map();
+  const rows = await transaction
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'updated_at'])
+    .where('id', 'in', ids)
+    .orderBy('id')
+    .forNoKeyUpdate()
+    .execute();
+  return new Map(rows.map(({ id, updated_at: changedAt }) => [id, changedAt]));
+}
+
+function resultOf({ delivery, outcome, startedAt }: FinishedAttempt, now: Date, isOutdated: boolean) {
   const retryAfterMs = parseRetryAfter(outcome.retryAfter, now);
-  const isGone = outcome.status === 410 && delivery.endpoint_id !== null;
+  const isGone = outcome.status === 410 && delivery.endpoint_id !== null && !isOutdated;
   const next = isGone ? undefined : nextAttemptAt(now, delivery.attempt_count + 1, retryAfterMs);
   return {
     id: delivery.id,

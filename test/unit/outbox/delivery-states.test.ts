@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
+import { findDelivery, resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
 import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-state.ts';
-import { findEndpoint } from '../../../src/outbox/endpoints.ts';
+import { findEndpoint, updateEndpoint } from '../../../src/outbox/endpoints.ts';
 import { finishDeliveries } from '../../../src/outbox/finish.ts';
 import { parkDelivery } from '../../../src/outbox/queue.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
@@ -145,6 +145,36 @@ test('a result is written by who holds the claim, a success by anyone; a resend 
   const { rows: well } = await endpoint();
   await finish({}, 200);
   assert.deepEqual((await endpoint()).rows, well, 'the row of one that is well is not written again and again');
+});
+
+test('an attempt that began before its endpoint was changed or enabled says nothing of it', async () => {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const actor = { orgId: organization.id, at: new Date() };
+  const [before, after] = [-1, 1].map((minutes) => new Date(actor.at.getTime() + minutes * minute));
+  assert.ok(before && after);
+  await queue(endpointId, 4, before);
+  const rows = await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'here' })
+    .where('endpoint_id', '=', endpointId)
+    .returningAll()
+    .execute();
+  const sealed = { secret_ciphertext: null, previous_secret_ciphertext: null, previous_secret_until: null };
+  const finish = async (statuses: number[], startedAt: Date) => {
+    const finished = statuses.map((status) => {
+      const delivery = { ...(rows.pop() ?? assert.fail()), ...sealed, manual: false, url: '', enabled: true };
+      return { delivery, outcome: { ok: false, status, error: null, excerpt: '', durationMs: 1, retryAfter: null }, startedAt };
+    });
+    await finishDeliveries(db, 'here', finished, after, 2);
+    const { enabled, consecutiveFailures } = (await findEndpoint(db, organization.id, endpointId)) ?? assert.fail();
+    const states = await Promise.all(finished.map(({ delivery }) => findDelivery(db, organization.id, delivery.id)));
+    return [enabled, consecutiveFailures, states.map((delivery) => delivery?.state)];
+  };
+  const changes = { name: undefined, url: 'http://127.0.0.1:2/', eventTypes: undefined };
+  await db.transaction().execute((transaction) => updateEndpoint(transaction, actor, endpointId, changes));
+  assert.deepEqual(await finish([500, 410], before), [true, 0, ['pending', 'pending']]);
+  assert.deepEqual(await finish([500], actor.at), [true, 1, ['pending']]);
+  assert.deepEqual(await finish([410], actor.at), [false, 2, ['failed']]);
 });
 
 test('what is under way or was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
