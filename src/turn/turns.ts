@@ -127,6 +127,8 @@ export class Turns {
   async resolve(orgId: number, sessionId: string, answer: ApprovalAnswer): Promise<WatchableTurn & { resolvedSeq: number }> {
     const { requestId, decision, live = false, echo } = answer;
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
+    // The turn would be left for recovery, which could not tell whether the approved call was run.
+    this.assertNotDraining();
     await this.parts.runner.leaveLost(sessionId);
     const { result, at, late } = await this.parts.log.apply({
       kind: 'resolve',
@@ -144,7 +146,7 @@ export class Turns {
       { type: 'approval-resolved', data: { requestId, callId, decision, ...(echo === undefined ? {} : { echo }) } },
       { type: 'turn-resumed', data: { agent } },
     ];
-    // Before anything else is waited for: left for recovery, the turn could not tell whether the approved call was run.
+    // Before anything else is waited for, for the same reason.
     if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at), { late });
     return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
   }

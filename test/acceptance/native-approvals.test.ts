@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { startApp } from '../support/app.ts';
+import { createDatabase } from '../support/engine.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { untilAccepted } from '../support/turns.ts';
 import type { Frame, WireAnswer } from '../support/wire.ts';
@@ -237,4 +238,21 @@ test('when the turn asks again the answer ends with input_required and the sessi
   assert.equal(last.body.events.at(-1).type, 'done');
   const replay = await resolve(tenant, id, first, 'approve_once');
   assert.deepEqual(types(replay.body.events), ['tool_use', 'input_required'], 'what followed the first answer');
+});
+
+test('one that comes when the server is stopping is refused: the action runs when it is given again', async (t) => {
+  const database = await createDatabase();
+  const stopping = await startApp(t, { database });
+  const { id } = (await stopping.request('POST', '/v1/sessions', { permission_mode: 'interactive' })).body;
+  const paused = await stopping.request('POST', `/v1/sessions/${id}/messages`, { text: ask });
+  const path = `/v1/sessions/${id}/inputs/${paused.body.pending_input.request_id}`;
+  await stopping.context.drain(Promise.resolve());
+  const refused = await stopping.request('PUT', path, { decision: 'approve_once' });
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
+  assert.deepEqual((await stopping.request('GET', `/v1/sessions/${id}`)).body.pending_input, paused.body.pending_input);
+  await stopping.close();
+  const next = await startApp(t, { database });
+  t.after(database.remove);
+  const answer = await next.request('PUT', path, { decision: 'approve_once' });
+  assert.match(answer.body.events[0].data.part.output, /ran/);
 });
