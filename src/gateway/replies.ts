@@ -26,15 +26,17 @@ const piece = new RegExp(`[^]{1,${maxMessageCharacters}}`, 'gu');
 
 /**
  * Records that the turn of a submitted message was admitted. In the same transaction, and once, its sender joins the session
- * and the message is queued for the participants at other gateways.
+ * and the message is queued for the participants at other gateways. The record may have been forgotten by a copy of the event that
+ * was refused before: it is made again.
  */
 export async function markAdmitted(db: Db, admitted: OpenEvent, identity: GatewayIdentity, now: Date): Promise<void> {
   const { event, session_id: sessionId } = admitted;
   await db.transaction().execute(async (transaction) => {
-    const { rows } = await sql`update gateway_events set state = 'admitted', turn_id = ${admitted.turn_id}
-      where org_id = ${admitted.org_id} and event_id = ${event.id} and target = ${submitTarget} and state = 'received' returning event_id`.execute(
-      transaction,
-    );
+    const { rows } = await sql`
+      insert into gateway_events as known (org_id, event_id, target, session_id, turn_id, event, state)
+      values (${admitted.org_id}, ${event.id}, ${submitTarget}, ${sessionId}, ${admitted.turn_id}, ${JSON.stringify(event)}, 'admitted')
+      on conflict (org_id, event_id, target) do update set state = excluded.state, turn_id = excluded.turn_id
+      where known.state = 'received' returning event_id`.execute(transaction);
     if (rows.length === 0) return;
     await joinSession(transaction, sessionId, senderOf(event, identity.url));
     // `session_id` belongs together with `sender_gateway_url`: our session is named only if the sender is reached here.

@@ -30,22 +30,22 @@ export async function recordEvent(
   target: string,
   sessionId: string | undefined,
 ): Promise<SeenEvent> {
-  const { rows: added } = await sql`
-    insert into gateway_events (org_id, event_id, target, session_id, event)
-    values (${orgId}, ${event.id}, ${target}, ${sessionId ?? null}, ${JSON.stringify(event)}) on conflict do nothing returning event_id`.execute(
-    db,
-  );
-  const { rows } = await sql<{ state: SeenEvent['state']; session_id: string | null; created_at: Date; stale: boolean }>`
-    select state, session_id, created_at, created_at < now() - ${staleSeconds} * interval '1 second' as stale from gateway_events
-    where org_id = ${orgId} and event_id = ${event.id} and target = ${target}`.execute(db);
-  const [row] = rows;
-  return {
-    isNew: added.length > 0,
-    state: row?.state ?? 'received',
-    sessionId: row?.session_id ?? undefined,
-    createdAt: row?.created_at ?? new Date(),
-    isStale: row?.stale ?? false,
-  };
+  for (;;) {
+    const { rows: added } = await sql`
+      insert into gateway_events (org_id, event_id, target, session_id, event)
+      values (${orgId}, ${event.id}, ${target}, ${sessionId ?? null}, ${JSON.stringify(event)}) on conflict do nothing returning event_id`.execute(
+      db,
+    );
+    const { rows } = await sql<{ state: SeenEvent['state']; session_id: string | null; created_at: Date; stale: boolean }>`
+      select state, session_id, created_at, created_at < now() - ${staleSeconds} * interval '1 second' as stale from gateway_events
+      where org_id = ${orgId} and event_id = ${event.id} and target = ${target}`.execute(db);
+    const [row] = rows;
+    // Otherwise the request that had recorded it was refused at this moment, and has forgotten it.
+    if (row !== undefined) {
+      const { state, session_id: seenIn, created_at: createdAt, stale: isStale } = row;
+      return { isNew: added.length > 0, state, sessionId: seenIn ?? undefined, createdAt, isStale };
+    }
+  }
 }
 
 export async function finishEvent(db: Db, orgId: number, eventId: string, target: string): Promise<void> {

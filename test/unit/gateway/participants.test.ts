@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { sql } from 'kysely';
+import { type KyselyPlugin, sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { migrate } from '../../../src/database/migrate.ts';
 import { gatewayUrl } from '../../../src/gateway/event.ts';
@@ -139,6 +139,30 @@ test('of two processes that find an event, one tells the others, a long reply in
     { org_id: orgId, state: 'done' },
     { org_id: otherOrgId, state: 'received' },
   ]);
+});
+
+test('an event whose record is forgotten when it is sent again is new, and one forgotten when its turn is admitted is recorded', async () => {
+  const { db } = database;
+  const event = { id: 'evt_forgotten', sender_id: 'ada', sender_type: 'human' as const, event_type: 'message', hops: [] };
+  const session = await newSession();
+  await recordEvent(db, orgId, event, submitTarget, session);
+  let forgotten: Promise<void> | undefined;
+  const meanwhile: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      forgotten ??= forgetEvent(db, orgId, event.id, submitTarget);
+      await forgotten;
+      return result;
+    },
+  };
+  const { isNew, sessionId } = await recordEvent(db.withPlugin(meanwhile), orgId, event, submitTarget, session);
+  assert.deepEqual([isNew, sessionId], [true, session]);
+  await forgetEvent(db, orgId, event.id, submitTarget);
+  const open = { org_id: orgId, event_id: event.id, session_id: session, turn_id: 'turn_admitted', event };
+  await markAdmitted(db, open, { name: 'here', url: undefined }, new Date());
+  const record = await recordEvent(db, orgId, event, submitTarget, undefined);
+  assert.deepEqual([record.state, record.sessionId], ['admitted', session], 'so that its reply is sent');
+  await deliverReply(db, open, { name: 'here', url: undefined }, new Date());
 });
 
 test('a look for replies ends when none is owed, however many were', async () => {
