@@ -136,8 +136,8 @@ export class Gateway {
     const { metadata = {} } = event;
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceIdOf(metadata), sameAgent: false };
     if (event.message !== undefined) {
-      await checkBudgetOfNew(database.db, directory, agent, wanted);
       turns.assertRoom(agent.orgId);
+      await checkBudgetOfNew(database.db, directory, agent, wanted);
     }
     return openSession(this.parts, agent, wanted);
   }

@@ -142,8 +142,9 @@ async function openNew(context: Context, request: FastifyRequest, wanted: Wanted
   assertMetadata(identity.metadata, 'invalid');
   const { surface, stored, runsTurn, newSessionId: sessionId } = wanted;
   if (runsTurn) {
-    await checkBudgetOfNew(database.db, directory, agent, identity);
+    // First, because it costs no query: in an overload, most requests end here.
     context.turns.assertRoom(agent.orgId);
+    await checkBudgetOfNew(database.db, directory, agent, identity);
   }
   return openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
 }
