@@ -7,9 +7,10 @@ import { percentile } from '../test/support/flood.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
+import { createDatabase } from './databases.ts';
 import { measureFanOut } from './fan-out.ts';
 import { type Contender, measure, rounds, table } from './measure.ts';
-import { measureOverload } from './overload.ts';
+import { measureOverload, slowTurnLimit } from './overload.ts';
 import { activateUpstream, call, createSessions, type Engine, headers, startParley } from './parley.ts';
 import { startPortkey } from './peers.ts';
 import { rssMiB, startProgram } from './processes.ts';
@@ -65,9 +66,10 @@ await upstreamTurns('The same, the model pacing 10 ms a chunk', 10, clients, tru
 await upstreamTurns('The same, one client: the first word', 0, 1, true);
 report(await measureStreams(postgres.url, 10_000));
 // After the others, because PGlite is busy for a while with cleaning up after it.
-report(await measureOverload(engines));
+const limited = await startParley(await createDatabase(postgres.url, 'limited'), slowTurnLimit);
+report(await measureOverload(engines, { name: 'Parley on PostgreSQL', parley: limited }));
 
-for (const { parley } of engines) await parley.stop();
+for (const parley of [embedded, served, limited]) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
 for (const peer of [...peers, handRolledPostgres]) await peer.stop();
 report(await measureWebhooks('Parley on PGlite', undefined));

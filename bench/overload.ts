@@ -6,13 +6,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type FloodReport, percentile, runClients, sendFlood, type Target } from '../test/support/flood.ts';
 import { rounds } from './measure.ts';
-import { headers, operatorKey, type Parley, startParley } from './parley.ts';
+import { headers, key, operatorKey, type Parley, startParley } from './parley.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
 /** A flood takes a second or two to open its connections; the time after that should outweigh it. */
 const floodSeconds = 2 * seconds;
 const message = '{"text":"/words 64"}';
 const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
+/** A turn of a tenth of a second, nearly all of which it waits, as for a real model. */
+const slowCompletion = '{"messages":[{"role":"user","content":"/delay 10\\n/words 11"}]}';
+const slowTurns = 20;
+/** The setting with which slow turns reach their limit long before the processor is full. */
+export const slowTurnLimit = { PARLEY_MAX_TURNS: String(slowTurns) };
 
 if (process.argv[2] === 'flood') {
   const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
@@ -25,11 +30,18 @@ if (process.argv[2] === 'flood') {
   process.disconnect();
 } else if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const parley = await startParley(undefined);
-  process.stdout.write(await measureOverload([{ name: 'Parley on PGlite', parley }]));
-  await parley.stop();
+  const limited = await startParley(undefined, slowTurnLimit);
+  process.stdout.write(await measureOverload([{ name: 'Parley on PGlite', parley }], { name: 'Parley on PGlite', parley: limited }));
+  for (const server of [parley, limited]) await server.stop();
 }
 
-export async function measureOverload(engines: { name: string; parley: Parley }[]): Promise<string> {
+interface Served {
+  name: string;
+  parley: Parley;
+}
+
+/** `limited` is a server with `slowTurnLimit`. */
+export async function measureOverload(engines: Served[], limited: Served): Promise<string> {
   const overload = [
     '## Three times the load that it can carry',
     '',
@@ -49,10 +61,14 @@ export async function measureOverload(engines: { name: string; parley: Parley }[
     const guest = await createTenant(parley, 'guest', 8);
     // Until the server no longer counts the guest as active and gives the crowd its whole capacity.
     await sleep(2_500);
-    overload.push(`| ${name} | ${(await overloaded(parley, crowd)).join(' | ')} |`);
+    const target = { url: `${parley.url}/crowd/helper/v1/chat/completions`, key: crowd[0]?.key ?? '', body: completion };
+    overload.push(`| ${name} | ${(await overloaded(target, 64)).join(' | ')} |`);
     for (const clients of [1, 8])
       fairness.push(`| ${name} | ${clients} | ${(await besideFlood(crowd, guest.slice(0, clients))).join(' | ')} |`);
   }
+  const slow = { url: `${limited.parley.url}/demo/assistant/v1/chat/completions`, key, body: slowCompletion };
+  const limitedName = `${limited.name}, at most ${slowTurns} turns at once of 0.1 s each`;
+  overload.push(`| ${limitedName} | ${(await overloaded(slow, slowTurns)).join(' | ')} |`);
   return [...overload, '', ...fairness, ''].join('\n');
 }
 
@@ -67,9 +83,8 @@ interface Flooded {
  * Measures alternately what the server can serve and what it serves in a flood. `kept` is the second as a share of the first;
  * the figures are those of the round with the median share.
  */
-async function overloaded(parley: Parley, crowd: Target[]): Promise<(number | string)[]> {
-  const target = { url: `${parley.url}/crowd/helper/v1/chat/completions`, key: crowd[0]?.key ?? '', body: completion };
-  const clients = Array<Target>(64).fill(target);
+async function overloaded(target: Target, clientCount: number): Promise<(number | string)[]> {
+  const clients = Array<Target>(clientCount).fill(target);
   await runClients(clients, AbortSignal.timeout(2_000));
   const floods: Flooded[] = [];
   while (floods.length < rounds) floods.push(await flood(target, clients));
