@@ -37,17 +37,18 @@ export function createSettings({ config, database, directory, destinations, mcp,
   const models = new WeakMap<ModelConfig, { apiKey: string | undefined; model: Model }>();
 
   /** One model per configuration in a release, made again when the organization's key has changed. */
-  async function modelFor(orgId: number, modelConfig: ModelConfig): Promise<Model> {
+  async function modelFor(orgId: number, modelConfig: ModelConfig): Promise<{ model: Model; isOnOwnKey: boolean }> {
     const apiKey = await credentialFor(orgId, modelConfig.provider);
+    const isOnOwnKey = apiKey !== undefined && modelConfig.provider !== 'offline';
     const known = models.get(modelConfig);
-    if (known !== undefined && known.apiKey === apiKey) return known.model;
+    if (known !== undefined && known.apiKey === apiKey) return { model: known.model, isOnOwnKey };
     const model = createModel(modelConfig, {
       apiKey,
       operatorsModelKey: operatorsModelKey(config, modelConfig.provider),
       fetch: destinations.upstreams.fetch,
     });
     models.set(modelConfig, { apiKey, model });
-    return model;
+    return { model, isOnOwnKey };
   }
 
   const settings = new Settings({

@@ -13,12 +13,14 @@ import { RecentStates } from './recent-states.ts';
 import type { Accounting } from './settle.ts';
 
 /** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */
-export interface TurnSetting extends Accounting {
+export interface TurnSetting {
   orgId: number;
   agentId: number;
+  agentSlug: string;
   sessionId: string;
-  world: TurnWorld;
   timeoutSeconds: number;
+  /** What one turn runs with. What it costs depends on whose keys its own model calls were made with: that may change at any time. */
+  forTurn(): Accounting & { world: TurnWorld };
 }
 
 /** Who holds a turn: this process, or not, although the turn has not ended. One that has paused is held by nobody, and so is `lost`. */
@@ -201,7 +203,8 @@ export class Runner {
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new TurnAborted('timeout')), setting.timeoutSeconds * 1000);
-    const world = run.whole ? { ...setting.world, isWatched: () => this.isWatched(turn.session) } : setting.world;
+    const { world: ownWorld, ...accounting } = setting.forTurn();
+    const world = run.whole ? { ...ownWorld, isWatched: () => this.isWatched(turn.session) } : ownWorld;
     let loop = runTurn(state, world, controller.signal, run.recovered);
     try {
       for (;;) {
@@ -212,7 +215,7 @@ export class Runner {
           continue;
         }
         await this.onStoring(turn.session);
-        const { point, applied } = await writeCommitPoint(this.parts, yielded, turn, state, setting);
+        const { point, applied } = await writeCommitPoint(this.parts, yielded, turn, state, accounting);
         if (!(await this.publishWritten(turn, state, point, applied))) return undefined;
         if (applied.result.status === 'interrupted') {
           // A pause was not written because of an interrupt, which is in the state now: run again over that state, the turn ends.

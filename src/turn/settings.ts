@@ -8,6 +8,7 @@ import { costMicros, type PriceOverrides, priceOf } from '../harness/models/pric
 import { subAgentOf } from '../harness/prompt.ts';
 import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
+import type { TurnWorld } from '../harness/turn-world.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
@@ -16,6 +17,7 @@ import type { TurnSetting } from './runner.ts';
 
 /** The parts of a session that never change, and what its turns run with. */
 export interface SessionSetting extends TurnSetting {
+  world: TurnWorld;
   releaseVersion: number;
   endUserId: string | undefined;
   isVisitor: boolean;
@@ -32,7 +34,8 @@ export interface SettingParts {
   db: Db;
   directory: Directory;
   prices: PriceOverrides;
-  modelFor(orgId: number, config: ModelConfig): Promise<Model>;
+  /** `isOnOwnKey` says whether its calls are made with the organization's own key. */
+  modelFor(orgId: number, config: ModelConfig): Promise<{ model: Model; isOnOwnKey: boolean }>;
   /** The model, with its calls traced. */
   traced(model: Model, sessionId: string): Model;
   toolsFor(session: Session, release: Release, agent: SubAgentConfig): Tool[];
@@ -78,7 +81,7 @@ export class Settings {
     const needsKey = provider !== 'offline' && provider !== 'openai-compatible';
     if (needsKey && (await this.parts.directory.sealedCredential(orgId, provider)) === undefined)
       throw new ModelError('byok_key_rejected', provider, `No API key is stored for ${provider}`);
-    return this.parts.modelFor(orgId, config);
+    return (await this.parts.modelFor(orgId, config)).model;
   }
 
   /** For a session that was stopped or dropped. */
@@ -111,10 +114,32 @@ export class Settings {
     const tools = new Map<string, Tool[]>();
     const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
     const ownKeys = new Map<string, boolean>(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
-    const price = (subAgent: string, usage: Usage) => {
+    /** Of a provider that the turn called more than once, all calls must have been made with the own key for its tokens to be free. */
+    const price = (subAgent: string, usage: Usage, calledOnOwnKey?: ReadonlyMap<string, boolean>) => {
       const model = subAgentOf(config, subAgent).model ?? config.model;
       const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
-      return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: ownKeys.get(model.provider) ? 0 : cost };
+      const isFree = calledOnOwnKey?.get(model.provider) ?? ownKeys.get(model.provider);
+      return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: isFree ? 0 : cost };
+    };
+    const modelOf = async (agent: SubAgentConfig, calledOnOwnKey: Map<string, boolean>) => {
+      const modelConfig = agent.model ?? config.model;
+      const { model, isOnOwnKey } = await parts.modelFor(session.orgId, modelConfig);
+      calledOnOwnKey.set(modelConfig.provider, isOnOwnKey && calledOnOwnKey.get(modelConfig.provider) !== false);
+      return parts.traced(model, session.id);
+    };
+    const world: TurnWorld = {
+      release: config,
+      permissionMode: session.permissionMode ?? config.permissions.mode,
+      modelFor: (agent) => modelOf(agent, new Map()),
+      async toolsFor(agent) {
+        const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
+        tools.set(agent.name, known);
+        return known;
+      },
+      workspace: parts.workspaceFor(session),
+      isWatched: () => true,
+      newId,
+      sleep,
     };
     return {
       orgId: session.orgId,
@@ -128,7 +153,6 @@ export class Settings {
       stored: session.stored,
       ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,
-      price,
       priceAtMost(usage) {
         const prices = config.agents.map((agent) => price(agent.name, usage));
         return {
@@ -136,19 +160,14 @@ export class Settings {
           creditMicros: Math.max(...prices.map(({ creditMicros }) => creditMicros)),
         };
       },
-      world: {
-        release: config,
-        permissionMode: session.permissionMode ?? config.permissions.mode,
-        modelFor: async (agent) => parts.traced(await parts.modelFor(session.orgId, agent.model ?? config.model), session.id),
-        async toolsFor(agent) {
-          const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
-          tools.set(agent.name, known);
-          return known;
-        },
-        workspace: parts.workspaceFor(session),
-        isWatched: () => true,
-        newId,
-        sleep,
+      world,
+      forTurn() {
+        const calledOnOwnKey = new Map<string, boolean>();
+        return {
+          agentSlug,
+          price: (subAgent, usage) => price(subAgent, usage, calledOnOwnKey),
+          world: { ...world, modelFor: (agent) => modelOf(agent, calledOnOwnKey) },
+        };
       },
     };
   }

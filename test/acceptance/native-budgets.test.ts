@@ -2,10 +2,14 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import { startApp } from '../support/app.ts';
+import { serveLocally } from '../support/local-server.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { nothingReserved, reserved } from '../support/turns.ts';
 
-const app = await startApp({ after }, { settings: { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}' } });
+const app = await startApp(
+  { after },
+  { settings: { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } },
+);
 const url = await app.listen();
 
 const refusal = async (tenant: Tenant, id: string, stream = false) => {
@@ -154,6 +158,53 @@ test('a turn that may be handed to a sub-agent on credits needs some, whoever it
   await tenant.post(`/v1/sessions/${free}/messages`, { text: 'hi' });
   const { reserveCreditMicros, reserveMicros } = Object(apply.mock.calls[0]?.arguments[0]);
   assert.deepEqual([reserveCreditMicros, reserveMicros > 0], [0, true]);
+});
+
+test('a turn is paid for by whose key its calls were made with, also if the key is stored or deleted while it runs', async (t) => {
+  const frame = (delta: object, more = {}) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, ...more }] })}\n\n`;
+  const usage = { usage: { prompt_tokens: 1_000, completion_tokens: 1_000 } };
+  const call = { tool_calls: [{ index: 0, id: 'call', function: { name: 'files', arguments: '{"operation":"list"}' } }] };
+  let finish = () => {};
+  const answers: object[] = [];
+  const provider = await serveLocally(async (_request, response) => {
+    const answer = answers.shift() ?? {};
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(frame({ content: 'One moment.' }));
+    await new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    response.end(`${frame(answer, { finish_reason: 'stop' })}data: ${JSON.stringify(usage)}\n\ndata: [DONE]\n\n`);
+  });
+  t.after(() => provider.close());
+  const own = '/api/model_credentials/openai-compatible';
+  // By the price of the provider: 1 micro-dollar for a token of input, 3 for one of output.
+  const cost = 4_000;
+  for (const { stored, steps, credits } of [
+    { stored: false, steps: 1, credits: cost },
+    { stored: true, steps: 1, credits: 0 },
+    { stored: true, steps: 2, credits: 2 * cost },
+    { stored: false, steps: 2, credits: 2 * cost },
+  ]) {
+    const tenant = await createTenant(url, { model: { provider: 'openai-compatible', name: 'own', base_url: provider.origin } });
+    await tenant.operate({ credits_micros: 1_000_000 });
+    if (stored) await tenant.put(own, { api_key: 'sk-of-the-customer' });
+    const id = await tenant.session();
+    answers.push(...Array.from({ length: steps - 1 }, () => call));
+    const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'hi', stream: true });
+    await stream.until('text');
+    const change = await (stored ? tenant.delete(own) : tenant.put(own, { api_key: 'sk-of-the-customer' }));
+    assert.ok(change.status < 300, change.text);
+    for (let step = 1; step <= steps; step += 1) {
+      finish();
+      if (step < steps) await stream.until('text');
+    }
+    await stream.rest();
+    const { budget } = (await tenant.get('/api/budget')).body;
+    assert.deepEqual(
+      [1_000_000 - budget.credits_remaining_micros, budget.spent_micros],
+      [credits, steps * cost],
+      JSON.stringify({ stored, steps }),
+    );
+  }
 });
 
 test('the cap of an instance is its own: another end user goes on', async () => {

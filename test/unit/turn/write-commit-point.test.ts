@@ -21,7 +21,13 @@ test('a turn ends whose commit point the database will never take', async (t) =>
   const ids = { turn: turn.id, session: body.id, org: 1 };
   const call = { callId: 'call_1', tool: 'ba\0sh', input: {}, step: 1 };
   const parts = { log, logger: createLogger('silent') };
-  const { point } = await writeCommitPoint(parts, { type: 'commit', events: [{ type: 'tool-called', data: call }] }, ids, state, setting);
+  const { point } = await writeCommitPoint(
+    parts,
+    { type: 'commit', events: [{ type: 'tool-called', data: call }] },
+    ids,
+    state,
+    setting.forTurn(),
+  );
   assert.equal(point.type, 'end');
   feed.lookAgain(body.id);
   const answer = await posted;
