@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
-import type { Operation, OperationResult, StartedTurn } from './operations.ts';
+import type { Operation, ResultOf, StartedTurn } from './operations.ts';
 import { inPages, type Page, readEvents, readPage, readPageToFold } from './read-events.ts';
 
 const applyOperations: PreparedStatement = {
@@ -25,8 +25,8 @@ const enoughOperations = 20;
 /** Some seconds of work for the database: a message behind so many would be answered too late. */
 const maxWaiting = 4_096;
 
-export interface Applied {
-  result: OperationResult;
+export interface Applied<Result = ResultOf<Operation>> {
+  result: Result;
   /** When the batch was written: the time of every event in it. */
   at: Date;
   /** The answer took longer than a lease lasts: another process may hold the turn by now. */
@@ -82,15 +82,17 @@ export class SessionLog {
   }
 
   /** Refuses new messages while too much waits. Operations of running turns are always taken: otherwise those could not end. */
-  apply(operation: Operation): Promise<Applied> {
+  apply<Asked extends Operation>(operation: Asked): Promise<Applied<ResultOf<Asked>>> {
     if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) return Promise.reject(overloaded());
-    return new Promise((resolve, reject) => {
+    const applied = new Promise<Applied>((resolve, reject) => {
       this.waiting.push({ operation, text: JSON.stringify(operation), resolve, reject });
       if (!this.writing) {
         this.writing = true;
         setImmediate(() => void this.writeAll());
       } else if (!this.busyOrgs.has(operation.org) || this.hasEnough()) this.endGathering();
     });
+    // The SQL function answers each kind of operation with its own results.
+    return applied as Promise<Applied<ResultOf<Asked>>>;
   }
 
   /**
@@ -240,7 +242,7 @@ function busyOrgsOf(batch: readonly Waiting[]): Set<number> {
 
 interface Answer {
   at: string;
-  results: OperationResult[];
+  results: ResultOf<Operation>[];
 }
 
 /** The events of an operation as they are in the log after it was applied. */

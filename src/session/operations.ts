@@ -111,50 +111,60 @@ export interface StartedTurn extends TurnIds {
   agent: string;
 }
 
-/** The answer to an operation; which fields are set depends on the status. */
-export interface OperationResult {
-  status: OperationStatus;
-  turn?: string;
-  /** Of the first event that was written; if an approval was already answered, of that answer. */
-  seq?: number;
-  /** For a queued turn: its message will have a seq after this one. */
-  after?: number;
-  request_id?: string;
-  callId?: string;
-  agent?: string;
+/** What an operation is answered. */
+export type ResultOf<Asked extends Operation> = Results[Asked['kind']];
+
+interface Results {
+  admit: AdmitResult;
+  append: AdvanceResult;
+  pause: AdvanceResult;
+  end: AdvanceResult;
+  resolve: ResolveResult;
+  interrupt: InterruptResult;
+  stop: InterruptResult;
+  note: { status: 'done'; seq: number } | { status: 'not-found' };
+}
+
+type AdmitResult =
+  | { status: 'started'; started: StartedTurn }
+  /** The message will have a seq after this one. */
+  | { status: 'queued'; after: number }
+  /** An earlier copy of the request started this turn. */
+  | { status: 'replayed'; turn: string }
+  | AdmitRefusal;
+
+export type AdmitRefusal =
+  | { status: 'input-pending'; request_id: string }
+  | { status: 'not-found' | 'key-reused' | 'stopped' | 'queue-full' | 'participants-full' }
+  | { status: 'subscription_past_due' | 'credits_exhausted' | 'total_tokens_cap_reached' | 'instance_spend_cap_exceeded' };
+
+export type AdvanceResult =
+  | WrittenResult
+  /** Nothing was written: another process has taken the turn over, or the files would exceed the limit of the organization. */
+  | { status: 'lost' | 'files-full' };
+
+/** `interrupted`: a pause that came after an interrupt was not written, since the turn is to end. */
+export interface WrittenResult {
+  status: 'done' | 'interrupted';
+  /** Of the first event that was written, or would have been. */
+  seq: number;
+  /** After `append`: the turn is to end. */
   interrupted?: boolean;
-  started?: StartedTurn;
-  /** The queued turn that starts now; or, if the session was stopped, the last seq of its log after all queued turns were ended. */
+  /** After `end`: the queued turn that starts now; or, if the session was stopped, the last seq after all queued turns were ended. */
   next?: StartedTurn | { endedThrough: number } | null;
 }
 
-type OperationStatus =
-  | 'not-found'
-  // An admission: taken, taken before under the same key, or refused.
-  | 'started'
-  | 'queued'
-  | 'replayed'
-  | 'key-reused'
-  | 'subscription_past_due'
-  | 'credits_exhausted'
-  | 'total_tokens_cap_reached'
-  | 'instance_spend_cap_exceeded'
-  | 'stopped'
-  | 'input-pending'
-  | 'queue-full'
-  | 'participants-full'
-  // A commit point or a note: written, or another process has taken the turn over.
-  | 'done'
-  | 'lost'
-  // Not written: the files would exceed the limit of the organization.
-  | 'files-full'
-  // A pause that came after an interrupt: not written, since the turn is to end.
-  | 'interrupted'
-  // An answer to an approval: accepted, given again, contradicting the first, or to an approval that is not pending.
-  | 'resumed'
-  | 'same'
-  | 'different'
-  | 'mismatch'
-  // An interrupt: of a running turn, or no turn is active. A paused turn is `resumed`, to end. One that is `queued` will not run.
-  | 'interrupting'
-  | 'idle';
+type ResolveResult =
+  /** `seq` is that of the answer, which the turn continues after. */
+  | { status: 'resumed'; turn: string; seq: number; callId: string; agent: string }
+  /** It was answered before, in the same way or differently. */
+  | { status: 'same' | 'different'; turn: string; seq: number }
+  | { status: 'not-found' }
+  /** It is not pending. */
+  | { status: 'mismatch' };
+
+type InterruptResult =
+  /** A paused turn is `resumed`, to end. */
+  | { status: 'interrupting' | 'resumed'; turn: string; seq: number }
+  /** A turn that is `queued` will not run. */
+  | { status: 'queued' | 'idle' | 'not-found' };

@@ -3,7 +3,7 @@ import { interruptedCalls } from '../harness/run-turn.ts';
 import { type CommitPoint, TurnAborted, type TurnYield } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { Applied, SessionLog } from '../session/log.ts';
-import type { TurnIds } from '../session/operations.ts';
+import type { AdvanceResult, TurnIds } from '../session/operations.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage } from '../session/usage.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -49,7 +49,7 @@ export async function writeCommitPoint(
   turn: TurnIds,
   state: SessionState,
   accounting: Accounting,
-): Promise<{ point: CommitPoint; applied: Applied }> {
+): Promise<{ point: CommitPoint; applied: Applied<AdvanceResult> }> {
   const write = (next: CommitPoint) => {
     const operation = advanceOperation(next, turn, state, accounting);
     return log.apply(operation.files === undefined ? operation : { ...operation, maxFileBytes });

@@ -5,7 +5,7 @@ import { type CommitPoint, TurnAborted, type TurnWorld } from '../harness/turn-w
 import type { LiveFragment, StoredEvent } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { type Applied, numberEvents, startedEvents } from '../session/log.ts';
-import type { StartedTurn, TurnIds } from '../session/operations.ts';
+import type { AdvanceResult, TurnIds, WrittenResult } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
 import { type BegunTurn, isOvertaken } from './overtaken.ts';
@@ -95,10 +95,6 @@ export class Runner {
       if (refusesWrites(error)) this.parts.feed.strand(turn.session, error);
     });
     this.hold(turn, controller, done);
-  }
-
-  beginStarted(started: StartedTurn, { at, late }: Applied, whole: boolean): void {
-    this.begin(started, startedEvents(started, at), { late, whole });
   }
 
   /** The id of the session's turn, if it runs here. */
@@ -216,19 +212,20 @@ export class Runner {
         }
         await this.onStoring(turn.session);
         const { point, applied } = await writeCommitPoint(this.parts, yielded, turn, state, accounting);
-        if (!(await this.publishWritten(turn, state, point, applied))) return undefined;
-        if (applied.result.status === 'interrupted') {
+        const written = await this.publishWritten(turn, state, point, applied);
+        if (written === undefined) return undefined;
+        if (written.status === 'interrupted') {
           // A pause was not written because of an interrupt, which is in the state now: run again over that state, the turn ends.
           loop = runTurn(state, world, controller.signal, false);
         } else if (point.type === 'commit') {
-          if (applied.result.interrupted) controller.abort(new TurnAborted('interrupted'));
+          if (written.interrupted) controller.abort(new TurnAborted('interrupted'));
         } else {
           this.states.keepGrown(turn.session, state);
           const milliseconds = performance.now() - begun;
           if (point.type === 'pause') return void this.parts.onTurnPaused(milliseconds);
           this.parts.onTurnEnded(setting, state, milliseconds);
           // This process lets go of its turns: the next one is left to another process too.
-          return isReleased(controller.signal.reason) ? undefined : this.nextRun(turn, applied);
+          return isReleased(controller.signal.reason) ? undefined : this.nextRun(turn, written, applied);
         }
       }
     } finally {
@@ -249,23 +246,28 @@ export class Runner {
   }
 
   /**
-   * Publishes what was written and folds it into the state, after anything that another process wrote before it. False when another
+   * Publishes what was written and folds it into the state, after anything that another process wrote before it. Undefined when another
    * process has taken the turn over.
    */
-  private async publishWritten(turn: TurnIds, state: SessionState, point: CommitPoint, { result, at, late }: Applied): Promise<boolean> {
-    const { seq } = result;
-    if (seq === undefined || (point.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
+  private async publishWritten(
+    turn: TurnIds,
+    state: SessionState,
+    point: CommitPoint,
+    { result, at, late }: Applied<AdvanceResult>,
+  ): Promise<WrittenResult | undefined> {
+    if (!('seq' in result) || (point.type === 'commit' && !(await this.mayAct(turn.turn, late)))) {
       this.states.drop(turn.session);
-      return false;
+      return undefined;
     }
+    const { seq } = result;
     if (seq > state.seq + 1) foldSession(await this.parts.log.read(turn.session, state.seq, seq - 1 - state.seq), state);
     const stored = numberEvents(result.status === 'interrupted' ? [] : point.events, turn.turn, seq, at);
     foldSession(stored, state);
     this.parts.feed.publish(turn.session, stored);
-    return true;
+    return result;
   }
 
-  private async nextRun({ session }: TurnIds, { result: { next }, at, late }: Applied): Promise<Run | undefined> {
+  private async nextRun({ session }: TurnIds, { next }: WrittenResult, { at, late }: Applied): Promise<Run | undefined> {
     if (!next) return undefined;
     if ('turn' in next) {
       if (!(await this.mayAct(next.turn, late)) || this.hasReleased) return undefined;

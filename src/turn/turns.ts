@@ -8,8 +8,8 @@ import { newId } from '../ids.ts';
 import type { ReleaseConfig } from '../release-config.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
-import { numberEvents, type SessionLog } from '../session/log.ts';
-import type { InterruptOperation, OperationResult, Reservation } from '../session/operations.ts';
+import { numberEvents, type SessionLog, startedEvents } from '../session/log.ts';
+import type { AdmitRefusal, InterruptOperation, Reservation, ResultOf } from '../session/operations.ts';
 import { participantsFull } from '../session/participants.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { budgetError, checkBudget } from './budget.ts';
@@ -79,7 +79,7 @@ export class Turns {
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
       const turnId = newId('turn_');
-      const applied = await this.parts.log.apply({
+      const { result, at, late } = await this.parts.log.apply({
         kind: 'admit',
         org: orgId,
         session: sessionId,
@@ -93,22 +93,24 @@ export class Turns {
         waitsForApproval: admission.waitsForApproval ?? false,
         ...this.reservation(setting, admission.message.text),
       });
-      const { result } = applied;
-      if (result.status === 'started' && result.started !== undefined) {
-        const mayBegin = await this.parts.runner.mayAct(turnId, applied.late);
-        if (mayBegin) this.parts.runner.beginStarted(result.started, applied, admission.shows === 'whole');
-        return { sessionId, turnId, after: result.started.seq - 1, replay: !mayBegin, subscription, replayed: false };
+      switch (result.status) {
+        case 'started': {
+          const { started } = result;
+          const mayBegin = await this.parts.runner.mayAct(turnId, late);
+          const whole = admission.shows === 'whole';
+          if (mayBegin) this.parts.runner.begin(started, startedEvents(started, at), { late, whole });
+          return { sessionId, turnId, after: started.seq - 1, replay: !mayBegin, subscription, replayed: false };
+        }
+        case 'queued':
+          // The turn before it may run in another process, which then runs this one too and has to send its live text here.
+          if (isLive) this.parts.feed.onWatched(sessionId);
+          return { sessionId, turnId, after: result.after, replay: true, subscription, replayed: false };
+        case 'replayed':
+          subscription.close();
+          return { ...(await this.subscribeTo(result.turn, isLive)), replayed: true };
+        default:
+          throw admissionError(result);
       }
-      if (result.status === 'queued') {
-        // The turn before it may run in another process, which then runs this one too and has to send its live text here.
-        if (isLive) this.parts.feed.onWatched(sessionId);
-        return { sessionId, turnId, after: result.after ?? 0, replay: true, subscription, replayed: false };
-      }
-      if (result.status === 'replayed' && result.turn !== undefined) {
-        subscription.close();
-        return { ...(await this.subscribeTo(result.turn, isLive)), replayed: true };
-      }
-      throw admissionError(result);
     } catch (error) {
       subscription.close();
       throw error;
@@ -139,15 +141,18 @@ export class Turns {
       ...(echo === undefined ? {} : { input: { echo } }),
       ...this.reservation(setting, ''),
     });
-    if (result.turn === undefined || result.seq === undefined || result.status === 'different') throw resolutionError(result);
-    const { turn, seq, callId = '', agent = '' } = result;
-    const mayBegin = result.status === 'resumed' && (await this.parts.runner.mayAct(turn, late));
-    const events: NewEvent[] = [
-      { type: 'approval-resolved', data: { requestId, callId, decision, ...(echo === undefined ? {} : { echo }) } },
-      { type: 'turn-resumed', data: { agent } },
-    ];
-    // Before anything else is waited for, for the same reason.
-    if (mayBegin) this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at), { late });
+    if (result.status === 'not-found') throw notFound();
+    if (result.status === 'mismatch') throw inputMismatch('This request is not pending.');
+    if (result.status === 'different') throw inputMismatch('This request was already answered differently.');
+    const { turn, seq } = result;
+    if (result.status === 'resumed' && (await this.parts.runner.mayAct(turn, late))) {
+      const events: NewEvent[] = [
+        { type: 'approval-resolved', data: { requestId, callId: result.callId, decision, ...(echo === undefined ? {} : { echo }) } },
+        { type: 'turn-resumed', data: { agent: result.agent } },
+      ];
+      // Before anything else is waited for, for the same reason.
+      this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at), { late });
+    }
     return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
   }
 
@@ -166,7 +171,7 @@ export class Turns {
     return status === 'queued';
   }
 
-  private async applyInterrupt(operation: InterruptOperation): Promise<OperationResult['status']> {
+  private async applyInterrupt(operation: InterruptOperation): Promise<ResultOf<InterruptOperation>['status']> {
     const { org: orgId, session: sessionId, reason } = operation;
     await this.parts.runner.leaveLost(sessionId);
     const { result, at, late } = await this.parts.log.apply(operation);
@@ -175,7 +180,7 @@ export class Turns {
       this.parts.settings.forget(sessionId);
       this.onStopped(sessionId);
     }
-    if (result.turn === undefined || result.seq === undefined) return result.status;
+    if (!('turn' in result)) return result.status;
     const events = numberEvents([{ type: 'interrupt-requested', data: { reason } }], result.turn, result.seq, at);
     if (result.status === 'resumed') this.parts.runner.begin({ turn: result.turn, session: sessionId, org: orgId }, events, { late });
     else this.parts.feed.publish(sessionId, events);
@@ -200,7 +205,7 @@ export class Turns {
       events,
       messages: events.length,
     });
-    if (result.status === 'not-found' || result.seq === undefined) throw notFound();
+    if (result.status === 'not-found') throw notFound();
     this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 
@@ -261,7 +266,7 @@ function assertSubAgent(release: ReleaseConfig, name: string | undefined): void 
   throw new ServiceError('invalid', `agent: the release has no sub-agent named ${name}`);
 }
 
-function admissionError(result: OperationResult): ServiceError {
+function admissionError(result: AdmitRefusal): ServiceError {
   switch (result.status) {
     case 'not-found':
       return notFound();
@@ -285,8 +290,6 @@ function admissionError(result: OperationResult): ServiceError {
   }
 }
 
-function resolutionError(result: OperationResult): ServiceError {
-  if (result.status === 'not-found') return notFound();
-  const message = result.status === 'different' ? 'This request was already answered differently.' : 'This request is not pending.';
+function inputMismatch(message: string): ServiceError {
   return new ServiceError('conflict', message, { code: 'input_mismatch' });
 }

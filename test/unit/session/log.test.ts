@@ -165,7 +165,7 @@ test('with thousands of writes waiting no message is taken any more, but what ru
   const log = new SessionLog(busy, 'proc_busy', 5_000, false);
   const note = () => log.apply({ kind: 'note', org: 1, session: 's', turn: 't', events: [], messages: 0 });
   const admit = () => log.apply(admission('s', 't'));
-  const writes = [note()];
+  const writes: Promise<unknown>[] = [note()];
   await setImmediate();
   for (const _ of upTo(4_095)) writes.push(note());
   writes.push(admit());

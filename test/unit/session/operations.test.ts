@@ -13,7 +13,8 @@ const app = await startApp({ after });
 const { db } = app.context.database;
 const log = new SessionLog(app.context.database, 'proc_test', 60_000, false);
 
-const apply = async (operation: Operation) => (await log.apply(operation)).result;
+type AnyResult = { status: string; seq?: number; started?: object; next?: object | null };
+const apply = async (operation: Operation): Promise<AnyResult> => (await log.apply(operation)).result;
 
 async function newSession(metadata: Record<string, unknown> = {}): Promise<string> {
   return (await app.request('POST', '/v1/sessions', { metadata })).body.id;

@@ -13,7 +13,7 @@ const { database, feed, log, runner, settings } = app.context;
 test('a turn ends whose commit point the database will never take', async (t) => {
   const { body } = await app.request('POST', '/v1/sessions', {});
   const setting = (await settings.of(1, body.id)) ?? assert.fail();
-  t.mock.method(runner, 'beginStarted', () => {});
+  t.mock.method(runner, 'begin', () => {});
   const posted = app.request('POST', `/v1/sessions/${body.id}/messages`, { text: 'hi' });
   await untilAccepted(app, body.id, 1);
   const turn = await database.db.selectFrom('turns').select('id').where('session_id', '=', body.id).executeTakeFirstOrThrow();
