@@ -188,14 +188,9 @@ export class Runner {
   /** Runs one turn to its end or pause. Returns the turn that waited behind it, unless it paused or was taken over. */
   private async runOne(run: Run): Promise<Run | undefined> {
     const { turn, controller } = run;
-    const setting = await this.parts.settingFor(turn.org, turn.session);
-    if (setting === undefined) return undefined;
-    if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
-    // Without events, all of the log is read.
-    const state = await this.states.fold(this.parts.log, turn.session, turn.turn, run.late ? [] : run.events);
-    if (await isOvertaken(this.parts.log, run, state)) return undefined;
-    // The process that died may not have told the watchers of what it wrote.
-    if (run.recovered) this.parts.feed.lookAgain(turn.session, state.seq);
+    const loaded = await this.load(run);
+    if (loaded === undefined) return undefined;
+    const { setting, state } = loaded;
     const begun = performance.now();
     this.parts.onTurnTaken(setting, turn.turn);
     const timeout = setTimeout(() => controller.abort(new TurnAborted('timeout')), setting.timeoutSeconds * 1000);
@@ -234,6 +229,20 @@ export class Runner {
       this.parts.onTurnLeft(turn.turn, state);
       await loop.return();
     }
+  }
+
+  /** What the turn runs with and over. Undefined when it is not to be run: its session is gone, or another run has gone on with it. */
+  private async load(run: Run): Promise<{ setting: TurnSetting; state: SessionState } | undefined> {
+    const { turn, events, late, recovered } = run;
+    const setting = await this.parts.settingFor(turn.org, turn.session);
+    if (setting === undefined) return undefined;
+    if (!(await this.parts.mayRun(setting))) this.interrupt(turn.turn);
+    // Without events, all of the log is read.
+    const state = await this.states.fold(this.parts.log, turn.session, turn.turn, late ? [] : events);
+    if (await isOvertaken(this.parts.log, run, state)) return undefined;
+    // The process that died may not have told the watchers of what it wrote.
+    if (recovered) this.parts.feed.lookAgain(turn.session, state.seq);
+    return { setting, state };
   }
 
   private isWatched(sessionId: string): boolean {
