@@ -51,7 +51,7 @@ export function createLeases(
 ): Promise<Leases> {
   const { database, runner, log, feed, turns, logger } = parts;
   return holdLeases(database, runner, {
-    holderName: () => log.holderName(),
+    holderName: () => log.holderName.current(),
     leaseMs: config.PARLEY_LEASE_MS,
     logger,
     mayClaim: () => !turns.draining,

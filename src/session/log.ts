@@ -1,7 +1,7 @@
-import { sql } from 'kysely';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
+import { HolderName } from './holder-name.ts';
 import type { Operation, ResultOf, StartedTurn } from './operations.ts';
 import { inPages, type Page, readEvents, readPage, readPageToFold } from './read-events.ts';
 
@@ -46,12 +46,8 @@ interface Waiting {
  * they came (group commit); each caller is answered when its batch is durable, never before.
  */
 export class SessionLog {
+  readonly holderName: HolderName;
   private readonly database: Database;
-  private readonly processId: string;
-  private holder: string;
-  private names = 1;
-  private needsNewName = false;
-  private renaming: Promise<void> | undefined;
   private readonly leaseMs: number;
   /** Whether the statement itself notifies other processes. */
   private readonly notifies: boolean;
@@ -70,8 +66,7 @@ export class SessionLog {
 
   constructor(database: Database, processId: string, leaseMs: number, notifies: boolean) {
     this.database = database;
-    this.processId = processId;
-    this.holder = processId;
+    this.holderName = new HolderName(database, processId);
     this.leaseMs = leaseMs;
     this.notifies = notifies;
   }
@@ -93,20 +88,6 @@ export class SessionLog {
     });
     // The SQL function answers each kind of operation with its own results.
     return applied as Promise<Applied<ResultOf<Asked>>>;
-  }
-
-  /**
-   * The name under which this process holds turns. It changes after a write whose answer was lost: that write may still reach the
-   * database, and must be refused there once the turn has been recovered, even if this process recovers it.
-   */
-  async holderName(): Promise<string> {
-    if (this.needsNewName) {
-      this.renaming ??= this.rename().finally(() => {
-        this.renaming = undefined;
-      });
-      await this.renaming;
-    }
-    return this.holder;
   }
 
   /** Something may have been written to this session without its watchers being told. */
@@ -147,14 +128,6 @@ export class SessionLog {
     return (await this.database.prepared(findHead, [sessionId])).length > 0;
   }
 
-  private async rename(): Promise<void> {
-    const next = `${this.processId}.${this.names}`;
-    await this.database.urgently(sql`update turns set process_id = ${next} where process_id = ${this.holder} and state = 'running'`);
-    this.holder = next;
-    this.names += 1;
-    this.needsNewName = false;
-  }
-
   private async writeAll(): Promise<void> {
     while (this.waiting.length > 0) {
       const begun = performance.now();
@@ -186,7 +159,7 @@ export class SessionLog {
 
   private async write(batch: Waiting[]): Promise<void> {
     const operations = `[${batch.map((entry) => entry.text).join(',')}]`;
-    const holder = await this.holderName();
+    const holder = await this.holderName.current();
     const asked = performance.now();
     const [row] = await this.database.prepared<{ answer: Answer }>(applyOperations, [operations, holder, this.leaseMs, this.notifies]);
     if (row === undefined) throw new Error('apply_turn_operations gave no answer');
@@ -220,8 +193,7 @@ export class SessionLog {
       if (mayBeWritten) this.doubt(entry.operation.session);
       entry.reject(error);
     }
-    // With the embedded engine no statement is still under way when its call fails.
-    if (mayBeWritten && this.database.engine === 'postgres') this.needsNewName = true;
+    if (mayBeWritten) this.holderName.giveUp();
   }
 }
 

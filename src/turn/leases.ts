@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
+import { isNameOf } from '../session/holder-name.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Hold, Runner } from './runner.ts';
 
@@ -140,7 +141,7 @@ async function heldElsewhere(database: Database, holder: string, ids: string[]):
 export async function holdOn(database: Database, processId: string, turnId: string): Promise<Hold> {
   const row = await database.db.selectFrom('turns').select(['state', 'process_id']).where('id', '=', turnId).executeTakeFirst();
   if (row === undefined || row.state === 'ended') return 'ended';
-  return row.process_id === processId || row.process_id?.startsWith(`${processId}.`) ? 'ours' : 'lost';
+  return isNameOf(processId, row.process_id) ? 'ours' : 'lost';
 }
 
 /**

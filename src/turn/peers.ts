@@ -2,6 +2,7 @@ import type { Directory } from '../accounts/directory.ts';
 import type { Bus } from '../database/bus.ts';
 import type { Db } from '../database/database.ts';
 import type { Feed } from '../session/feed.ts';
+import { isNameOf } from '../session/holder-name.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { LiveRelay, parseLive } from './live-relay.ts';
 import type { Runner } from './runner.ts';
@@ -111,8 +112,7 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
   return (payload) => {
     const [sender, kind, ...rest] = payload.split(' ');
     // A process also acts on its own `changed` notices: if the answer to a write was lost, it does not know that it changed something.
-    const isOwn = sender === processId || sender?.startsWith(`${processId}.`);
-    if (isOwn && kind !== 'changed') return;
+    if (isNameOf(processId, sender) && kind !== 'changed') return;
     switch (kind) {
       case 'sessions':
         for (const entry of rest) lookAgain(parts, entry);

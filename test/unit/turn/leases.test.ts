@@ -193,7 +193,7 @@ test('a turn that runs here is not begun again when its lease ran out, and let g
   const begin = t.mock.method(runner, 'begin', () => {});
   const looked = Promise.withResolvers<void>();
   const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
-    holderName: () => log.holderName(),
+    holderName: () => log.holderName.current(),
     leaseMs: 400,
     logger: createLogger('silent'),
     onBeat: looked.resolve,

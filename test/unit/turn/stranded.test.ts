@@ -47,7 +47,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
   const onStranded = (reason: unknown) => feed.strandAll(reason, (sessionId) => sessionId === 'running');
   const written: string[] = [];
   const leases = await holdLeases(database, runner, {
-    holderName: () => log.holderName(),
+    holderName: () => log.holderName.current(),
     leaseMs: 500,
     logger: createLogger('warn', { write: (line) => written.push(JSON.parse(line).msg) }),
     onBeat: nothing,

@@ -194,7 +194,7 @@ test('nor since another process had it and died', { timeout: 60_000 }, async (t)
   const { log, turn } = await takeOver(app, 'died');
   await log.apply({ ...turn, kind: 'append', events: [calling({ command: 'echo ran' })], messages: undefined });
   const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
-    holderName: () => ownLog.holderName(),
+    holderName: () => ownLog.holderName.current(),
     leaseMs: 400,
     logger,
     onBeat() {},
