@@ -4,7 +4,7 @@ import { locks } from '../database/locks.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
 import type { Instance } from './instance-key.ts';
-import { countFileBytes } from './workspace.ts';
+import { countFileBytes, lockFileBytes, ofInstance } from './workspace.ts';
 
 const directory = 'uploads';
 const { fileBytes, totalBytes, files } = workspaceLimits;
@@ -40,7 +40,7 @@ export async function stageUpload(
     await assertRoomInOrg(transaction, instance, path, content.length, maxBytes);
     await writeContent(transaction, instance, content);
     await stage(transaction, sessionId, path);
-    await sql`select 1 from budgets where org_id = ${orgId} for update`.execute(transaction);
+    await lockFileBytes(transaction, orgId);
     const growth = await assertRoomInOrg(transaction, instance, path, content.length, maxBytes);
     await countFileBytes(transaction, orgId, growth);
     await putInPlace(transaction, instance, path);
@@ -109,10 +109,6 @@ async function putInPlace(transaction: Db, instance: Instance, path: string): Pr
     on conflict (org_id, agent_id, instance_key, path) do update set updated_at = now()`.execute(transaction);
   await sql`delete from workspace_files where ${ofInstance(instance)} and path = ${path}`.execute(transaction);
   await sql`update workspace_files set path = ${path} where ${ofInstance(instance)} and path = ''`.execute(transaction);
-}
-
-function ofInstance({ orgId, agentId, instanceKey }: Instance) {
-  return sql<boolean>`org_id = ${orgId} and agent_id = ${agentId} and instance_key = ${instanceKey}`;
 }
 
 /** Where an upload of this name is kept. Throws `bad-request` for a name without a usable basename. */

@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import type { Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import { instanceKey } from '../instances/instance-key.ts';
-import { countFileBytes } from '../instances/workspace.ts';
+import { dropFilesOf, ofInstance } from '../instances/workspace.ts';
 import type { PermissionMode } from '../release-config.ts';
 import type { MessageReceived, RequestEcho } from './events.ts';
 import type { Feed } from './feed.ts';
@@ -149,14 +149,9 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
   await transaction.deleteFrom('deleted_responses').where('session_id', '=', sessionId).execute();
   if (gone.participants.length > 0) await transaction.deleteFrom('session_participants').where('session_id', '=', sessionId).execute();
   // If the instance is the session itself, its files and its spending go too.
-  const own = sql`org_id = ${orgId} and agent_id = ${gone.agent_id} and instance_key = ${instanceKey('session', { sessionId, endUserId: undefined })}`;
-  // First, as by everyone who writes files.
-  await sql`select 1 from budgets where org_id = ${orgId} and exists (select 1 from workspace_files where ${own}) for update`.execute(
-    transaction,
-  );
-  const files = await sql<{ size: number }>`delete from workspace_files where ${own} returning size`.execute(transaction);
-  await countFileBytes(transaction, orgId, -files.rows.reduce((sum, { size }) => sum + size, 0));
-  await sql`delete from instance_spend where ${own}`.execute(transaction);
+  const own = { orgId, agentId: gone.agent_id, instanceKey: instanceKey('session', { sessionId, endUserId: undefined }) };
+  await dropFilesOf(transaction, own);
+  await sql`delete from instance_spend where ${ofInstance(own)}`.execute(transaction);
   await transaction
     .updateTable('agents')
     .set(({ eb }) => ({ session_count: eb('session_count', '-', 1) }))
