@@ -5,7 +5,7 @@ import { keyReused } from '../errors.ts';
 // All times are by the clock of the database, which all processes share: one whose own is wrong would find every key expired.
 
 /** For how long a key is kept. */
-export const keptMs = 24 * 3_600_000;
+const keptMs = 24 * 3_600_000;
 
 /** The Idempotency-Key of a request, which belongs to an org. A repetition is the same request if it has the same fingerprint. */
 export interface RequestKey {
@@ -64,20 +64,20 @@ export async function takeKey(transaction: Db, own: RequestKey, kept: { response
 
 /** What this request left if it was sent before, within the last 24 hours. Throws if a different request used the key. */
 export async function findKey(db: Db, own: RequestKey): Promise<KeptKey | undefined> {
-  const kept = await readKey(db, own, keptMs);
+  const kept = await readKey(db, own);
   if (kept !== undefined && kept.fingerprint !== own.fingerprint) throw keyReused();
   return kept;
 }
 
-/** What is kept under the key, also if a different request left it, and however old unless `withinMs` says. */
-export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs?: number): Promise<KeptKey | undefined> {
+/** What is kept under the key, also if a different request left it. */
+export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs = keptMs): Promise<KeptKey | undefined> {
   return db
     .selectFrom('idempotency_keys')
     .select(['fingerprint', 'turn_id as turnId', 'response', 'created_at as createdAt'])
     .select(sql<boolean>`coalesce(held_until > now(), false)`.as('isHeld'))
     .where('org_id', '=', orgId)
     .where('key', '=', key)
-    .$if(withinMs !== undefined, (query) => query.where('created_at', '>', ago(withinMs ?? 0)))
+    .where('created_at', '>=', ago(withinMs))
     .executeTakeFirst();
 }
 

@@ -1,6 +1,7 @@
 // Responses that were given, asked for again: fetched, streamed from any event on, deleted, or never kept.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { dropEmptied } from '../../src/session/deleted-responses.ts';
 import { notFoundText, sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
@@ -212,6 +213,20 @@ test('an unstored session in which another call waits is dropped after that one,
   await first.leave();
   await until(async () => (await sessionCount(tenant)) === 0);
   assert.equal((await tenant.get('/api/budget')).body.budget.reserved_tokens, 0);
+});
+
+test('a request that goes on from a session that is gone is 404 once its answer is kept no longer: it opens no other', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.stream(pathOf(tenant), { input: '/delay 100\n/words 8', store: false, stream: true });
+  const body = { input: '/say I waited', previous_response_id: (await first.next())?.data.response.id };
+  const goOn = () => tenant.post(pathOf(tenant), body, { 'idempotency-key': 'day' });
+  assert.equal((await goOn()).status, 200);
+  await first.leave();
+  await until(async () => (await sessionCount(tenant)) === 0);
+  assert.equal((await goOn()).headers.get('idempotent-replayed'), 'true');
+  const { db } = app.context.database;
+  await sql`update idempotency_keys set created_at = now() - interval '25 hours' where org_id = ${tenant.orgId}`.execute(db);
+  assert.deepEqual([(await goOn()).status, await sessionCount(tenant)], [404, 0]);
 });
 
 test('store: false under an Idempotency-Key runs once, and a repetition gets the same answer, streamed and failed ones too', async () => {

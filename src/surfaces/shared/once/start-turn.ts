@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { findKey, keptMs, type RequestKey, readKey } from '../../../accounts/idempotency-keys.ts';
+import { findKey, type RequestKey, readKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
 import type { Admission } from '../../../turn/turns.ts';
@@ -77,7 +77,7 @@ export async function findRetriedTurn(context: Context, request: FastifyRequest,
 export async function findEarlierTurnId(context: Context, request: FastifyRequest): Promise<string | undefined> {
   const requestKey = requestKeyOf(request);
   if (requestKey !== undefined) {
-    const earlier = await readKey(context.database.db, requestKey, keptMs);
+    const earlier = await readKey(context.database.db, requestKey);
     return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turnId ?? undefined) : undefined;
   }
   if (!isLibraryRetry(request)) return undefined;
