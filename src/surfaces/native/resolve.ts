@@ -5,7 +5,7 @@ import { cutShort } from '../../turn/collect.ts';
 import { watchTurn } from '../../turn/watch.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
-import { errorBody } from '../shared/errors.ts';
+import { failureBody } from '../shared/errors.ts';
 import { pathParameter } from '../shared/path.ts';
 import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
@@ -38,5 +38,5 @@ export async function resolveApproval(
     return { events, session: sessionBodyOf(session, request.agent, organization.slug) };
   }
 
-  return sendLongJson(reply, continuation(), errorBody);
+  return sendLongJson(reply, continuation(), failureBody);
 }

@@ -3,7 +3,7 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { collectTurn } from '../../turn/collect.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
-import { errorBody } from '../shared/errors.ts';
+import { failureBody } from '../shared/errors.ts';
 import { findRetriedTurn, startTurn } from '../shared/once/start-turn.ts';
 import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
@@ -35,7 +35,7 @@ export async function sendMessage(
     }));
   if (!stream) {
     const answer = collectTurn(watchTurn(context.log, turn, signalOfLeaving(reply))).then((outcome) => messageBodyOf(sessionId, outcome));
-    return sendLongJson(reply, answer, errorBody);
+    return sendLongJson(reply, answer, failureBody);
   }
   const projector = new NativeProjector();
   const frames = (signal: AbortSignal) => turnFrames(context, turn, projector, signal);

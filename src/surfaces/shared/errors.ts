@@ -62,7 +62,7 @@ const outages: Record<string, string> = {
 };
 
 /** The body of a failure after the status has been sent. */
-export function errorBody(error: unknown): { detail: WireError['detail'] } {
+export function failureBody(error: unknown): { detail: WireError['detail'] } {
   return { detail: toWireError(serviceErrorOf(error)).detail };
 }
 

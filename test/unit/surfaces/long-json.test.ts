@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import fastify from 'fastify';
 import { ServiceError } from '../../../src/errors.ts';
-import { errorBody } from '../../../src/surfaces/shared/errors.ts';
+import { failureBody } from '../../../src/surfaces/shared/errors.ts';
 import { sendLongJson } from '../../../src/surfaces/shared/streams/long-json.ts';
 
 /** A route that answers when told to, with the clock in the test's hand. */
@@ -15,7 +15,7 @@ async function serveLate(context: TestContext) {
   const asked = Promise.withResolvers<void>();
   server.get('/', (_request, reply) => {
     reply.header('x-request-id', 'rid_1');
-    const sent = sendLongJson(reply, promise, errorBody);
+    const sent = sendLongJson(reply, promise, failureBody);
     asked.resolve();
     return sent;
   });
