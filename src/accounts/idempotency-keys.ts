@@ -12,7 +12,7 @@ export interface RequestKey {
   orgId: number;
   key: string;
   fingerprint: string;
-  /** When this request took the key. With it, what the request writes is left out once another has taken the key over. */
+  /** When this request took the key. If it is given, nothing is written under the key once another request has taken it over. */
   takenAt?: Date;
 }
 
@@ -105,7 +105,10 @@ export async function giveBackKey(db: Db, own: RequestKey): Promise<void> {
   await db.deleteFrom('idempotency_keys').where(isRowOf(own)).execute();
 }
 
-/** Notes that a repetition goes on under the key. False if the request that took it has given it back, or another has taken it since. */
+/**
+ * Notes, by a hold that is over, that a repetition goes on under the key. False if the request that took it has given it back, or another
+ * has taken it since.
+ */
 export async function shareKey(db: Db, own: RequestKey): Promise<boolean> {
   const shared = await db
     .updateTable('idempotency_keys')

@@ -102,7 +102,7 @@ const acceptAnything = {
   },
 };
 
-/** A server may name any time after which the rest of an answer is to be asked for, and nobody waits for it as long. */
+/** A server that breaks off an answer says after what time the rest is to be asked for. It may say a day, which nobody waits for. */
 function resumeLater(resume: () => void, delayMs: number): () => void {
   const timer = setTimeout(resume, Math.min(delayMs, maxResumeDelayMs));
   return () => clearTimeout(timer);

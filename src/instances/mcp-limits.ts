@@ -4,7 +4,7 @@ import { limitBody } from '../limit-body.ts';
 export const maxValues = 20_000;
 /** Requests and notifications that a server may send before it answers: one every second, and some to spare. */
 export const maxUnasked = 100;
-/** How often a server may break off the stream of an answer, for the client to ask for the rest: as often, for the same reason. */
+/** How often a server may break off the stream of an answer for the client to ask for the rest: once a second, and some to spare. */
 export const maxResumptions = 100;
 const maxBytes = 8 * 1024 * 1024;
 const maxLines = 50_000;

@@ -58,6 +58,7 @@ export class Courier {
   private pumping: Promise<void> | undefined;
   private wakeAgain = false;
   private wakeTimer: NodeJS.Timeout | undefined;
+  /** How long the last scan took, and from which times the next one looks. */
   private scanMs = 0;
   private since = fromTheBeginning;
   private nextFullScanAt = 0;

@@ -116,7 +116,7 @@ export class Subscription {
   stranded: unknown;
   /** The session was dropped, and its log with it. */
   dropped = false;
-  /** Once there is nothing new in the log, whether the session still exists has to be looked up: so after a notice without a seq. */
+  /** Whether it still exists has to be looked up, once the log has nothing new: its drop may be what a notice without a seq was about. */
   mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;

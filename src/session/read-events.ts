@@ -56,8 +56,8 @@ export async function readPage(database: Database, sessionId: string, after: num
 }
 
 /**
- * Leaves out how turns began and ended that are over, of which nothing is left in a state, and when events were written: in a session
- * of many turns that is more than half of the work. The turn that is about to run, the active one and the last event are there in full.
+ * Leaves out what a state keeps nothing of: the first and last events of turns that are over, and the times of events. In a session of
+ * many turns that is more than half of the work. The turn that is about to run, the active one and the last event are there in full.
  */
 export async function readPageToFold(database: Database, sessionId: string, after: number, turnId: string): Promise<Page<FoldedEvent>> {
   const rows = await database.prepared<Summed<FoldedRow>>(foldStatement, [sessionId, after, pageLength, pageBytes, turnId]);

@@ -133,7 +133,10 @@ export async function dropSession(db: Db, orgId: number, sessionId: string, last
   return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastSeq));
 }
 
-/** The same as part of a transaction. Only the session's own row is asked: it is read again if the deletion has to wait for it. */
+/**
+ * The same as part of a transaction. All conditions are about the session's own row: if the deletion has to wait for a turn that is being
+ * admitted, the database checks them again, which it would not do for other tables.
+ */
 export async function dropSessionIn(transaction: Db, orgId: number, sessionId: string, lastSeq?: number): Promise<boolean> {
   const { rows } = await sql<{ agent_id: number; participants: Participant[] }>`
     delete from sessions where id = ${sessionId} and org_id = ${orgId} and active_turn_id is null

@@ -175,8 +175,8 @@ async function claim(
   const ids = idList(rows.map((row) => row.id));
   const { rows: ours } = await sql<{ id: string }>`select id from turns where id in ${ids} and process_id = ${holder}`.execute(database.db);
   const stillOurs = new Set(ours.map(({ id }) => id));
-  // A turn of this process whose write was lost meanwhile: under the name that it was claimed with, that write may still arrive, after
-  // its log was read. It is claimed again, under the new name, when this lease has run out.
+  // The name has changed, so the answer to a write of this process was lost. If one of these turns was its own, that write may still
+  // arrive under the old name, after the log was read. They are claimed again, under the new name, when this lease has run out.
   if ((await holderName()) !== holder) return rows.length;
   for (const row of rows) {
     if (!stillOurs.has(row.id) || runner.running.has(row.id)) continue;

@@ -15,8 +15,8 @@ export interface BegunTurn {
 }
 
 /**
- * Whether another run has ended the turn, or gone on with it, since its lease had run out before it was begun here: the calls in the log
- * are not this run's to carry out.
+ * Whether another run has ended the turn, or gone on with it. That happens when the lease of the turn runs out before it is begun here:
+ * then the tool calls in the log are not this run's to carry out.
  */
 export async function isOvertaken(log: SessionLog, { turn, events }: BegunTurn, state: SessionState): Promise<boolean> {
   if (state.turn?.id !== turn.turn || state.turn.ended !== undefined) return true;

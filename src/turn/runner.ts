@@ -23,7 +23,7 @@ export interface TurnSetting {
   forTurn(): Accounting & { world: TurnWorld };
 }
 
-/** Who holds a turn: this process, or not, although the turn has not ended. One that has paused is held by nobody, and so is `lost`. */
+/** Whether this process holds a turn. `lost`: the turn has not ended, and another process holds it or, while it is paused, nobody. */
 export type Hold = 'ours' | 'lost' | 'ended';
 
 export interface RunnerParts extends CommitParts {

@@ -34,7 +34,10 @@ export function takePlaceAgain(context: Context): preValidationAsyncHookHandler 
   };
 }
 
-/** Nor is one while a client takes its time to read the answer. An array that is sent page by page is only begun (`sendLongArray`). */
+/**
+ * No place is held while a client takes its time to read the answer. An array that is sent page by page still has to be read from the
+ * database: `sendLongArray` leaves the place itself.
+ */
 export const leavePlaceForAnswer: onSendHookHandler = (request, _reply, payload, done) => {
   if (!(payload instanceof Readable)) request.place?.leave();
   done(null, payload);
