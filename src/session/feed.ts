@@ -19,7 +19,7 @@ export class Feed {
 
   subscribe(sessionId: string, live: boolean, mayRunElsewhere = false): Subscription {
     const set = this.subscriptions.get(sessionId) ?? new Set();
-    const subscription = new Subscription(live, () => {
+    const subscription = new Subscription(sessionId, live, () => {
       set.delete(subscription);
       if (set.size === 0) this.subscriptions.delete(sessionId);
     });
@@ -108,6 +108,7 @@ export class Feed {
  * watcher reads what was dropped from there. Whoever subscribes closes it.
  */
 export class Subscription {
+  readonly sessionId: string;
   readonly live: boolean;
   /** Called when there may be something to take, and when the subscription is closed. */
   onNews: (() => void) | undefined;
@@ -124,7 +125,8 @@ export class Subscription {
   /** How many notices came so far: their number tells a new one from the last, which may name the same seq, or none. */
   private notices = 0;
 
-  constructor(live: boolean, onClose: () => void) {
+  constructor(sessionId: string, live: boolean, onClose: () => void) {
+    this.sessionId = sessionId;
     this.live = live;
     this.onClose = onClose;
   }

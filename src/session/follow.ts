@@ -13,11 +13,10 @@ const dropped = 'The session of this turn no longer exists. Send the request aga
 export async function* follow(
   log: SessionLog,
   subscription: Subscription,
-  sessionId: string,
   after: number,
   replay: boolean,
 ): AsyncGenerator<SessionUpdate[]> {
-  const follower = new Follower(log, subscription, sessionId, after, replay);
+  const follower = new Follower(log, subscription, after, replay);
   let hasNews = false;
   let wake: (() => void) | undefined;
   subscription.onNews = () => {
@@ -45,17 +44,15 @@ export async function* follow(
 export class Follower {
   private readonly log: SessionLog;
   private readonly subscription: Subscription;
-  private readonly sessionId: string;
   private readonly preview: Preview | undefined;
   private cursor: number;
   private isBehind: boolean;
   /** How many notices had come when the reading of the log began. */
   private notices = 0;
 
-  constructor(log: SessionLog, subscription: Subscription, sessionId: string, after: number, replay: boolean) {
+  constructor(log: SessionLog, subscription: Subscription, after: number, replay: boolean) {
     this.log = log;
     this.subscription = subscription;
-    this.sessionId = sessionId;
     this.cursor = after;
     this.isBehind = replay;
     this.preview = subscription.live ? new Preview() : undefined;
@@ -70,12 +67,12 @@ export class Follower {
       if (updates?.length === 0) continue;
       if (updates !== undefined || !subscription.mayBeDropped) return updates;
       subscription.mayBeDropped = false;
-      subscription.dropped = !(await this.log.exists(this.sessionId));
+      subscription.dropped = !(await this.log.exists(subscription.sessionId));
     }
   }
 
   private async readLog(): Promise<SessionUpdate[]> {
-    const { events, hasMore } = await this.log.readPage(this.sessionId, this.cursor);
+    const { events, hasMore } = await this.log.readPage(this.subscription.sessionId, this.cursor);
     this.cursor = events.at(-1)?.seq ?? this.cursor;
     if (!hasMore) {
       this.isBehind = false;

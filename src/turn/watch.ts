@@ -25,7 +25,7 @@ export async function* watchTurn(log: SessionLog, turn: WatchableTurn, signal?: 
   signal?.addEventListener('abort', close, { once: true });
   try {
     if (turn.kept !== undefined) return yield turn.kept;
-    for await (const updates of follow(log, turn.subscription, turn.sessionId, turn.after, turn.replay)) {
+    for await (const updates of follow(log, turn.subscription, turn.after, turn.replay)) {
       const { own, rests } = ownPart(turn, updates);
       if (own.length > 0) yield own;
       if (rests) return;

@@ -22,12 +22,11 @@ export function streamLog(
   { after, until, deltas = false }: Static<typeof streamQuery>,
 ): void {
   const subscription = context.feed.subscribe(session.id, deltas, true);
-  const follower = new Follower(context.log, subscription, session.id, cursorOf(request, after, session.lastSeq), true);
-  pushEvents(reply, new LogSource(session.id, subscription, follower, until === 'idle'), closingFrame);
+  const follower = new Follower(context.log, subscription, cursorOf(request, after, session.lastSeq), true);
+  pushEvents(reply, new LogSource(subscription, follower, until === 'idle'), closingFrame);
 }
 
 class LogSource implements PushedSource {
-  private readonly sessionId: string;
   private readonly subscription: Subscription;
   private readonly follower: Follower;
   private readonly untilIdle: boolean;
@@ -35,8 +34,7 @@ class LogSource implements PushedSource {
   private unsent: SessionUpdate[] | undefined;
   private isOver = false;
 
-  constructor(sessionId: string, subscription: Subscription, follower: Follower, untilIdle: boolean) {
-    this.sessionId = sessionId;
+  constructor(subscription: Subscription, follower: Follower, untilIdle: boolean) {
     this.subscription = subscription;
     this.follower = follower;
     this.untilIdle = untilIdle;
@@ -48,16 +46,17 @@ class LogSource implements PushedSource {
 
   async read(): Promise<string | undefined> {
     if (this.isOver || this.subscription.closed) return undefined;
+    const { sessionId } = this.subscription;
     const updates = this.unsent ?? (await this.follower.read());
     this.unsent = undefined;
     if (updates === undefined) return this.readEnd();
     let text = '';
     for (const [index, update] of updates.entries()) {
       if (!isStored(update)) {
-        text += deltaFrame(update, this.sessionId);
+        text += deltaFrame(update, sessionId);
         continue;
       }
-      text += frameText(update, this.sessionId);
+      text += frameText(update, sessionId);
       this.isOver = this.untilIdle && isRest(update.type);
       if (this.isOver) break;
       if (text.length < chunkCharacters || index === updates.length - 1) continue;

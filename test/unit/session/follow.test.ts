@@ -66,7 +66,7 @@ test('a follower whose inbox overflowed reads the rest from the log', async () =
       upTo(100).map((number) => said(String(number))),
     );
   const seen: number[] = [];
-  for await (const updates of follow(log, subscription, session, 0, false)) {
+  for await (const updates of follow(log, subscription, 0, false)) {
     for (const update of updates) if (isStored(update)) seen.push(update.seq);
     if (seen.length >= 3_000) subscription.close();
   }
@@ -106,7 +106,7 @@ test('a follower that is told to look again while it looks does so, though it is
     { times: 1 },
   );
   const seen: number[] = [];
-  for await (const updates of follow(log, subscription, session, 0, false)) {
+  for await (const updates of follow(log, subscription, 0, false)) {
     for (const update of updates) if (isStored(update)) seen.push(update.seq);
     if (seen.length === 2) subscription.close();
   }
@@ -121,7 +121,7 @@ test('a follower whose session was dropped before it could read the rest is told
   subscription.lookAgain(3);
   const seen: number[] = [];
   const following = async () => {
-    for await (const updates of follow(log, subscription, session, 0, false)) seen.push(...updates.filter(isStored).map(({ seq }) => seq));
+    for await (const updates of follow(log, subscription, 0, false)) seen.push(...updates.filter(isStored).map(({ seq }) => seq));
   };
   await assert.rejects(following, /no longer exists/);
   assert.deepEqual(seen, [1]);
@@ -134,7 +134,7 @@ test('so is one that is only told to look again, not how far', { timeout: 10_000
   await write(log, new Feed(), session, [said('first')]);
   const seen: number[] = [];
   const following = async () => {
-    for await (const updates of follow(log, subscription, session, 0, true)) {
+    for await (const updates of follow(log, subscription, 0, true)) {
       seen.push(...updates.filter(isStored).map(({ seq }) => seq));
       if (seen.length === 1) await write(log, new Feed(), session, [said('second')]);
       else await dropSession(database.db, 1, session);
@@ -173,7 +173,7 @@ test('live text is shown from its first word and without a gap, or not at all', 
   feed.publish(session, [fragment('msg_a', 8, 'three')]);
   const texts = async (subscription: typeof early) => {
     const shown: string[] = [];
-    for await (const updates of follow(log, subscription, session, 0, false)) {
+    for await (const updates of follow(log, subscription, 0, false)) {
       for (const update of updates) {
         if (!isStored(update)) shown.push(update.text);
         else subscription.close();
@@ -198,7 +198,7 @@ test('of a message that was read from the log no live text is shown any more, ho
   const stored: NewEvent = { type: 'message-produced', data: { ...about, text: 'said' } };
   await write(log, new Feed(), session, [stored]);
   const seen: (number | string)[] = [];
-  for await (const updates of follow(log, subscription, session, 0, true)) {
+  for await (const updates of follow(log, subscription, 0, true)) {
     for (const update of updates) seen.push(isStored(update) ? update.seq : update.text);
     if (seen.length > 1) break;
     feed.publish(session, [{ type: 'text-delta', turnId: 'turn_1', ...about, offset: 0, text: 'said' }]);
@@ -211,9 +211,9 @@ test('what another process has stored comes before what it has begun to say sinc
   const log = openLog();
   const elsewhere = new Feed();
   const begun = { type: 'text-delta', turnId: 'turn_1', messageId: 'msg_a', step: 1, agent: 'main', offset: 0, text: 'begun' } as const;
-  const seenBy = async (session: string, feed: Feed, subscription: Subscription, count: number) => {
+  const seenBy = async (feed: Feed, subscription: Subscription, count: number) => {
     const seen: (number | string)[] = [];
-    for await (const updates of follow(log, subscription, session, 0, false)) {
+    for await (const updates of follow(log, subscription, 0, false)) {
       for (const update of updates) seen.push(isStored(update) ? update.seq : update.text);
       if (seen.length === count) feed.close();
     }
@@ -224,7 +224,7 @@ test('what another process has stored comes before what it has begun to say sinc
   const watching = feed.subscribe(only, true);
   await write(log, elsewhere, only, [said('there')]);
   feed.show(only, [begun], 1);
-  assert.deepEqual(await seenBy(only, feed, watching, 2), [1, 'begun'], 'where no other notice came');
+  assert.deepEqual(await seenBy(feed, watching, 2), [1, 'begun'], 'where no other notice came');
 
   for (const isStoredLast of [false, true]) {
     const session = await newSession();
@@ -235,7 +235,7 @@ test('what another process has stored comes before what it has begun to say sinc
     feed.lookAgain(session, isStoredLast ? 1 : 2);
     feed.show(session, [begun], 0);
     if (isStoredLast) await write(log, feed, session, [said('here')]);
-    assert.deepEqual(await seenBy(session, feed, subscription, 3), [1, 2, 'begun']);
+    assert.deepEqual(await seenBy(feed, subscription, 3), [1, 2, 'begun']);
   }
 });
 
@@ -243,7 +243,7 @@ test('what another process has stored comes before what it has begun to say sinc
 async function seqs(log: SessionLog, feed: Feed, session: string, after: number, last: number): Promise<number[]> {
   const subscription = feed.subscribe(session, true);
   const seen: number[] = [];
-  for await (const updates of follow(log, subscription, session, after, true)) {
+  for await (const updates of follow(log, subscription, after, true)) {
     for (const update of updates) if (isStored(update)) seen.push(update.seq);
     if (seen.at(-1) === last) subscription.close();
   }

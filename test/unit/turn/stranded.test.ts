@@ -65,7 +65,7 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
     refusal = Object.assign(new Error(`refused with ${code}`), { code });
     await assert.rejects(
       async () => {
-        for await (const _updates of follow(log, waiting, 'waiting', 0, true)) assert.fail('nothing was written');
+        for await (const _updates of follow(log, waiting, 0, true)) assert.fail('nothing was written');
       },
       (error) => error === refusal,
     );
