@@ -44,6 +44,11 @@ export interface Place {
   leave(): void;
 }
 
+interface HeldPlace extends Place {
+  organization: Organization;
+  since: number;
+}
+
 interface Waiting {
   since: number;
   /** The client has disconnected. */
@@ -117,6 +122,21 @@ export class WaitingRoom {
     });
   }
 
+  /** Refuses a request of this organization, and counts it as refused, if its line is too long; otherwise undefined. */
+  refusalOf(orgId: number): ServiceError | undefined {
+    const organization = this.organizations.get(orgId);
+    if (organization === undefined || organization.line.length === 0) return undefined;
+    const now = performance.now();
+    this.noteRequest(orgId, now);
+    return this.refuse(organization, now);
+  }
+
+  /** Whether `refusalOf` would refuse, without counting: the request may be refused for another reason first. */
+  isClosedTo(orgId: number): boolean {
+    const organization = this.organizations.get(orgId);
+    return organization !== undefined && organization.line.length > 0 && this.isTooLong(organization, performance.now());
+  }
+
   private noteRequest(orgId: number, now: number): void {
     if (orgId === this.lastOrgId) return;
     if (this.lastOrgId !== undefined) this.sharedUntil = now + recentMs;
@@ -133,13 +153,13 @@ export class WaitingRoom {
   private seat(organization: Organization, now: number): Place {
     organization.inside += 1;
     this.organizations.set(organization.id, organization);
-    const place = new HeldPlace(this, organization, now);
+    const place: HeldPlace = { organization, since: now, leave: () => this.free(place) };
     this.inside.add(place);
     return place;
   }
 
   /** Called when a request leaves its place, and for a request that has held it for too long. */
-  free(place: HeldPlace): void {
+  private free(place: HeldPlace): void {
     if (!this.inside.delete(place)) return;
     const now = performance.now();
     place.organization.inside -= 1;
@@ -167,21 +187,6 @@ export class WaitingRoom {
   /** A flood comes in waves: an organization whose line is empty between two of them is still remembered as flooding. */
   private forget({ id, inside, line, floodedAt }: Organization, now: number): void {
     if (inside === 0 && line.length === 0 && now - floodedAt > recentMs) this.organizations.delete(id);
-  }
-
-  /** Refuses a request of this organization, and counts it as refused, if its line is too long; otherwise undefined. */
-  refusalOf(orgId: number): ServiceError | undefined {
-    const organization = this.organizations.get(orgId);
-    if (organization === undefined || organization.line.length === 0) return undefined;
-    const now = performance.now();
-    this.noteRequest(orgId, now);
-    return this.refuse(organization, now);
-  }
-
-  /** Whether `refusalOf` would refuse, without counting: the request may be refused for another reason first. */
-  isClosedTo(orgId: number): boolean {
-    const organization = this.organizations.get(orgId);
-    return organization !== undefined && organization.line.length > 0 && this.isTooLong(organization, performance.now());
   }
 
   private refuse(organization: Organization, now: number): ServiceError | undefined {
@@ -236,20 +241,4 @@ export class WaitingRoom {
 
 function newOrganization(id: number): Organization {
   return { id, inside: 0, line: [], pausesUntil: 0, floodsSince: 0, floodedAt: Number.NEGATIVE_INFINITY };
-}
-
-class HeldPlace implements Place {
-  readonly organization: Organization;
-  readonly since: number;
-  private readonly room: WaitingRoom;
-
-  constructor(room: WaitingRoom, organization: Organization, since: number) {
-    this.room = room;
-    this.organization = organization;
-    this.since = since;
-  }
-
-  leave(): void {
-    this.room.free(this);
-  }
 }
