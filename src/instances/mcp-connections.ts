@@ -102,40 +102,30 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
     return sendOver(connectionTo(sessionId, target), signal, use);
   }
 
-  async function request(
-    sessionId: string,
-    target: McpTarget,
-    method: McpMethod,
-    params: Record<string, unknown>,
-    signal?: AbortSignal,
-  ): Promise<unknown> {
-    const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, ...(signal === undefined ? {} : { signal }) };
-    try {
-      const result = await send(sessionId, target, signal, (client) => client.request({ method, params }, limits));
-      return withoutSecret(result, target.credential);
-    } catch (error) {
-      signal?.throwIfAborted();
-      const kind = isAnswer(error) ? 'invalid' : 'upstream';
-      const reason = describeFailure(error, target.credential);
-      throw new ServiceError(kind, `MCP server ${target.server.name}: ${reason}`, { code: 'mcp_server_failed' });
-    }
-  }
-
-  async function callTool(sessionId: string, target: McpTarget, tool: string, input: Record<string, unknown>, signal: AbortSignal) {
-    const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, signal };
-    const call = (client: Client): Promise<CallToolResult> => client.callTool({ name: tool, arguments: input }, limits);
-    try {
-      const result = await send(sessionId, target, signal, call);
-      return { output: hideSecret(toolResultText(result), target.credential), isError: result.isError === true };
-    } catch (error) {
-      signal.throwIfAborted();
-      return { output: `MCP server ${target.server.name}: ${describeFailure(error, target.credential)}`, isError: true };
-    }
-  }
-
   return {
-    request,
-    callTool,
+    async request(sessionId, target, method, params, signal) {
+      const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, ...(signal === undefined ? {} : { signal }) };
+      try {
+        const result = await send(sessionId, target, signal, (client) => client.request({ method, params }, limits));
+        return withoutSecret(result, target.credential);
+      } catch (error) {
+        signal?.throwIfAborted();
+        const kind = isAnswer(error) ? 'invalid' : 'upstream';
+        const reason = describeFailure(error, target.credential);
+        throw new ServiceError(kind, `MCP server ${target.server.name}: ${reason}`, { code: 'mcp_server_failed' });
+      }
+    },
+    async callTool(sessionId, target, tool, input, signal) {
+      const limits = { timeout: timeoutMs, maxTotalTimeout: timeoutMs, signal };
+      const call = (client: Client): Promise<CallToolResult> => client.callTool({ name: tool, arguments: input }, limits);
+      try {
+        const result = await send(sessionId, target, signal, call);
+        return { output: hideSecret(toolResultText(result), target.credential), isError: result.isError === true };
+      } catch (error) {
+        signal.throwIfAborted();
+        return { output: `MCP server ${target.server.name}: ${describeFailure(error, target.credential)}`, isError: true };
+      }
+    },
     closeSession(sessionId) {
       for (const [key, connection] of open.entries()) if (connection.sessionId === sessionId) open.delete(key);
     },
