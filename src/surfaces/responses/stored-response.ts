@@ -23,12 +23,8 @@ export async function fetchResponse(
   reply.header('x-svc-session', session.id);
   if (stream === undefined) return reply.send((await readResponse(context, request, found)).body());
   const turn = await watchPart(context, place, true);
-  try {
-    const projector = new ResponseProjector(new ResponseAnswer(place, agentOf(request).slug, echo), stream.startingAfter);
-    return await sendTurn(context, reply, { turn, projector, drop: undefined, opening: projector.begin() });
-  } finally {
-    turn.subscription.close();
-  }
+  const projector = new ResponseProjector(new ResponseAnswer(place, agentOf(request).slug, echo), stream.startingAfter);
+  return sendTurn(context, reply, { turn, projector, drop: undefined, opening: projector.begin() });
 }
 
 /** Stops the turn of a response that is in progress, and responds with the response once it has ended. One that waits has not yet. */
