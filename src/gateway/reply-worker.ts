@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { SessionLog } from '../session/log.ts';
+import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type WatchableTurn, watchTurn } from '../turn/watch.ts';
 import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
@@ -12,7 +13,7 @@ export class ReplyWorker {
   private readonly parts: { database: Database; log: SessionLog; clock: Clock; logger: Logger; identity: GatewayIdentity };
   private readonly watching = new Set<AbortController>();
   private timer: NodeJS.Timeout | undefined;
-  private looking: Promise<void> | undefined;
+  private readonly looking = new SharedWork<void>();
   private lookAgain = false;
 
   constructor(parts: ReplyWorker['parts']) {
@@ -26,7 +27,7 @@ export class ReplyWorker {
   async stop(): Promise<void> {
     clearInterval(this.timer);
     for (const watch of this.watching) watch.abort();
-    await this.looking;
+    await this.looking.ended();
   }
 
   async lookWhenEnded(turn: WatchableTurn): Promise<void> {
@@ -44,9 +45,7 @@ export class ReplyWorker {
 
   private look(): void {
     this.lookAgain = true;
-    this.looking ??= this.deliverAll().finally(() => {
-      this.looking = undefined;
-    });
+    void this.looking.run('look', () => this.deliverAll());
   }
 
   private async deliverAll(): Promise<void> {

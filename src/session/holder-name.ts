@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
+import { SharedWork } from '../shared-work.ts';
 
 /**
  * The name under which this process holds turns. It changes after a write whose answer was lost: that write may still reach the
@@ -11,7 +12,7 @@ export class HolderName {
   private name: string;
   private changes = 0;
   private mustChange = false;
-  private changing: Promise<void> | undefined;
+  private readonly changing = new SharedWork<void>();
 
   constructor(database: Database, processId: string) {
     this.database = database;
@@ -20,12 +21,7 @@ export class HolderName {
   }
 
   async current(): Promise<string> {
-    if (this.mustChange) {
-      this.changing ??= this.change().finally(() => {
-        this.changing = undefined;
-      });
-      await this.changing;
-    }
+    if (this.mustChange) await this.changing.run('change', () => this.change());
     return this.name;
   }
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
 import { isNameOf } from '../session/holder-name.ts';
+import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Hold, Runner } from './runner.ts';
 
@@ -40,17 +41,12 @@ const recentMs = 60_000;
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
   if (database.engine === 'pglite') await claim(database, runner, await holderName(), parts, 'of others');
-  let renewing: Promise<void> | undefined;
-  let looking: Promise<void> | undefined;
+  const beats = new SharedWork<void>();
   const timer = setInterval(
     () => {
       // Neither waits for the other: a look may wait for a connection, or for locked rows, longer than a lease lasts.
-      renewing ??= renewOurs().finally(() => {
-        renewing = undefined;
-      });
-      looking ??= lookForExpired().finally(() => {
-        looking = undefined;
-      });
+      void beats.run('renew', renewOurs);
+      void beats.run('look', lookForExpired);
     },
     Math.max(100, leaseMs / 4),
   );
@@ -63,7 +59,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
       isReleased = true;
       clearInterval(timer);
       // A look that is still under way could claim again what is released here.
-      await Promise.all([renewing, looking]);
+      await beats.ended();
       try {
         await sql`update turns set lease_until = now() where id in (
           select id from turns where process_id = ${await holderName()} and state = 'running' for update skip locked)`.execute(database.db);
