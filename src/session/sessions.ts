@@ -10,14 +10,13 @@ import type { Feed } from './feed.ts';
 import type { Participant } from './participants.ts';
 import type { PendingInput } from './pending-input.ts';
 
-/** A row of `sessions`: the head of a conversation. What was said is in its log. */
-export interface Session {
+/** What a session is created with. Most of it never changes. */
+export interface NewSession {
   id: string;
   orgId: number;
   agentId: number;
   releaseVersion: number;
   surface: Surface;
-  status: 'active' | 'stopped';
   metadata: Record<string, unknown>;
   endUserId: string | undefined;
   /** The end user is only claimed, by a browser with an anonymous token. */
@@ -25,34 +24,23 @@ export interface Session {
   instanceKey: string;
   permissionMode: PermissionMode | null;
   currentAgent: string;
+  /** False: the client asked that nothing be stored, so the session is deleted when its turn has ended. */
+  stored: boolean;
+}
+
+/** A row of `sessions`: the head of a conversation. What was said is in its log. */
+export interface Session extends NewSession {
+  status: 'active' | 'stopped';
   parentId: string | null;
   participants: Participant[];
   pendingInput: PendingInput | null;
   isRunning: boolean;
-  /** False: the client asked that nothing be stored, so the session is deleted when its turn has ended. */
-  stored: boolean;
   lastSeq: number;
   messageCount: number;
   lastMessageAt: Date | null;
   createdAt: Date;
   updatedAt: Date;
 }
-
-export type NewSession = Pick<
-  Session,
-  | 'id'
-  | 'orgId'
-  | 'agentId'
-  | 'releaseVersion'
-  | 'surface'
-  | 'metadata'
-  | 'endUserId'
-  | 'isVisitor'
-  | 'instanceKey'
-  | 'permissionMode'
-  | 'currentAgent'
-  | 'stored'
->;
 
 /** Only within an organization: another one's session does not exist. Text that cannot be an id reaches no query. */
 export async function findSession(db: Db, orgId: number, sessionId: string): Promise<Session | undefined> {
