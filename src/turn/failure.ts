@@ -1,5 +1,8 @@
-import { ServiceError } from '../errors.ts';
+import { keyReused, notFound, ServiceError } from '../errors.ts';
 import type { TurnFailed } from '../session/events.ts';
+import type { AdmitRefusal } from '../session/operations.ts';
+import { participantsFull } from '../session/participants.ts';
+import { budgetError } from './budget.ts';
 
 /**
  * How a unary caller is told of a failed turn; streams carry the same code in an event. `willPass` is false because the turn did
@@ -21,4 +24,34 @@ export function turnFailure(failed: TurnFailed): ServiceError {
     default:
       return new ServiceError('upstream', message, { code, fields, willPass: false });
   }
+}
+
+/** How the sender of a message is told that the log refused it. */
+export function admissionError(result: AdmitRefusal): ServiceError {
+  switch (result.status) {
+    case 'not-found':
+      return notFound();
+    case 'key-reused':
+      return keyReused();
+    case 'stopped':
+      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to continue.', {
+        code: 'session_stopped',
+      });
+    case 'input-pending':
+      return new ServiceError('conflict', 'The session is waiting for an approval.', {
+        code: 'input_pending',
+        fields: { request_id: result.request_id },
+      });
+    case 'queue-full':
+      return new ServiceError('rate-limited', 'Too many messages are waiting in this session.', { retryAfterSeconds: 1 });
+    case 'participants-full':
+      return participantsFull();
+    default:
+      return budgetError(result.status);
+  }
+}
+
+/** How whoever answers an approval is told that it does not wait for that answer. */
+export function inputMismatch(message: string): ServiceError {
+  return new ServiceError('conflict', message, { code: 'input_mismatch' });
 }

@@ -2,17 +2,17 @@ import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import { requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
-import { keyReused, notFound, orNotFound, ServiceError } from '../errors.ts';
+import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { countTokens } from '../harness/models/estimate-tokens.ts';
 import { newId } from '../ids.ts';
 import type { ReleaseConfig } from '../release-config.ts';
 import type { ApprovalDecision, MessageReceived, NewEvent, RequestEcho } from '../session/events.ts';
 import type { Feed } from '../session/feed.ts';
 import { numberEvents, type SessionLog, startedEvents } from '../session/log.ts';
-import type { AdmitRefusal, InterruptOperation, Reservation, ResultOf } from '../session/operations.ts';
-import { participantsFull } from '../session/participants.ts';
+import type { InterruptOperation, Reservation, ResultOf } from '../session/operations.ts';
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
-import { budgetError, checkBudget } from './budget.ts';
+import { checkBudget } from './budget.ts';
+import { admissionError, inputMismatch } from './failure.ts';
 import { type TurnPlace, TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
@@ -264,32 +264,4 @@ export class Turns {
 function assertSubAgent(release: ReleaseConfig, name: string | undefined): void {
   if (name === undefined || release.agents.some((agent) => agent.name === name)) return;
   throw new ServiceError('invalid', `agent: the release has no sub-agent named ${name}`);
-}
-
-function admissionError(result: AdmitRefusal): ServiceError {
-  switch (result.status) {
-    case 'not-found':
-      return notFound();
-    case 'key-reused':
-      return keyReused();
-    case 'stopped':
-      return new ServiceError('conflict', 'The session is stopped. Create it again with its session_id to continue.', {
-        code: 'session_stopped',
-      });
-    case 'input-pending':
-      return new ServiceError('conflict', 'The session is waiting for an approval.', {
-        code: 'input_pending',
-        fields: { request_id: result.request_id },
-      });
-    case 'queue-full':
-      return new ServiceError('rate-limited', 'Too many messages are waiting in this session.', { retryAfterSeconds: 1 });
-    case 'participants-full':
-      return participantsFull();
-    default:
-      return budgetError(result.status);
-  }
-}
-
-function inputMismatch(message: string): ServiceError {
-  return new ServiceError('conflict', message, { code: 'input_mismatch' });
 }
