@@ -5,6 +5,7 @@ import { after, test } from 'node:test';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
 import { startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 
 buildDashboardOnce();
 const server = await startServer({ after }, { settings: { PARLEY_LEASE_MS: '1000' } });
@@ -118,6 +119,32 @@ test('what somebody has selected in an answer, and how far they scrolled its cod
     .locator('.prose')
     .getByText(/k l m$/)
     .waitFor();
+});
+
+test('a tool call that is opened stays where it was clicked; once it is closed, the end is followed again', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/words 600');
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').waitFor();
+  await say(`/tool files {"operation":"list","path":".","note":"${'long '.repeat(200)}"}`);
+  const call = log().locator('summary').last();
+  await call.getByText('done').waitFor();
+  await log()
+    .getByText(/tokens$/)
+    .nth(1)
+    .waitFor();
+  const measure = (what: string) =>
+    page.evaluate<number>(`(({ scrollHeight, scrollTop, clientHeight }) => ${what})(
+    document.querySelector('[role=log]'))`);
+  const top = await measure('scrollTop');
+  await call.click();
+  await log().getByText('"operation"', { exact: true }).waitFor();
+  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) > 60);
+  assert.equal(await measure('scrollTop'), top);
+  await call.click();
+  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) < 2);
+  await say('/words 200');
+  await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').nth(2).waitFor();
+  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) < 2);
 });
 
 test('a network that is gone without a word is noticed, and what waited for an answer is asked again', async () => {

@@ -47,7 +47,10 @@ export function Transcript({ conversation, preview, thinking, outgoing = none, c
   // so do a row that turns out taller than estimated, and the card below.
   useLayoutEffect(() => {
     const element = scroller.current;
-    if (element !== null && atEnd.current) element.scrollTop = element.scrollHeight;
+    if (element === null) return;
+    if (atEnd.current) element.scrollTop = element.scrollHeight;
+    // Closing an entry leads back to the end without a scroll event.
+    else atEnd.current = distanceFromEnd(element) <= 1;
   });
 
   return (
@@ -58,8 +61,13 @@ export function Transcript({ conversation, preview, thinking, outgoing = none, c
       role="log"
       aria-label="Conversation"
       aria-busy={running}
-      onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-        atEnd.current = scrollHeight - scrollTop - clientHeight < 60;
+      onScroll={({ currentTarget }) => {
+        atEnd.current = distanceFromEnd(currentTarget) < 60;
+      }}
+      // Also for the keyboard, which clicks a summary with Enter or Space.
+      onClickCapture={({ target }) => {
+        // What is opened stays where it was clicked, and its content is read from there: the end is not followed for now.
+        if (target instanceof Element && target.closest('summary') !== null) atEnd.current = false;
       }}
     >
       <div className="relative mx-auto max-w-3xl" style={{ height }}>
@@ -98,4 +106,8 @@ export function Transcript({ conversation, preview, thinking, outgoing = none, c
       </div>
     </div>
   );
+}
+
+function distanceFromEnd({ scrollHeight, scrollTop, clientHeight }: HTMLElement): number {
+  return scrollHeight - scrollTop - clientHeight;
 }
