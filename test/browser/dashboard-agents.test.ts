@@ -69,6 +69,11 @@ test('instructions are written as text of several lines, and what changed in the
   await editor.fill(text.replace('kind', 'polite'));
   assert.equal(await instructions.inputValue(), 'Be brief.\nBe polite.');
   await page.getByRole('button', { name: 'Start over' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  assert.equal(await instructions.inputValue(), 'Be brief.\nBe polite.');
+  await page.getByRole('button', { name: 'Start over' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Start over' }).click();
+  await page.getByText('Nothing yet').waitFor();
 });
 
 test('a release that fails is not activated, and one that is active and failed can be tried again', async () => {

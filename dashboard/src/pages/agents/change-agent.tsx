@@ -22,6 +22,7 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
     onSuccess: async () => {
       await refresh('/api/agents');
       close();
+      notify('The agent was changed.');
     },
   });
   const remove = useMutation({

@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Button } from '../../parts/button.tsx';
+import { Confirm } from '../../parts/dialog.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
 import { Failure } from '../../parts/page.tsx';
@@ -45,6 +46,7 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
     else sessionStorage.setItem(draftKey, next);
   };
   const [activate, setActivate] = useState(original === undefined);
+  const [isStartingOver, setStartingOver] = useState(false);
   const parsed = useMemo(() => parse(text), [text]);
   const path = `/api/agents/${agent.slug}/releases`;
   const activation = useActivation(path);
@@ -94,11 +96,23 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
           </Button>
           <Toggle label="Activate it once it is ready" checked={activate} onChange={setActivate} />
           {isChanged && (
-            <Button kind="quiet" onClick={() => write(originalText)}>
+            <Button kind="quiet" onClick={() => setStartingOver(true)}>
               Start over
             </Button>
           )}
         </div>
+        {isStartingOver && (
+          <Confirm
+            title="Start over?"
+            text="What you have changed here is lost. This cannot be undone."
+            action="Start over"
+            onConfirm={() => {
+              write(originalText);
+              setStartingOver(false);
+            }}
+            onClose={() => setStartingOver(false)}
+          />
+        )}
       </div>
       <div>
         <p className="mb-1 font-medium">What changes</p>

@@ -26,6 +26,7 @@ export function Credentials() {
     mutationFn: (name: string) => request('DELETE', `/api/model_credentials/${name}`),
     onSuccess: async () => {
       setRemoving(undefined);
+      notify('The key was deleted.');
       await refresh('/api/model_credentials');
     },
     onError: notifyError,

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
+import { notify } from '../../parts/notice.tsx';
 import { ShownOnce } from '../../parts/shown-once.tsx';
 import { postOnce } from '../../server/post-once.ts';
 import { refresh } from '../../server/queries.ts';
@@ -29,7 +30,9 @@ export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProp
     },
     onSuccess: async ({ secret }) => {
       await refresh('/api/webhook_endpoints');
-      if (secret === undefined) onClose();
+      if (secret !== undefined) return;
+      onClose();
+      notify('The endpoint was changed.');
     },
   });
   if (save.data?.secret !== undefined) return <SigningSecret secret={save.data.secret} onClose={onClose} />;
