@@ -91,6 +91,43 @@ for (const { name, path, shows } of [...cases, ...plain])
     assert.deepEqual(problems, []);
   });
 
+test('why a release failed is readable on a tablet too', async () => {
+  await page.setViewportSize({ width: 768, height: 740 });
+  await page.goto('/dashboard/agents/unready');
+  const reason = await page.getByRole('cell', { name: /must use HTTPS/ }).boundingBox();
+  assert.ok((reason?.width ?? 0) > 400, `${reason?.width} px wide`);
+});
+
+test('what has no column on a phone is below the name: the scopes of a key, who did what, and how many tokens it took', async () => {
+  await page.setViewportSize({ width: 375, height: 740 });
+  const row = (text: string | RegExp) => page.getByRole('row').filter({ hasText: text }).first();
+  await page.goto('/dashboard/keys');
+  await row('Nightly report').getByText('audit_log:export').filter({ visible: true }).waitFor();
+  await row('Nightly report')
+    .getByRole('button', { name: /^svc_live_/ })
+    .filter({ visible: true })
+    .waitFor();
+  await page.goto('/dashboard/audit');
+  await row('webhook_endpoint.created')
+    .getByText(/^svc_live_test.*: webhook_endpoint \d, /)
+    .filter({ visible: true })
+    .waitFor();
+  await page.goto('/dashboard/usage?by=model');
+  await page.getByRole('columnheader', { name: 'Tokens', exact: true }).waitFor();
+});
+
+test('a page is printed without the menu, as a whole, and dark on white whatever the colours', async () => {
+  await page.setViewportSize({ width: 800, height: 600 });
+  await page.goto('/dashboard/sessions?live=off');
+  await page.locator('tbody tr').nth(49).waitFor();
+  await page.evaluate("document.documentElement.dataset.theme = 'dark'");
+  await page.emulateMedia({ media: 'print' });
+  assert.equal(await page.getByRole('navigation', { name: 'Main' }).isVisible(), false);
+  assert.ok(await page.evaluate<boolean>('document.documentElement.scrollHeight > 1500'));
+  assert.equal(await page.evaluate('getComputedStyle(document.body).color'), 'rgb(29, 28, 26)');
+  await page.emulateMedia({ media: 'screen' });
+});
+
 test('the bars of a chart are read with the arrow keys and from a table, by whoever cannot point at them', async () => {
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto('/dashboard/usage?by=model');

@@ -49,7 +49,7 @@ export function Dialog({ title, onClose, children, wide = false, stays = false }
       className={`m-auto w-[calc(100%-2rem)] rounded-lg border border-line bg-panel text-ink shadow-float ${wide ? 'max-w-3xl' : 'max-w-lg'}`}
     >
       <div className="flex items-center border-b border-line py-2 pr-2 pl-4">
-        <h2 id={heading} className="text-[1.05rem]">
+        <h2 id={heading} className="min-w-0 text-[1.05rem] [overflow-wrap:anywhere]">
           {title}
         </h2>
         <IconButton label="Close" className="ml-auto" onClick={() => dialog.current?.close()}>

@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
+import { Fragment, useState } from 'react';
 import { Link } from 'wouter';
 import { Badge, State } from '../../parts/badge.tsx';
 import { Button } from '../../parts/button.tsx';
@@ -55,41 +55,52 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
         </thead>
         <tbody>
           {releases.map((release) => (
-            <tr key={release.version}>
-              <td>
-                <span className="flex flex-wrap items-center gap-2">
-                  <Link to={`/agents/${agent.slug}?tab=edit&from=${release.version}`} className="font-medium hover:text-accent">
-                    Release {release.version}
+            <Fragment key={release.version}>
+              <tr className={release.error === null ? '' : '[&>td]:border-b-0'}>
+                <td>
+                  <span className="flex flex-wrap items-center gap-2">
+                    <Link
+                      to={`/agents/${agent.slug}?tab=edit&from=${release.version}`}
+                      className="font-medium whitespace-nowrap hover:text-accent"
+                    >
+                      Release {release.version}
+                    </Link>
+                    {release.active && <Badge tone="accent">active</Badge>}
+                    {release.state !== 'materialized' && <State name={release.state} />}
+                  </span>
+                </td>
+                <td className="max-w-56 truncate text-dim max-lg:max-w-28 max-md:hidden" title={modelOf(release.config)}>
+                  {modelOf(release.config)}
+                </td>
+                <td className="number">
+                  <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
+                    {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
                   </Link>
-                  {release.active && <Badge tone="accent">active</Badge>}
-                  {release.state !== 'materialized' && <State name={release.state} />}
-                </span>
-                {release.error !== null && <p className="mt-1 max-w-xl text-[0.92em] text-bad [overflow-wrap:anywhere]">{release.error}</p>}
-              </td>
-              <td className="max-w-56 truncate text-dim max-md:hidden" title={modelOf(release.config)}>
-                {modelOf(release.config)}
-              </td>
-              <td className="number">
-                <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
-                  {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
-                </Link>
-              </td>
-              <td className="number text-dim max-sm:hidden">
-                <Time at={release.created_at} />
-              </td>
-              <td className="number">
-                {mayActivate && release.active && release.state === 'failed' && (
-                  <Button className="-my-1" disabled={activate.isPending} onClick={() => activate.mutate(release.version)}>
-                    Try again
-                  </Button>
-                )}
-                {mayActivate && !release.active && (
-                  <Button className="-my-1" onClick={() => setAsking(release)}>
-                    {isRollback(release) ? 'Roll back' : 'Activate'}
-                  </Button>
-                )}
-              </td>
-            </tr>
+                </td>
+                <td className="number text-dim max-sm:hidden">
+                  <Time at={release.created_at} />
+                </td>
+                <td className="number">
+                  {mayActivate && release.active && release.state === 'failed' && (
+                    <Button className="-my-1" disabled={activate.isPending} onClick={() => activate.mutate(release.version)}>
+                      Try again
+                    </Button>
+                  )}
+                  {mayActivate && !release.active && (
+                    <Button className="-my-1" onClick={() => setAsking(release)}>
+                      {isRollback(release) ? 'Roll back' : 'Activate'}
+                    </Button>
+                  )}
+                </td>
+              </tr>
+              {release.error !== null && (
+                <tr>
+                  <td colSpan={5} className="!pt-0 text-[0.92em] text-bad [overflow-wrap:anywhere]">
+                    {release.error}
+                  </td>
+                </tr>
+              )}
+            </Fragment>
           ))}
         </tbody>
       </table>

@@ -44,7 +44,7 @@ export function AuditTable({ events, opened, onOpen }: AuditTableProps) {
 function Row({ event, isOpen, onToggle }: { event: AuditEvent; isOpen: boolean; onToggle(): void }) {
   return (
     <tr>
-      <td>
+      <td className="max-lg:w-full max-lg:max-w-0">
         <button
           type="button"
           aria-expanded={isOpen}
@@ -54,6 +54,11 @@ function Row({ event, isOpen, onToggle }: { event: AuditEvent; isOpen: boolean; 
           <ChevronRight size={13} className={`shrink-0 transition-transform ${isOpen ? 'rotate-90' : ''}`} aria-hidden />
           {event.action}
         </button>
+        {/* What has no column on a small screen. */}
+        <span className="line-clamp-2 pl-[19px] [overflow-wrap:anywhere] text-dim lg:hidden">
+          <span className="sm:hidden">{actorOf(event)}: </span>
+          {subjectOf(event)}
+        </span>
       </td>
       <td className="max-w-56 truncate text-dim max-sm:hidden">{actorOf(event)}</td>
       <td className="w-full max-w-0 truncate text-dim max-lg:hidden" title={subjectOf(event)}>

@@ -31,8 +31,17 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
         <tbody>
           {keys.map((key) => (
             <tr key={key.id} className={key.revoked_at === null ? '' : 'text-faint'}>
-              <td className="max-w-0 w-1/3 truncate font-medium max-sm:w-full" title={key.name}>
-                {key.name}
+              <td className="w-1/3 max-w-0 max-md:w-full">
+                <span className="block truncate font-medium" title={key.name}>
+                  {key.name}
+                </span>
+                {/* What has no column on a small screen: it is what tells one key from another before one is revoked. */}
+                <span className="block sm:hidden">
+                  <CopyId value={key.prefix} />
+                </span>
+                <span className="block md:hidden">
+                  <Scopes scopes={key.scopes} />
+                </span>
               </td>
               <td className="max-sm:hidden">
                 <CopyId value={key.prefix} />

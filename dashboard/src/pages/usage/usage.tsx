@@ -117,6 +117,7 @@ function UsageTable({ heading, groups }: { heading: string; groups: readonly Usa
           <tr>
             <th>{heading}</th>
             <th className="number">Turns</th>
+            <th className="number sm:hidden">Tokens</th>
             <th className="number max-sm:hidden">Input tokens</th>
             <th className="number max-sm:hidden">Output tokens</th>
             <th className="number">Cost</th>
@@ -129,6 +130,7 @@ function UsageTable({ heading, groups }: { heading: string; groups: readonly Usa
                 {name}
               </td>
               <td className="number">{count(turns)}</td>
+              <td className="number text-dim sm:hidden">{compact(input + output)}</td>
               <td className="number text-dim max-sm:hidden">{count(input)}</td>
               <td className="number text-dim max-sm:hidden">{count(output)}</td>
               <td className="number">{money(cost)}</td>
