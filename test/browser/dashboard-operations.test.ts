@@ -46,6 +46,24 @@ test('what a webhook endpoint missed while it was disabled is recovered, for the
   await page.locator('summary').getByText('delivered').waitFor();
 });
 
+test('a link to a delivery shows it also when newer ones have pushed it off the list; a long name leaves the dialog its close button', async () => {
+  const name = 'webhooks.payments.internal.europe.example.com'.repeat(3);
+  const { body } = await app.request('POST', '/api/webhook_endpoints', { name, url: receiver.url, event_types: ['invoice.paid'] });
+  const path = `/api/webhook_endpoints/${body.webhook_endpoint.id}`;
+  const { body: first } = await app.request('POST', `${path}/test`, {});
+  await Promise.all(Array.from({ length: 50 }, () => app.request('POST', `${path}/test`, {})));
+  await page.goto(`/dashboard/webhooks/${body.webhook_endpoint.id}?delivery=${first.delivery.id}`);
+  await page.locator('details[open]').getByRole('button', { name: first.delivery.id }).waitFor();
+  assert.equal(await page.locator('details').count(), 51);
+  await page.goto(`/dashboard/webhooks/1?delivery=${first.delivery.id}`);
+  await page.locator('summary').getByText('delivered').waitFor();
+  assert.equal(await page.locator('details[open]').count(), 0);
+  await page.goto(`/dashboard/webhooks/${body.webhook_endpoint.id}`);
+  await page.getByRole('button', { name: 'Recover' }).click();
+  const [around, close] = [await dialog().boundingBox(), await dialog().getByRole('button', { name: 'Close' }).boundingBox()];
+  assert.ok(around && close && close.x + close.width <= around.x + around.width);
+});
+
 test('the code of the widget is shown for an agent, and with a token in it works on a page of another origin', async () => {
   await page.goto('/dashboard/agents/assistant');
   await page.getByRole('button', { name: 'Widget' }).click();

@@ -49,6 +49,9 @@ test('the audit log that is exported is the one that is shown', async () => {
   const csv = await readFile(await download.path(), 'utf8');
   assert.ok(csv.includes('member.joined'), csv);
   assert.ok(!csv.includes('agent.created'), 'that was in the other one');
+  const statuses = await page.evaluate(`Promise.all(['second', 'demo'].map((organization) =>
+    fetch('/dashboard/api/audit/1', { headers: { 'x-parley-organization': organization } }).then(({ status }) => status)))`);
+  assert.deepEqual(statuses, [404, 200]);
 });
 
 test('an export that is refused says why, and the page stays', async () => {

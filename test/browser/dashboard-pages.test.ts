@@ -185,6 +185,22 @@ test('a list of many sessions goes on page by page, and a filter stays in the ad
   await page.waitForURL(/q=Ann\+L$/);
 });
 
+test('a link to an audit event shows it, however many newer ones there are', async () => {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto('/dashboard/audit');
+  const newest = page.waitForResponse(/dashboard\/api\/audit\?/);
+  await page.reload();
+  const { data } = await (await newest).json();
+  await page.route('**/dashboard/api/audit?*', (route) => route.fulfill({ json: { data: data.slice(0, 2), next_cursor: 'older' } }));
+  await page.goto('/dashboard/audit?event=1');
+  await page.getByText('"actor_email"').waitFor();
+  assert.equal(await page.getByRole('button', { expanded: true }).count(), 1);
+  // It is no answer to another question.
+  await page.getByLabel('Action').selectOption('agent.created');
+  await page.getByText('"actor_email"').waitFor({ state: 'detached' });
+  await page.unrouteAll();
+});
+
 test('usage of which there is too much to read says where it was cut', async () => {
   const row = { day: '2026-01-31', end_user_id: 'ann', turns: 1, input_tokens: 1, output_tokens: 1, total_tokens: 2, cost_micros: 1 };
   await page.route('**/api/usage?*', (route) => route.fulfill({ json: { data: [row], next_cursor: 'further' } }));

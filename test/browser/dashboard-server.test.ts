@@ -58,7 +58,17 @@ test('a foreign host or origin is refused', async () => {
 });
 
 test('its reads need a credential with the scope, and show nothing of another org', async () => {
-  const paths = ['overview', 'sessions', 'sessions/ses_x', 'approvals', 'approvals/count', 'agents/assistant/pins', 'audit', 'system'];
+  const paths = [
+    'overview',
+    'sessions',
+    'sessions/ses_x',
+    'approvals',
+    'approvals/count',
+    'agents/assistant/pins',
+    'audit',
+    'audit/1',
+    'system',
+  ];
   for (const path of paths) assert.equal((await parley.call('GET', `/dashboard/api/${path}`)).status, 401);
   const weak = await parley.call('POST', '/api/api_keys', { key: apiKey, body: { name: 'weak', scopes: [] } });
   for (const path of paths) assert.equal((await parley.call('GET', `/dashboard/api/${path}`, { key: weak.body.secret })).status, 403, path);

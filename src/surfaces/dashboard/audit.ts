@@ -1,10 +1,11 @@
 import type { onRequestAsyncHookHandler } from 'fastify';
-import { estimateAuditRows, readAuditPage } from '../../audit/read.ts';
+import { type AuditRow, estimateAuditRows, readAuditPage } from '../../audit/read.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { ServiceError } from '../../errors.ts';
+import { orNotFound, ServiceError } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
+import { pathNumber } from '../shared/path.ts';
 import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { auditQuery } from './schemas.ts';
 
@@ -25,10 +26,21 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
       limitOf(request.query),
       (limit) => readAuditPage(db, orgId, filters, { limit, before }),
       (row) => row.id,
-      ({ org_id: _, actor_user_id: __, previous_hash: ___, created_at, ...row }) => ({ ...row, created_at: timestamp(created_at) }),
+      showEvent,
     );
     return before === undefined ? { ...page, row_estimate: await estimateAuditRows(db, orgId, filters) } : page;
   });
+
+  server.get('/dashboard/api/audit/:id', { config, onRequest, schema: { hide: true } }, async (request) => {
+    const { id: orgId } = principalOf(request).organization;
+    const id = pathNumber(request, 'id');
+    const [newest] = await readAuditPage(db, orgId, {}, { limit: 1, before: id + 1 });
+    return { event: showEvent(orNotFound(newest?.id === id ? newest : undefined)) };
+  });
+}
+
+function showEvent({ org_id: _, actor_user_id: __, previous_hash: ___, created_at, ...row }: AuditRow) {
+  return { ...row, created_at: timestamp(created_at) };
 }
 
 const refuseKey: onRequestAsyncHookHandler = async (request) => {

@@ -45,6 +45,13 @@ function AuditLog() {
     to: query.read('to'),
   };
   const pages = usePages<AuditEvent, AuditPageAnswer>(withQuery('/dashboard/api/audit', { ...filters, limit: 100 }), 10_000);
+  // A link may name an event that is older than the listed ones: it is shown after them.
+  const opened = query.read('event');
+  const isListed = pages.items.some(({ id }) => String(id) === opened);
+  const older = useRead<{ event: AuditEvent }>(`/dashboard/api/audit/${encodeURIComponent(opened)}`, {
+    enabled: opened !== '' && pages.isSuccess && !isListed,
+  }).data?.event;
+  const events = isListed || older === undefined ? pages.items : [...pages.items, older];
   const total = pages.data?.pages[0]?.row_estimate;
   const { action, ...otherFilters } = filters;
   const csvPath = withQuery('/api/audit_events.csv', { event_action: action, ...otherFilters });
@@ -65,10 +72,8 @@ function AuditLog() {
       <Filters filters={filters} />
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending && <Waiting />}
-      {pages.isSuccess && pages.items.length === 0 && <Empty title="No matching events." text="Days are in UTC; both are inclusive." />}
-      {pages.items.length > 0 && (
-        <AuditTable events={pages.items} opened={query.read('event')} onOpen={(event) => query.write({ event })} />
-      )}
+      {pages.isSuccess && events.length === 0 && <Empty title="No matching events." text="Days are in UTC; both are inclusive." />}
+      {events.length > 0 && <AuditTable events={events} opened={opened} onOpen={(event) => query.write({ event })} />}
       <More pages={pages} />
     </Page>
   );
@@ -82,22 +87,32 @@ function Filters({ filters }: { filters: AuditFilters }) {
       <Select
         label="Action"
         value={filters.action}
-        onChange={(action) => query.write({ action })}
+        onChange={(action) => query.write({ action, event: '' })}
         options={[{ value: '', label: 'Any action' }, ...auditActions.map((value) => ({ value, label: value }))]}
       />
       <Select
         label="Person"
         value={filters.user_id}
-        onChange={(user) => query.write({ user })}
+        onChange={(user) => query.write({ user, event: '' })}
         options={[{ value: '', label: 'Anyone' }, ...members.map(({ id, email }) => ({ value: id, label: email }))]}
       />
       <label className="flex items-center gap-1.5 text-dim">
         From
-        <input type="date" className="input !w-auto" value={filters.from} onChange={(event) => query.write({ from: event.target.value })} />
+        <input
+          type="date"
+          className="input !w-auto"
+          value={filters.from}
+          onChange={(event) => query.write({ from: event.target.value, event: '' })}
+        />
       </label>
       <label className="flex items-center gap-1.5 text-dim">
         to
-        <input type="date" className="input !w-auto" value={filters.to} onChange={(event) => query.write({ to: event.target.value })} />
+        <input
+          type="date"
+          className="input !w-auto"
+          value={filters.to}
+          onChange={(event) => query.write({ to: event.target.value, event: '' })}
+        />
         <span className="max-sm:hidden">UTC</span>
       </label>
     </div>

@@ -30,7 +30,7 @@ export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: 
     mutationFn: (id: string) => post(`/api/webhook_deliveries/${id}/resend`),
     onSuccess: async () => {
       notify('Sent again.');
-      await refresh('/api/webhook_endpoints');
+      await refresh('/api/webhook_endpoints', '/api/webhook_deliveries');
     },
     onError: notifyError,
   });

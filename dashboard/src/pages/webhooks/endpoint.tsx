@@ -9,7 +9,7 @@ import { Fact } from '../../parts/fact.tsx';
 import { Select } from '../../parts/field.tsx';
 import { More, usePages } from '../../parts/more.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, MissingPage, Page, Section, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { Time } from '../../parts/time.tsx';
 import { postOnce } from '../../server/post-once.ts';
@@ -135,7 +135,7 @@ function EndpointFacts({ endpoint }: { endpoint: WebhookEndpoint }) {
       </Fact>
       {endpoint.previous_secret_expires_at !== null && (
         <Fact label="Old secret">
-          also signs, until <Time at={endpoint.previous_secret_expires_at} />
+          also signs, expires <Time at={endpoint.previous_secret_expires_at} />
         </Fact>
       )}
     </dl>
@@ -148,6 +148,14 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
   const state = query.read('state');
   const [recovering, setRecovering] = useState(false);
   const deliveries = usePages<Delivery>(withQuery(`/api/webhook_endpoints/${endpoint.id}/deliveries`, { state, limit: 50 }), 3_000);
+  // An open delivery stays, at the end, when newer ones push it off the page, or a link names one that is older than the listed ones.
+  const opened = query.read('delivery');
+  const isListed = deliveries.items.some(({ id }) => id === opened);
+  const older = useRead<{ delivery: Delivery }>(`/api/webhook_deliveries/${encodeURIComponent(opened)}`, {
+    enabled: opened !== '' && deliveries.isSuccess && !isListed,
+    refetchInterval: 3_000,
+  }).data?.delivery;
+  const shown = isListed || older?.endpoint_id !== endpoint.id ? deliveries.items : [...deliveries.items, older];
   return (
     <Section
       title="Deliveries"
@@ -156,7 +164,7 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
           <Select
             label="State"
             value={state}
-            onChange={(next) => query.write({ state: next })}
+            onChange={(next) => query.write({ state: next, delivery: '' })}
             options={[{ value: '', label: 'Any state' }, ...['pending', 'delivered', 'failed'].map((value) => ({ value, label: value }))]}
           />
           {maySend && <Button onClick={() => setRecovering(true)}>Recover</Button>}
@@ -164,7 +172,9 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
       }
     >
       {deliveries.error !== null && <Failure error={deliveries.error} />}
-      {deliveries.isSuccess && deliveries.items.length === 0 ? (
+      {deliveries.isPending ? (
+        <Waiting />
+      ) : deliveries.isSuccess && shown.length === 0 ? (
         <Empty
           title={state === '' ? 'No deliveries yet.' : `No delivery is ${state}.`}
           text="Finish a turn in the playground, or send a test, here or from a terminal:"
@@ -172,10 +182,10 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
         />
       ) : (
         <DeliveryList
-          deliveries={deliveries.items}
+          deliveries={shown}
           isHeld={!endpoint.enabled}
           mayResend={maySend}
-          opened={query.read('delivery')}
+          opened={opened}
           onOpen={(delivery) => query.write({ delivery })}
         />
       )}

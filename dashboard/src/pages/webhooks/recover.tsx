@@ -34,15 +34,19 @@ export function Recover({ endpoint, onClose }: { endpoint: WebhookEndpoint; onCl
         <p className="text-dim">
           Sends deliveries that have failed, and events that were never sent to it because it was disabled or did not subscribe to them.
         </p>
-        <Field label="From">
+        <Field label="From" hint={`In your time zone, ${timeZone()}.`}>
           {(props) => <input {...props} name="from" type="datetime-local" className="input" required defaultValue={yesterday()} />}
         </Field>
-        <Field label="To" hint="Leave empty for now.">
+        <Field label="To" hint="Leave it empty to recover up to now.">
           {(props) => <input {...props} name="to" type="datetime-local" className="input" />}
         </Field>
       </DialogForm>
     </Dialog>
   );
+}
+
+function timeZone(): string {
+  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
 /** The same time yesterday, as a `datetime-local` input takes it: in local time, to the minute. */
