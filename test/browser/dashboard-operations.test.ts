@@ -142,11 +142,27 @@ test('the role of an invitation is chosen in a field that its label and its hint
     .waitFor();
 });
 
-test('caps that could not be read are said to be missing', async () => {
+test('caps that could not be read are said to be missing, and are there once they can be', async () => {
   await page.route('**/api/budget', (route) => route.fulfill({ status: 500, json: { detail: 'No caps today.' } }));
   await page.goto('/dashboard/usage');
   await page.getByRole('heading', { name: 'Caps' }).waitFor();
   await page.getByRole('alert').getByText('No caps today.').waitFor();
+  await page.unrouteAll();
+  await page.getByRole('button', { name: 'Change caps' }).waitFor();
+});
+
+test('what was typed into the settings stays when they cannot be read again', async () => {
+  await page.goto('/dashboard/settings/organization');
+  await page.getByLabel('Name').fill('Not saved yet');
+  const refused = page.waitForResponse((response) => response.status() === 500);
+  await page.route('**/api/organization', (route) =>
+    route.request().method() === 'GET' ? route.fulfill({ status: 500, json: { detail: 'Not now.' } }) : route.continue(),
+  );
+  // Saved at once, and the settings are read again.
+  await page.getByLabel('Default agent').selectOption('');
+  await refused;
+  await page.getByText('Saved.').waitFor({ state: 'detached' });
+  assert.equal(await page.getByLabel('Name').inputValue(), 'Not saved yet');
   await page.unrouteAll();
 });
 

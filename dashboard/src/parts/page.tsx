@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect } from 'react';
 import { Link } from 'wouter';
 import { RequestError } from '../server/request.ts';
-import { CodeBlock } from './copy.tsx';
+import { CodeBlock, CopyId } from './copy.tsx';
 
 interface PageProps {
   title: string;
@@ -80,10 +80,18 @@ export function Empty({ title, text, command, children }: { title: string; text?
 }
 
 export function Failure({ error }: { error: Error }) {
-  const requestId = error instanceof RequestError ? error.requestId : undefined;
+  // What is refused says why; what went wrong in the server is only in its log.
+  const requestId = error instanceof RequestError && error.status >= 500 ? error.requestId : undefined;
   return (
-    <div role="alert" className="rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad">
-      {error.message} {requestId !== undefined && <span className="font-mono text-[0.85em] opacity-80">{requestId}</span>}
+    // A form spaces its parts itself.
+    <div role="alert" className="mb-4 rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad [.gap-4>&]:mb-0">
+      {error.message}
+      {requestId !== undefined && (
+        <>
+          {' '}
+          The server's log says more about this request: <CopyId value={requestId} className="!text-[0.85em]" />
+        </>
+      )}
     </div>
   );
 }

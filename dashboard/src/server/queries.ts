@@ -21,6 +21,8 @@ export const queryClient = new QueryClient({
       retry: shouldRetry,
       retryDelay: (count, error) => (error instanceof RequestError && error.waitMs) || Math.min(1_000 * 2 ** count, 8_000),
       refetchOnWindowFocus: true,
+      // What is not read at an interval anyway is read again after a failure of the server, so that the page recovers by itself.
+      refetchInterval: ({ state: { error } }) => (error instanceof RequestError && error.status >= 500 ? 5_000 : false),
     },
   },
 });

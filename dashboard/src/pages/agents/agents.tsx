@@ -36,10 +36,11 @@ export default function AgentsPage() {
     >
       {error !== null && <Failure error={error} />}
       {pages.isPending && <Waiting />}
-      {pages.isSuccess && agents.length === 0 && (
+      {pages.isSuccess && agents.length === 0 && !mayCreate && <Empty title="No agents yet." text="An owner or admin can create one." />}
+      {pages.isSuccess && agents.length === 0 && mayCreate && (
         <Empty
           title="No agents yet."
-          text="From a terminal:"
+          text="Create one here, or from a terminal:"
           command={curlCommand('POST', '/api/agents', { slug: 'support', name: 'Support' })}
         />
       )}

@@ -6,10 +6,10 @@ import { EventRail } from '../../conversation/event-rail.tsx';
 import type { LogEvent } from '../../conversation/log-event.ts';
 import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
-import { Button } from '../../parts/button.tsx';
+import { Button, LinkButton } from '../../parts/button.tsx';
 import { curlCommand } from '../../parts/curl-command.ts';
 import { Select, Toggle } from '../../parts/field.tsx';
-import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState, withQuery } from '../../parts/query-state.ts';
 import { useAgents, useNavigate, useRead, useSignedIn } from '../../server/queries.ts';
 import type { RequestError } from '../../server/request.ts';
@@ -36,7 +36,11 @@ export default function PlaygroundPage() {
           title="No agents yet."
           text="Create one under Agents, or from a terminal:"
           command={curlCommand('POST', '/api/agents', { slug: 'assistant' })}
-        />
+        >
+          <LinkButton to="/agents" kind="primary">
+            Go to the agents
+          </LinkButton>
+        </Empty>
       </Page>
     );
   return <Playground key={agent.slug} agent={agent} agents={agents} />;
@@ -128,6 +132,10 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             <Refused agent={agent} refusal={refusal} />
           ) : composer.outgoing.length === 0 && (sessionId === '' || (phase === 'live' && items.length === 0)) ? (
             <Welcome agent={agent} canAnswer={canAnswer} onPick={composer.writeText} release={answeringRelease} />
+          ) : composer.outgoing.length === 0 && phase === 'reading' ? (
+            <div className="flex-1 px-4 sm:px-6">
+              <Waiting />
+            </div>
           ) : (
             <Transcript conversation={conversation} preview={preview} thinking={thinking} outgoing={composer.outgoing}>
               {pending !== undefined && base !== undefined && <ApprovalCard key={pending.requestId} base={base} request={pending} keys />}

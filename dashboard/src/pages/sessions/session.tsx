@@ -13,7 +13,7 @@ import { CopyId } from '../../parts/copy.tsx';
 import { curlCommand } from '../../parts/curl-command.ts';
 import { Confirm } from '../../parts/dialog.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Empty, Failure, MissingPage, Page, UnreadPage } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { postOnce } from '../../server/post-once.ts';
@@ -102,6 +102,12 @@ function View({ session, base, followed }: { session: SessionHead; base: string;
     return (
       <div className="px-4 sm:px-6">
         <Refusal error={refusal} />
+      </div>
+    );
+  if (events.length === 0 && phase === 'reading' && session.event_count > 0)
+    return (
+      <div className="px-4 sm:px-6">
+        <Waiting />
       </div>
     );
   if (view === 'log') {

@@ -23,8 +23,8 @@ export function OrganizationSettings() {
     },
     onError: notifyError,
   });
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Waiting />;
+  // Once it was read the form stays, with what was typed, when reading it again fails.
+  if (data === undefined) return error === null ? <Waiting /> : <Failure error={error} />;
   const { organization } = data;
   // While a change is being saved the controls already show it.
   const shown = save.isPending ? { ...organization, ...save.variables } : organization;

@@ -26,16 +26,15 @@ export default function WebhooksPage() {
         )
       }
     >
-      {error !== null && (
-        <div className="mb-8">
-          <Failure error={error} />
-        </div>
-      )}
+      {error !== null && <Failure error={error} />}
       {isPending && <Waiting />}
-      {data?.webhook_endpoints.length === 0 && (
+      {data?.webhook_endpoints.length === 0 && !mayCreate && (
+        <Empty title="No endpoints yet." text="An owner or admin can create one, so that Parley tells your backend about turns." />
+      )}
+      {data?.webhook_endpoints.length === 0 && mayCreate && (
         <Empty
           title="No endpoints yet."
-          text="Parley can tell your backend when turns complete, fail or wait for approval. From a terminal:"
+          text="Parley can tell your backend when turns complete, fail or wait for approval. Create an endpoint here, or from a terminal:"
           command={curlCommand('POST', '/api/webhook_endpoints', { name: 'Backend', url: 'https://example.com/hooks' })}
         />
       )}
