@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { seedDemo } from '../../scripts/seed-demo.ts';
 import { keepPicture } from '../support/browser.ts';
 import { assertAccessible, assertColoursAccessible, cutOff, overflow, startDashboard } from '../support/dashboard.ts';
+import { until } from '../support/until.ts';
 import { startReceiver } from '../support/webhook-receiver.ts';
 
 const { app, page, problems } = await startDashboard({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
@@ -201,6 +202,13 @@ test('a link to an audit event shows it, however many newer ones there are', asy
   await page.unrouteAll();
 });
 
+test('a tab says which settings it shows, and how much waits for approval', async () => {
+  await page.goto('/dashboard/settings/members');
+  await until(async () => (await page.title()) === 'Members, settings · Parley');
+  await page.goto('/dashboard/approvals');
+  await until(async () => (await page.title()) === '(1) Approvals · Parley');
+});
+
 test('usage of which there is too much to read says where it was cut', async () => {
   const row = { day: '2026-01-31', end_user_id: 'ann', turns: 1, input_tokens: 1, output_tokens: 1, total_tokens: 2, cost_micros: 1 };
   await page.route('**/api/usage?*', (route) => route.fulfill({ json: { data: [row], next_cursor: 'further' } }));
@@ -223,11 +231,14 @@ test('a page whose content is refused has its title and says so, instead of load
     '/webhooks/1': 'Webhook endpoint',
     '/settings/members': 'Settings',
   };
-  await page.route(/\/(dashboard\/api|api)\//, (route) => route.fulfill({ status: 500, json: { detail } }));
+  await page.route(/\/(dashboard\/api|api)\//, (route) =>
+    route.fulfill({ status: 500, json: { detail }, headers: { 'x-request-id': 'rid_1' } }),
+  );
   for (const [path, title] of Object.entries(paths)) {
     await page.goto(`/dashboard${path}`);
     await page.getByRole('heading', { name: title, exact: true }).waitFor();
     await page.getByRole('alert').getByText(detail).first().waitFor();
+    await page.getByRole('alert').getByRole('button', { name: 'rid_1' }).first().waitFor();
     // A page that reads several things shows each failure as it comes.
     await page.getByText('Loading').first().waitFor({ state: 'detached' });
     // Nor does it say that there is nothing.

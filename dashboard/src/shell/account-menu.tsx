@@ -52,6 +52,7 @@ export function AccountMenu() {
               <button
                 key={slug}
                 type="button"
+                aria-current={slug === organization.slug}
                 className={`block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover ${slug === organization.slug ? 'font-medium text-accent' : ''}`}
                 onClick={() => {
                   chooseOrganization(slug);

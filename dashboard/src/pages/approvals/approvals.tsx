@@ -16,6 +16,7 @@ export default function ApprovalsPage() {
   return (
     <Page
       title="Approvals"
+      tab={waiting.length === 0 ? 'Approvals' : `(${waiting.length}) Approvals`}
       {...(waiting.length === 0 ? {} : { aside: `${data?.is_partial ? 'the oldest ' : ''}${plural(waiting.length, 'request')}` })}
     >
       {error !== null && <Failure error={error} />}

@@ -20,7 +20,7 @@ export default function SettingsPage() {
   const current = sections.find(({ value }) => value === section) ?? sections[0];
   const Current = current.component;
   return (
-    <Page title="Settings">
+    <Page title="Settings" tab={`${current.label}, settings`}>
       <div className="mb-5 border-b border-line pb-2">
         <Tabs label="Settings" value={current.value} onChange={(next) => navigate(`/settings/${next}`)} tabs={sections} />
       </div>
