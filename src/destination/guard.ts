@@ -1,4 +1,3 @@
-import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import type { Agent, buildConnector, Pool } from 'undici';
@@ -6,6 +5,7 @@ import { ServiceError } from '../errors.ts';
 import { loadOnce } from '../load-once.ts';
 import { exchange } from './exchange.ts';
 import { followRedirects } from './redirects.ts';
+import { createDnsResolve, type Resolve, resolveBySystem } from './resolve.ts';
 import { hostOf, type Rules, refusedAddress, refusedForm, refusedUrl } from './rules.ts';
 
 /**
@@ -25,8 +25,6 @@ export interface DestinationPolicy extends Rules {
   maxRedirects?: number;
   resolve?: Resolve;
 }
-
-export type Resolve = (hostname: string) => Promise<{ address: string; family: number }[]>;
 
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
@@ -61,7 +59,7 @@ export async function checkDestination(input: string | URL, policy: DestinationP
   if (isExempt || policy.allowPrivate || isIP(host) !== 0) return;
   const deadline = AbortSignal.timeout(resolveTimeoutMs);
   const expired = new Promise<[]>((settle) => deadline.addEventListener('abort', () => settle([]), { once: true }));
-  const addresses = await Promise.race([(policy.resolve ?? resolveHost)(host).catch(() => []), expired]);
+  const addresses = await Promise.race([resolveOf(policy)(host).catch(() => []), expired]);
   const refused = refusalOfAny(url.host, addresses, policy);
   if (refused !== undefined) throw refused;
 }
@@ -93,7 +91,7 @@ function poolFactory({ Pool }: typeof import('undici')): (origin: string | URL, 
 }
 
 function openGuardedAgent(policy: DestinationPolicy, undici: typeof import('undici')): Agent {
-  const resolve = policy.resolve ?? resolveHost;
+  const resolve = resolveOf(policy);
 
   // node:net connects only to addresses that this returns. For a host that is an IP address there is no lookup: see `connect`.
   const checkedLookup: LookupFunction = (hostname, options, callback) => {
@@ -159,9 +157,12 @@ function exemptOriginsOf(policy: DestinationPolicy): ReadonlySet<string> {
   return new Set((policy.exemptOrigins ?? []).map((origin) => new URL(origin).origin));
 }
 
-function resolveHost(hostname: string): Promise<{ address: string; family: number }[]> {
-  return lookup(hostname, { all: true });
+/** Where private addresses are allowed, names may be internal ones, which only the system knows. */
+function resolveOf({ resolve, allowPrivate }: DestinationPolicy): Resolve {
+  return resolve ?? (allowPrivate ? resolveBySystem : resolveByDns);
 }
+
+const resolveByDns = createDnsResolve();
 
 const connectTimeoutMs = 10_000;
 /** Without read-ahead (`highWaterMark: 0`), chunks gathered by `AnswerBody` stay in the kernel until one read takes them all. */

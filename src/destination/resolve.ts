@@ -1,0 +1,41 @@
+import { lookup, Resolver } from 'node:dns/promises';
+import { errorCode } from '../errors.ts';
+
+export type Resolve = (hostname: string) => Promise<{ address: string; family: number }[]>;
+
+/** As other programs of the system do, with its hosts file and its search domains. */
+export function resolveBySystem(hostname: string): ReturnType<Resolve> {
+  return lookup(hostname, { all: true });
+}
+
+/**
+ * Asks the DNS servers of the system. `resolveBySystem` looks up two names at a time: with a few names whose servers never answer, which
+ * anybody can have, one customer could keep all others from connecting to anything for minutes.
+ */
+export function createDnsResolve({ servers, timeoutMs = 1_500 }: { servers?: readonly string[]; timeoutMs?: number } = {}): Resolve {
+  let current: { resolver: Resolver; madeAt: number } | undefined;
+
+  /** One for many names, because each has a socket of its own. It knows only the servers that the system had when it was made. */
+  function resolverNow(): Resolver {
+    if (current !== undefined && performance.now() - current.madeAt < keptMs) return current.resolver;
+    const resolver = new Resolver({ timeout: timeoutMs, tries: 2 });
+    if (servers !== undefined) resolver.setServers(servers);
+    current = { resolver, madeAt: performance.now() };
+    return resolver;
+  }
+
+  return async (hostname) => {
+    const resolver = resolverNow();
+    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const addresses = [
+      ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
+      ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
+    ];
+    if (addresses.length > 0 || four.status === 'fulfilled') return addresses;
+    // There is no DNS server: the system may know another way.
+    if (errorCode(four.reason) === 'ECONNREFUSED') return resolveBySystem(hostname);
+    throw four.reason;
+  };
+}
+
+const keptMs = 10_000;
