@@ -101,10 +101,14 @@ function addRoutes(server: Server, context: Context): void {
 
   server.delete(
     '/:response_id',
-    { config, onRequest: [guard], schema: { tags, summary: 'Delete a response', response: answeredByAdapter(200, deletedResponse) } },
+    {
+      config,
+      onRequest: [guard, requireResponse],
+      schema: { tags, summary: 'Delete a response', response: answeredByAdapter(200, deletedResponse) },
+    },
     async (request, reply) => {
       known.forget(responseIdOf(request));
-      return removeResponse(context, request, reply, responseIdOf(request));
+      return removeResponse(context, reply, orNotFound(fetched.get(request)));
     },
   );
 }

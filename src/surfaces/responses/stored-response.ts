@@ -7,7 +7,7 @@ import { agentOf } from '../shared/path.ts';
 import { signalOfLeaving } from '../shared/streams/client-left.ts';
 import { sendLongJson } from '../shared/streams/long-json.ts';
 import { applyAll, ResponseAnswer } from './answer.ts';
-import { type FoundResponse, findResponse } from './named-session.ts';
+import type { FoundResponse } from './named-session.ts';
 import { ResponseProjector } from './project.ts';
 import type { ResponsePlace } from './response-ids.ts';
 
@@ -64,8 +64,8 @@ async function watchPart(context: Context, { turnId, after }: ResponsePlace, liv
 }
 
 /** Deletes the response. The session keeps what was said, and is deleted with the last of its responses. */
-export async function removeResponse(context: Context, request: FastifyRequest, reply: FastifyReply, responseId: string) {
-  const { place, session } = await findResponse(context, request, responseId);
+export async function removeResponse(context: Context, reply: FastifyReply, { place, session }: FoundResponse) {
+  const { responseId } = place;
   reply.header('x-svc-session', session.id);
   const isDropped = await deleteResponse(context.database.db, session.orgId, session.id, place.turnId, responseId);
   if (isDropped) context.feed.drop(session.id);

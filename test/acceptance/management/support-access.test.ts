@@ -8,7 +8,7 @@ import { browserOf } from '../../support/members.ts';
 
 const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
 
-test('a member reads no response while support access is off, but for those of the playground; a key reads on', async () => {
+test('a member reads and deletes no response while support access is off, but for those of the playground; a key reads on', async () => {
   const quiet = await createOrganization(parley, 'quiet');
   await createAgent(parley, quiet.key, 'desk');
   const headers = await browserOf(parley, quiet, 'reader@example.com', 'owner');
@@ -20,9 +20,15 @@ test('a member reads no response while support access is off, but for those of t
   const [theirs, own] = [await said({ end_user_id: 'ada' }), await said({ source: 'playground' })];
   assert.equal((await parley.call('GET', theirs, { headers })).status, 200);
   await parley.call('PATCH', '/api/organization', { key: quiet.key, body: { support_access: { transcripts: false } } });
-  for (const path of [theirs, `${theirs}?stream=true`]) {
-    const refused = await parley.call('GET', path, { headers });
-    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization']);
+  for (const [method, path] of [
+    ['GET', theirs],
+    ['GET', `${theirs}?stream=true`],
+    ['GET', `${theirs}/input_items`],
+    ['POST', `${theirs}/cancel`],
+    ['DELETE', theirs],
+  ] as const) {
+    const refused = await parley.call(method, path, { headers });
+    assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization'], path);
   }
   assert.equal((await parley.call('GET', '/quiet/desk/v1/responses/resp_none', { headers })).status, 404);
   assert.equal((await parley.call('GET', own, { headers })).status, 200);
