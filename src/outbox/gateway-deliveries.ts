@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { notifyCouriers } from './deliveries.ts';
+import { insertDeliveries } from './new-deliveries.ts';
 
 export interface GatewayDelivery {
   /** The receiving gateway. */
@@ -15,14 +15,9 @@ export async function queueForGateways(transaction: Db, orgId: number, deliverie
   if (deliveries.length === 0) return;
   const rows = deliveries.map(({ gatewayUrl, type, body }) => {
     const url = deliveriesUrl(gatewayUrl);
-    return { id: randomUUID(), gateway_url: url, lane: `gateway ${url}`, type, body: JSON.stringify(body) };
+    return { id: randomUUID(), org_id: orgId, gateway_url: url, lane: `gateway ${url}`, type, body: JSON.stringify(body) };
   });
-  await sql`
-    insert into deliveries (id, org_id, gateway_url, lane, type, body, next_attempt_at, due_at, created_at)
-    select d.id, ${orgId}, d.gateway_url, d.lane, d.type, d.body, ${now}, ${now}, ${now}
-    from json_to_recordset(${JSON.stringify(rows)}::json) as d (id uuid, gateway_url text, lane text, type text, body text)`.execute(
-    transaction,
-  );
+  await insertDeliveries(transaction, rows, now);
   await notifyCouriers(transaction);
 }
 

@@ -12,8 +12,10 @@ interface WebhookEvent {
 interface NewDelivery {
   id: string;
   org_id: number;
-  endpoint_id: number;
-  event_id: string | null;
+  /** Its receiver is an endpoint or another gateway. */
+  endpoint_id?: number;
+  gateway_url?: string;
+  event_id?: string | null;
   lane: string;
   type: string;
   body: string;
@@ -46,10 +48,11 @@ export function newDelivery(
 export async function insertDeliveries(transaction: Db, deliveries: readonly NewDelivery[], now: Date, isDue = true): Promise<number> {
   if (deliveries.length === 0) return 0;
   const { rows } = await sql`
-    insert into deliveries (id, org_id, endpoint_id, event_id, lane, type, body, next_attempt_at, due_at, created_at)
-    select d.id, d.org_id, d.endpoint_id, d.event_id, d.lane, d.type, d.body, ${now}, case when ${isDue} then ${now}::timestamptz end, ${now}
+    insert into deliveries (id, org_id, endpoint_id, gateway_url, event_id, lane, type, body, next_attempt_at, due_at, created_at)
+    select d.id, d.org_id, d.endpoint_id, d.gateway_url, d.event_id, d.lane, d.type, d.body,
+      ${now}, case when ${isDue} then ${now}::timestamptz end, ${now}
     from json_to_recordset(${JSON.stringify(deliveries)}::json)
-      as d (id uuid, org_id integer, endpoint_id integer, event_id uuid, lane text, type text, body text)
+      as d (id uuid, org_id integer, endpoint_id integer, gateway_url text, event_id uuid, lane text, type text, body text)
     on conflict do nothing returning id`.execute(transaction);
   return rows.length;
 }
