@@ -45,7 +45,8 @@ export async function* runTurn(
         return;
       }
       const agent = subAgentOf(world.release, turn.agent);
-      const step = { ...run, agent, model: await world.modelFor(agent), tools: await world.toolsFor(agent) };
+      const model = await world.modelFor(agent, turn.message?.onOwnKeys ?? false);
+      const step = { ...run, agent, model, tools: await world.toolsFor(agent) };
       yield* condense(step);
       const answer = yield* answerOrCondense(step);
       if (answer === undefined) continue;

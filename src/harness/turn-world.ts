@@ -8,7 +8,8 @@ import type { FileChange, Tool, Workspace } from './tool.ts';
 export interface TurnWorld {
   release: ReleaseConfig;
   permissionMode: PermissionMode;
-  modelFor(agent: SubAgentConfig): Promise<Model>;
+  /** `isFree` says that the turn holds no credits. Throws `ModelError` if it would need some because a key was deleted meanwhile. */
+  modelFor(agent: SubAgentConfig, isFree: boolean): Promise<Model>;
   toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
   workspace: Workspace;
   /** Whether anybody may be watching the text as it comes. */

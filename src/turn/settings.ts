@@ -25,6 +25,8 @@ export interface SessionSetting extends TurnSetting {
   stored: boolean;
   /** Providers of the release, and whether the customer's own key pays for each. */
   ownKeys: Map<string, boolean>;
+  /** Whether the customer's own keys pay for every model that a turn may call. */
+  isOnOwnKeys(): boolean;
   /** The highest price of the usage, since the turn may be handed to any sub-agent. */
   priceAtMost(usage: Usage): { costMicros: number; creditMicros: number };
 }
@@ -104,6 +106,11 @@ export class Settings {
     return setting;
   }
 
+  private async hasLimitedCredits(orgId: number): Promise<boolean> {
+    const budgets = this.parts.db.selectFrom('budgets').select('credits_micros').where('org_id', '=', orgId);
+    return (await budgets.executeTakeFirstOrThrow()).credits_micros !== null;
+  }
+
   private async findDeleted(agentId: number): Promise<{ slug: string }> {
     return this.parts.db.selectFrom('agents').select('slug').where('id', '=', agentId).executeTakeFirstOrThrow();
   }
@@ -121,16 +128,19 @@ export class Settings {
       const isFree = calledOnOwnKey?.get(model.provider) ?? ownKeys.get(model.provider);
       return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: isFree ? 0 : cost };
     };
-    const modelOf = async (agent: SubAgentConfig, calledOnOwnKey: Map<string, boolean>) => {
+    const modelOf = async (agent: SubAgentConfig, isFree: boolean, calledOnOwnKey: Map<string, boolean>) => {
       const modelConfig = agent.model ?? config.model;
+      const { provider } = modelConfig;
       const { model, isOnOwnKey } = await parts.modelFor(session.orgId, modelConfig);
-      calledOnOwnKey.set(modelConfig.provider, isOnOwnKey && calledOnOwnKey.get(modelConfig.provider) !== false);
+      if (isFree && !isOnOwnKey && (await this.hasLimitedCredits(session.orgId)))
+        throw new ModelError('byok_key_rejected', provider, `The API key for ${provider} was deleted, and this turn holds no credits`);
+      calledOnOwnKey.set(provider, isOnOwnKey && calledOnOwnKey.get(provider) !== false);
       return parts.traced(model, session.id);
     };
     const world: TurnWorld = {
       release: config,
       permissionMode: session.permissionMode ?? config.permissions.mode,
-      modelFor: (agent) => modelOf(agent, new Map()),
+      modelFor: (agent, isFree) => modelOf(agent, isFree, new Map()),
       async toolsFor(agent) {
         const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
         tools.set(agent.name, known);
@@ -153,6 +163,7 @@ export class Settings {
       stored: session.stored,
       ownKeys,
       timeoutSeconds: config.limits.turn_timeout_s,
+      isOnOwnKeys: () => config.agents.every((agent) => ownKeys.get((agent.model ?? config.model).provider)),
       priceAtMost(usage) {
         const prices = config.agents.map((agent) => price(agent.name, usage));
         return {
@@ -166,7 +177,7 @@ export class Settings {
         return {
           agentSlug,
           price: (subAgent, usage) => price(subAgent, usage, calledOnOwnKey),
-          world: { ...world, modelFor: (agent) => modelOf(agent, calledOnOwnKey) },
+          world: { ...world, modelFor: (agent, isFree) => modelOf(agent, isFree, calledOnOwnKey) },
         };
       },
     };

@@ -84,7 +84,7 @@ export class Turns {
         org: orgId,
         session: sessionId,
         turn: turnId,
-        input: { messageId: newId('msg_'), ...admission.message },
+        input: { messageId: newId('msg_'), ...admission.message, ...(setting.isOnOwnKeys() ? { onOwnKeys: true } : {}) },
         endUserId: admission.endUserId ?? setting.endUserId,
         fingerprint: admission.fingerprint,
         ...(admission.isRetry ? { isRetry: true } : {}),

@@ -27,7 +27,7 @@ export function createWarming({ directory, settings, runner, log, mcp, credentia
     requireMaterialized(await directory.release(orgId, setting.agentId, setting.releaseVersion));
     const { world } = setting;
     const main = subAgentOf(world.release, world.release.main);
-    await world.modelFor(main);
+    await world.modelFor(main, false);
     const tools = await world.toolsFor(main);
     if (tools.some((tool) => tool.name === 'bash')) warmTools();
     await runner.states.warm(log, sessionId);

@@ -165,12 +165,14 @@ test('a turn is paid for by whose key its calls were made with, also if the key 
   const usage = { usage: { prompt_tokens: 1_000, completion_tokens: 1_000 } };
   const call = { tool_calls: [{ index: 0, id: 'call', function: { name: 'files', arguments: '{"operation":"list"}' } }] };
   let finish = () => {};
+  let isHeld = true;
   const answers: object[] = [];
   const provider = await serveLocally(async (_request, response) => {
     const answer = answers.shift() ?? {};
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(frame({ content: 'One moment.' }));
     await new Promise<void>((resolve) => {
       finish = resolve;
+      if (!isHeld) resolve();
     });
     response.end(`${frame(answer, { finish_reason: 'stop' })}data: ${JSON.stringify(usage)}\n\ndata: [DONE]\n\n`);
   });
@@ -178,10 +180,10 @@ test('a turn is paid for by whose key its calls were made with, also if the key 
   const own = '/api/model_credentials/openai-compatible';
   // By the price of the provider: 1 micro-dollar for a token of input, 3 for one of output.
   const cost = 4_000;
-  for (const { stored, steps, credits } of [
+  for (const { stored, steps, credits, ran = steps } of [
     { stored: false, steps: 1, credits: cost },
     { stored: true, steps: 1, credits: 0 },
-    { stored: true, steps: 2, credits: 2 * cost },
+    { stored: true, steps: 2, credits: 0, ran: 1 },
     { stored: false, steps: 2, credits: 2 * cost },
   ]) {
     const tenant = await createTenant(url, { model: { provider: 'openai-compatible', name: 'own', base_url: provider.origin } });
@@ -189,19 +191,22 @@ test('a turn is paid for by whose key its calls were made with, also if the key 
     if (stored) await tenant.put(own, { api_key: 'sk-of-the-customer' });
     const id = await tenant.session();
     answers.push(...Array.from({ length: steps - 1 }, () => call));
+    isHeld = true;
     const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'hi', stream: true });
     await stream.until('text');
     const change = await (stored ? tenant.delete(own) : tenant.put(own, { api_key: 'sk-of-the-customer' }));
     assert.ok(change.status < 300, change.text);
-    for (let step = 1; step <= steps; step += 1) {
+    for (let step = 1; step <= ran; step += 1) {
+      isHeld = step < ran;
       finish();
-      if (step < steps) await stream.until('text');
+      if (step < ran) await stream.until('text');
     }
-    await stream.rest();
+    const failure = (await stream.rest()).find(({ event }) => event === 'error')?.data.data.code;
+    assert.equal(failure, ran < steps ? 'byok_key_rejected' : undefined, 'a turn that holds no credits does not go on at their expense');
     const { budget } = (await tenant.get('/api/budget')).body;
     assert.deepEqual(
       [1_000_000 - budget.credits_remaining_micros, budget.spent_micros],
-      [credits, steps * cost],
+      [credits, ran * cost],
       JSON.stringify({ stored, steps }),
     );
   }
