@@ -81,7 +81,7 @@ export function ApprovalCard({ base, request, keys, children }: ApprovalCardProp
           {children !== undefined && <p className="text-dim">{children}</p>}
         </div>
       </div>
-      <section className="max-h-72 overflow-auto px-3 py-2" tabIndex={0} aria-label="Arguments">
+      <section className="shows-more max-h-72 overflow-auto px-3 py-2" tabIndex={0} aria-label="Arguments">
         <Json value={input ?? {}} />
       </section>
       <div className="flex flex-wrap gap-2 border-t border-line px-3 py-2.5">
