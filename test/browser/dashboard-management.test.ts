@@ -110,7 +110,7 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   assert.equal(await page.getByText(secret).count(), 0);
   await page
     .getByRole('row', { name: /Backend/ })
-    .getByRole('button', { name: 'Revoke' })
+    .getByRole('button', { name: 'Revoke Backend', exact: true })
     .click();
   await dialog().getByRole('button', { name: 'Revoke key' }).click();
   await page.getByText('The key was revoked.').waitFor();

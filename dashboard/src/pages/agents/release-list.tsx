@@ -75,6 +75,7 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
                 <td className="number">
                   <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
                     {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
+                    <span className="sr-only"> sessions on release {release.version}</span>
                   </Link>
                 </td>
                 <td className="number text-dim max-sm:hidden">
@@ -89,6 +90,9 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
                   {mayActivate && !release.active && (
                     <Button className="-my-1" onClick={() => setAsking(release)}>
                       {isRollback(release) ? 'Roll back' : 'Activate'}
+                      <span className="sr-only">
+                        {isRollback(release) && ' to'} release {release.version}
+                      </span>
                     </Button>
                   )}
                 </td>

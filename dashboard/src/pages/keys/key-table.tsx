@@ -60,7 +60,7 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
                   <Badge>revoked</Badge>
                 ) : (
                   mayRevoke && (
-                    <Button kind="danger" className="-my-1" onClick={() => onRevoke(key)}>
+                    <Button kind="danger" className="-my-1" aria-label={`Revoke ${key.name}`} onClick={() => onRevoke(key)}>
                       Revoke
                     </Button>
                   )

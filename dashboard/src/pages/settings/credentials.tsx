@@ -74,8 +74,12 @@ export function Credentials() {
                   </td>
                   <td>
                     <span className="-my-1 flex justify-end gap-2">
-                      {providers.includes(provider) && <Button onClick={() => setTrying(provider)}>Test</Button>}
-                      <Button kind="danger" onClick={() => setRemoving(provider)}>
+                      {providers.includes(provider) && (
+                        <Button aria-label={`Test ${provider}`} onClick={() => setTrying(provider)}>
+                          Test
+                        </Button>
+                      )}
+                      <Button kind="danger" aria-label={`Delete ${provider}`} onClick={() => setRemoving(provider)}>
                         Delete
                       </Button>
                     </span>

@@ -62,6 +62,7 @@ export function MemberTable({ members, onRole, onRemove }: MemberTableProps) {
                   {mayChange && (
                     <Button
                       kind="danger"
+                      aria-label={`Remove ${member.name}`}
                       disabled={isLastOwner}
                       title={isLastOwner ? 'The last owner cannot be removed' : undefined}
                       onClick={() => onRemove(member)}

@@ -128,7 +128,12 @@ function OpenInvitations({ invitations, onWithdraw }: OpenInvitationsProps) {
             expires <Time at={invitation.expires_at} />
           </span>
           {mayChange && (
-            <Button kind="danger" className="ml-auto" onClick={() => onWithdraw(invitation)}>
+            <Button
+              kind="danger"
+              className="ml-auto"
+              aria-label={`Withdraw the invitation of ${inviteeOf(invitation)}`}
+              onClick={() => onWithdraw(invitation)}
+            >
               Withdraw
             </Button>
           )}

@@ -8,8 +8,7 @@ import type { SystemInformation } from '../../server/types.ts';
 
 export function SystemFacts() {
   const { data, error } = useRead<SystemInformation>('/dashboard/api/system', { refetchInterval: 10_000 });
-  if (error !== null) return <Failure error={error} />;
-  if (data === undefined) return <Waiting />;
+  if (data === undefined) return error === null ? <Waiting /> : <Failure error={error} />;
   return (
     <dl className="grid max-w-2xl grid-cols-[auto_1fr] gap-x-8 gap-y-2">
       <Fact label="Parley">{data.version}</Fact>
