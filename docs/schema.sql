@@ -510,6 +510,7 @@ create table webhook_events (
 CREATE INDEX webhook_events_by_age ON public.webhook_events USING btree (created_at);
 CREATE INDEX webhook_events_of_org ON public.webhook_events USING btree (org_id, created_at);
 CREATE INDEX webhook_events_waiting ON public.webhook_events USING btree (created_at) WHERE (NOT fanned_out);
+CREATE INDEX webhook_events_waiting_of_org ON public.webhook_events USING btree (org_id, created_at) WHERE (NOT fanned_out);
 
 create table workspace_files (
   org_id integer not null,

@@ -69,3 +69,24 @@ test('events of one organization that go to many endpoints delay no other organi
     [small.id, 1],
   ]);
 });
+
+test('nor do they where more of them wait than are looked at in the order of their age', async () => {
+  await db.deleteFrom('deliveries').execute();
+  const insert = (orgId: number, from: number, count: number) =>
+    sql`insert into webhook_events (org_id, type, data, created_at)
+      select ${orgId}::integer, 'turn.completed', '{}', ${now}::timestamptz + (${from} + n) * interval '1 millisecond'
+      from generate_series(1, ${count}) n`.execute(db);
+  await insert(large.id, 0, 30);
+  await insert(small.id, 100, 2);
+  const organizations = async () => {
+    const rows = await db.selectFrom('deliveries').select('org_id').distinct().orderBy('org_id').execute();
+    return rows.map((row) => row.org_id);
+  };
+  const step = () => fanOut(db, new Date(now.getTime() + 1_000), new Date(0), { events: 4, deliveries: 20 }, 5);
+  assert.equal(await step(), false);
+  assert.deepEqual(await organizations(), [large.id, small.id]);
+  let steps = 1;
+  while (!(await step())) steps += 1;
+  const { rows } = await sql<{ waiting: number }>`select count(*)::integer as waiting from webhook_events where not fanned_out`.execute(db);
+  assert.deepEqual([rows[0]?.waiting, steps > 10], [0, true]);
+});
