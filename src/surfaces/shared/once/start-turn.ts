@@ -32,10 +32,7 @@ export async function startTurn(
     .catch(async (error: unknown) => {
       // An earlier copy of this request may have run: then its turn is the answer, even if a new message would be refused by now.
       if (!(error instanceof ServiceError)) throw error;
-      const isLive = admission.shows === 'live';
-      const earlier = await (requestKey === undefined
-        ? findRetriedTurn(context, request, isLive)
-        : findTurnOfKey(context, requestKey, isLive));
+      const earlier = await findEarlierTurn(context, request, reply, admission.shows === 'live');
       if (earlier === undefined) throw error;
       return { ...earlier, replayed: true };
     });
@@ -55,12 +52,10 @@ export async function findEarlierTurn(
   live: boolean,
 ): Promise<WatchableTurn | undefined> {
   const requestKey = requestKeyOf(request);
-  if (requestKey !== undefined) {
-    const earlier = await findTurnOfKey(context, requestKey, live);
-    if (earlier !== undefined) sayReplayed(reply);
-    return earlier;
-  }
-  return findRetriedTurn(context, request, live);
+  if (requestKey === undefined) return findRetriedTurn(context, request, live);
+  const earlier = await findTurnOfKey(context, requestKey, live);
+  if (earlier !== undefined) sayReplayed(reply);
+  return earlier;
 }
 
 /**
