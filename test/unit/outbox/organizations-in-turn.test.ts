@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { fanOut } from '../../../src/outbox/fan-out.ts';
+import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { insertDeliveries, newDelivery } from '../../../src/outbox/new-deliveries.ts';
 import { claimDeliveries, releaseAllClaims, type Slots } from '../../../src/outbox/queue.ts';
 import { openTestDatabase } from '../../support/engine.ts';
@@ -89,4 +90,16 @@ test('nor do they where more of them wait than are looked at in the order of the
   while (!(await step())) steps += 1;
   const { rows } = await sql<{ waiting: number }>`select count(*)::integer as waiting from webhook_events where not fanned_out`.execute(db);
   assert.deepEqual([rows[0]?.waiting, steps > 10], [0, true]);
+});
+
+test('many deliveries of one organization to a gateway delay no other organization’s to the same one', async () => {
+  await db.deleteFrom('deliveries').execute();
+  const delivery = { gatewayUrl: 'https://gateway.example', type: 'message', body: {} };
+  await queueForGateways(db, large.id, [delivery, delivery, delivery], now);
+  await queueForGateways(db, small.id, [delivery], new Date(now.getTime() + 1_000));
+  const later = new Date(now.getTime() + 5_000);
+  const times = { now: later, since: new Date(0), leaseUntil: new Date(later.getTime() + 5_000) };
+  const slots = { perLane: 32, healthy: 9, troubled: 0 };
+  const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, running: [], lanes: [], organizations: [] });
+  assert.deepEqual(claimed.map((one) => one.org_id).sort(), [large.id, small.id], 'one of each at a time');
 });
