@@ -184,7 +184,7 @@ test('another release can be tried before it is active', async () => {
   await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Second.', permissions: { mode: 'autonomous' } });
   // By way of the agent's page, which reads the same releases.
   await page.goto('/dashboard/agents/assistant');
-  await page.getByText('Release 2').waitFor();
+  await page.getByText('Release 2', { exact: true }).waitFor();
   await page.getByRole('main').getByRole('link', { name: 'Playground' }).click();
   await page.getByLabel('Release').selectOption('2');
   await say('/tool bash {"command":"echo unasked"}');

@@ -155,5 +155,5 @@ test('a network that is gone without a word is noticed, and what waited for an a
   await page.getByText('The server cannot be reached.').waitFor();
   await page.unrouteAll();
   await page.getByText('Connected again.').waitFor();
-  await page.getByRole('cell', { name: 'First key' }).waitFor();
+  await page.getByRole('cell', { name: 'First key', exact: true }).waitFor();
 });
