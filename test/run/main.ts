@@ -26,24 +26,23 @@ try {
 async function runEverything(paths: string[]): Promise<boolean> {
   const engines = chooseEngines();
   const files = chooseFiles(paths);
-  const acceptance = files.filter((file) => file.startsWith('test/acceptance/'));
   const checked = paths.length > 0 ? Promise.resolve(true) : check();
   keepFilesInMemory();
   // Here, so that several files do not make it at the same time.
   await pgliteTemplate();
   if (paths.length === 0) installPrograms();
   if (paths.length === 0) await compileServer();
-  const asHere: Job['environment'] = {};
-  const jobs: Job[] = files.filter((file) => !acceptance.includes(file)).map((file) => ({ file, name: file, environment: asHere }));
+  const jobs: Job[] = [];
   let server: PostgresServer | undefined;
-  for (const engine of acceptance.length > 0 ? engines : []) {
+  for (const engine of engines) {
     const environment: Job['environment'] = { PARLEY_TEST_ENGINE: engine };
     if (engine === 'postgres') {
       server = await startUnlessGiven();
       environment.TEST_DATABASE_URL = server?.url ?? process.env.TEST_DATABASE_URL;
     }
-    const wanted = engine === engines.at(-1) ? acceptance : acceptance.filter((file) => !isOfOneEngine(file));
-    jobs.push(...wanted.map((file) => ({ file, name: `${file} on ${engineNames[engine]}`, environment })));
+    for (const file of files.filter((each) => enginesOf(each, engines).includes(engine))) {
+      jobs.push({ file, name: isAcceptance(file) ? `${file} on ${engineNames[engine]}` : file, environment });
+    }
   }
   const { passed, failed, skipped } = await runFiles(jobs, stop.signal);
   await server?.stop();
@@ -128,9 +127,18 @@ async function startUnlessGiven(): Promise<PostgresServer | undefined> {
   }
 }
 
-/** A file that need not run on both engines says so in a comment at its top, with the reason. */
-function isOfOneEngine(file: string): boolean {
-  return /^\/\/ One engine: /m.test(readFileSync(file, 'utf8'));
+function isAcceptance(file: string): boolean {
+  return file.startsWith('test/acceptance/');
+}
+
+/**
+ * The acceptance tests run on both engines, except for a file that says in a comment at its top why one is enough. What runs once runs on
+ * PostgreSQL, unless its comment says why not: there an app takes 0.15 s of CPU time to start and close, and 0.7 s on PGlite.
+ */
+function enginesOf(file: string, engines: string[]): string[] {
+  const text = readFileSync(file, 'utf8');
+  if (isAcceptance(file) && !/^\/\/ One engine: /m.test(text)) return engines;
+  return /^\/\/ On PGlite: /m.test(text) ? engines.slice(0, 1) : engines.slice(-1);
 }
 
 /** Runs while the first tests run, because most of it uses only one processor. */

@@ -1,3 +1,4 @@
+// On PGlite: PostgreSQL counts the scans of each connection, and reports them later.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';

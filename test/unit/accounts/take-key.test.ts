@@ -1,3 +1,4 @@
+// On PGlite: it executes statements in the order in which they are sent.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { readKey, takeKey, takeOverKey } from '../../../src/accounts/idempotency-keys.ts';

@@ -1,3 +1,4 @@
+// On PGlite: it is under test.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,3 +1,4 @@
+// On PGlite: PostgreSQL does this work itself.
 import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
 // Which process makes which attempt, and when: claims and their leases, lanes, several couriers.
+// On PGlite: one test is about a start on it.
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';

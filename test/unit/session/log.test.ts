@@ -1,3 +1,4 @@
+// On PGlite: one test changes how the only connection reads a table.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';

@@ -1,4 +1,5 @@
 // Sessions that are asked for at the same moment are written by one statement; each caller is told of its own.
+// On PGlite: it executes statements in the order in which they are sent.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';

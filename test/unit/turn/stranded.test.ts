@@ -1,4 +1,5 @@
 // A database that takes no writes, or is not there: whoever waits for a turn is told, and the turn goes on later.
+// On PGlite: the test makes this engine refuse writes.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
