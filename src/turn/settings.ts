@@ -4,15 +4,14 @@ import type { Release } from '../accounts/releases.ts';
 import { atMost } from '../at-most.ts';
 import type { Db } from '../database/database.ts';
 import { type Model, ModelError } from '../harness/model.ts';
-import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
-import { subAgentOf } from '../harness/prompt.ts';
+import type { PriceOverrides } from '../harness/models/prices.ts';
 import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
 import type { TurnWorld } from '../harness/turn-world.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
-import type { Usage } from '../session/usage.ts';
+import { Pricing } from './pricing.ts';
 import type { TurnSetting } from './runner.ts';
 
 /** The parts of a session that never change, and what its turns run with. */
@@ -23,12 +22,7 @@ export interface SessionSetting extends TurnSetting {
   isVisitor: boolean;
   instanceKey: string;
   stored: boolean;
-  /** Providers of the release, and whether the customer's own key pays for each. */
-  ownKeys: Map<string, boolean>;
-  /** Whether the customer's own keys pay for every model that a turn may call. */
-  isOnOwnKeys(): boolean;
-  /** The highest price of the usage, since the turn may be handed to any sub-agent. */
-  priceAtMost(usage: Usage): { costMicros: number; creditMicros: number };
+  pricing: Pricing;
 }
 
 /** What makes a release runnable; `create-settings.ts` puts it together. */
@@ -100,9 +94,9 @@ export class Settings {
 
   /** Looks up again which providers the organization has a key of its own for: that may change while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
-    const { orgId, ownKeys } = setting;
-    for (const provider of ownKeys.keys())
-      ownKeys.set(provider, (await this.parts.directory.sealedCredential(orgId, provider)) !== undefined);
+    const { orgId, pricing } = setting;
+    for (const provider of pricing.ownKeys.keys())
+      pricing.ownKeys.set(provider, (await this.parts.directory.sealedCredential(orgId, provider)) !== undefined);
     return setting;
   }
 
@@ -119,15 +113,7 @@ export class Settings {
     const { parts } = this;
     const { config } = release;
     const tools = new Map<string, Tool[]>();
-    const providers = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])].map((model) => model.provider);
-    const ownKeys = new Map<string, boolean>(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
-    /** Of a provider that the turn called more than once, all calls must have been made with the own key for its tokens to be free. */
-    const price = (subAgent: string, usage: Usage, calledOnOwnKey?: ReadonlyMap<string, boolean>) => {
-      const model = subAgentOf(config, subAgent).model ?? config.model;
-      const cost = costMicros(priceOf(model.provider, model.name, parts.prices), usage);
-      const isFree = calledOnOwnKey?.get(model.provider) ?? ownKeys.get(model.provider);
-      return { model: `${model.provider}/${model.name}`, costMicros: cost, creditMicros: isFree ? 0 : cost };
-    };
+    const pricing = new Pricing(config, parts.prices);
     const modelOf = async (agent: SubAgentConfig, isFree: boolean, calledOnOwnKey: Map<string, boolean>) => {
       const modelConfig = agent.model ?? config.model;
       const { provider } = modelConfig;
@@ -161,22 +147,14 @@ export class Settings {
       isVisitor: session.isVisitor,
       instanceKey: session.instanceKey,
       stored: session.stored,
-      ownKeys,
+      pricing,
       timeoutSeconds: config.limits.turn_timeout_s,
-      isOnOwnKeys: () => config.agents.every((agent) => ownKeys.get((agent.model ?? config.model).provider)),
-      priceAtMost(usage) {
-        const prices = config.agents.map((agent) => price(agent.name, usage));
-        return {
-          costMicros: Math.max(...prices.map(({ costMicros }) => costMicros)),
-          creditMicros: Math.max(...prices.map(({ creditMicros }) => creditMicros)),
-        };
-      },
       world,
       forTurn() {
         const calledOnOwnKey = new Map<string, boolean>();
         return {
           agentSlug,
-          price: (subAgent, usage) => price(subAgent, usage, calledOnOwnKey),
+          price: (subAgent, usage) => pricing.price(subAgent, usage, calledOnOwnKey),
           world: { ...world, modelFor: (agent, isFree) => modelOf(agent, isFree, calledOnOwnKey) },
         };
       },

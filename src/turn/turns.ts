@@ -84,7 +84,7 @@ export class Turns {
         org: orgId,
         session: sessionId,
         turn: turnId,
-        input: { messageId: newId('msg_'), ...admission.message, ...(setting.isOnOwnKeys() ? { onOwnKeys: true } : {}) },
+        input: { messageId: newId('msg_'), ...admission.message, ...(setting.pricing.isOnOwnKeys() ? { onOwnKeys: true } : {}) },
         endUserId: admission.endUserId ?? setting.endUserId,
         fingerprint: admission.fingerprint,
         ...(admission.isRetry ? { isRetry: true } : {}),
@@ -256,7 +256,7 @@ export class Turns {
 
   private reservation(setting: SessionSetting, text: string): Reservation {
     const tokens = this.parts.limits.reservationTokens + countTokens(text.length);
-    const { costMicros, creditMicros } = setting.priceAtMost({ input: tokens, output: 0, cachedInput: 0 });
+    const { costMicros, creditMicros } = setting.pricing.priceAtMost({ input: tokens, output: 0, cachedInput: 0 });
     return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
   }
 }

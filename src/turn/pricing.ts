@@ -1,0 +1,50 @@
+import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
+import { subAgentOf } from '../harness/prompt.ts';
+import type { ModelConfig, ReleaseConfig } from '../release-config.ts';
+import type { Usage } from '../session/usage.ts';
+
+/** What the turns of a release cost, and what of it comes from prepaid credits because the customer's own keys do not pay for it. */
+export class Pricing {
+  /** Providers of the release, and whether the customer has a key of their own for each now. */
+  readonly ownKeys: Map<string, boolean>;
+  private readonly config: ReleaseConfig;
+  private readonly overrides: PriceOverrides;
+  private readonly models: ModelConfig[];
+
+  constructor(config: ReleaseConfig, overrides: PriceOverrides) {
+    this.config = config;
+    this.overrides = overrides;
+    this.models = config.agents.map((agent) => agent.model ?? config.model);
+    const providers = [config.model, ...this.models].map((model) => model.provider);
+    this.ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
+  }
+
+  /** Whether the customer's own keys pay for every model that a turn may call. */
+  isOnOwnKeys(): boolean {
+    return this.models.every(({ provider }) => this.ownKeys.get(provider));
+  }
+
+  /**
+   * The price of the usage on the model of this sub-agent. `calledOnOwnKey` says of providers that the turn has called whether all
+   * of its calls were made with the own key: only then they are free.
+   */
+  price(subAgent: string, usage: Usage, calledOnOwnKey: ReadonlyMap<string, boolean>) {
+    const model = subAgentOf(this.config, subAgent).model ?? this.config.model;
+    return { model: `${model.provider}/${model.name}`, ...this.priceOf(model, usage, calledOnOwnKey) };
+  }
+
+  /** The highest price of the usage, since the turn may be handed to any sub-agent. */
+  priceAtMost(usage: Usage): { costMicros: number; creditMicros: number } {
+    const prices = this.models.map((model) => this.priceOf(model, usage));
+    return {
+      costMicros: Math.max(...prices.map((price) => price.costMicros)),
+      creditMicros: Math.max(...prices.map((price) => price.creditMicros)),
+    };
+  }
+
+  private priceOf({ provider, name }: ModelConfig, usage: Usage, calledOnOwnKey?: ReadonlyMap<string, boolean>) {
+    const cost = costMicros(priceOf(provider, name, this.overrides), usage);
+    const isFree = calledOnOwnKey?.get(provider) ?? this.ownKeys.get(provider);
+    return { costMicros: cost, creditMicros: isFree ? 0 : cost };
+  }
+}
