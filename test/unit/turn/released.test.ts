@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startApp } from '../../support/app.ts';
 import { untilAccepted } from '../../support/turns.ts';
+import { until } from '../../support/until.ts';
 
 test('a process that lets go of a turn as it ends does not go on with the message behind it', { timeout: 20_000 }, async (t) => {
   const app = await startApp(t);
@@ -41,7 +42,8 @@ test('nor with what it is still asking about: the message behind the turn, or on
     await app.request('POST', '/v1/sessions', { session_id: 'asking' });
     const say = (text: string) => app.request('POST', '/v1/sessions/asking/messages', { text });
     const first = inQueue ? say('/delay 200\n/words 4') : undefined;
-    await untilAccepted(app, 'asking', inQueue ? 1 : 0);
+    // It has begun, and so asks no more.
+    await until(async () => runner.running.size === (inQueue ? 1 : 0));
     const asking = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     // As after an answer of the database that came late.
