@@ -1,4 +1,5 @@
 import { lookup, Resolver } from 'node:dns/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { errorCode } from '../errors.ts';
 
 export type Resolve = (hostname: string) => Promise<{ address: string; family: number }[]>;
@@ -18,7 +19,9 @@ export function createDnsResolve({ servers, timeoutMs = 1_500 }: { servers?: rea
   /** One for many names, because each has a socket of its own. It knows only the servers that the system had when it was made. */
   function resolverNow(): Resolver {
     if (current !== undefined && performance.now() - current.madeAt < keptMs) return current.resolver;
-    const resolver = new Resolver({ timeout: timeoutMs, tries: 2 });
+    // After a few quick answers it waits a second at most before it tries again, whatever the timeout, and after slow ones up to five
+    // without `maxTimeout`. So there are more tries, for names whose own servers take a few seconds.
+    const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: 5 });
     if (servers !== undefined) resolver.setServers(servers);
     current = { resolver, madeAt: performance.now() };
     return resolver;
@@ -26,7 +29,13 @@ export function createDnsResolve({ servers, timeoutMs = 1_500 }: { servers?: rea
 
   return async (hostname) => {
     const resolver = resolverNow();
-    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    const asked = { four: resolver.resolve4(hostname), six: resolver.resolve6(hostname) };
+    // Some servers never answer when they are asked for IPv6 addresses.
+    const waited = asked.four.then(
+      () => sleep<string[]>(sixAfterFourMs, [], { ref: false }),
+      () => asked.six,
+    );
+    const [four, six] = await Promise.allSettled([asked.four, Promise.race([asked.six, waited])]);
     const addresses = [
       ...(four.status === 'fulfilled' ? four.value.map((address) => ({ address, family: 4 })) : []),
       ...(six.status === 'fulfilled' ? six.value.map((address) => ({ address, family: 6 })) : []),
@@ -39,3 +48,4 @@ export function createDnsResolve({ servers, timeoutMs = 1_500 }: { servers?: rea
 }
 
 const keptMs = 10_000;
+const sixAfterFourMs = 1_000;

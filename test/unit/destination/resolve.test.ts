@@ -7,9 +7,13 @@ import { test } from 'node:test';
 import { checkDestination } from '../../../src/destination/guard.ts';
 import { createDnsResolve } from '../../../src/destination/resolve.ts';
 
-/** A DNS server that knows the addresses of some names, says of others that they do not exist, and of `silent` ones nothing. */
+/**
+ * A DNS server that knows the addresses of some names, and says of others that they do not exist. It says nothing of `silent` names, nothing
+ * of the IPv6 addresses of `old` ones, and has to ask others about `slow` ones first, for a second and a half.
+ */
 async function serveNames(records: Record<string, { four?: number[]; six?: number[] }>): Promise<{ address: string; close(): void }> {
   const socket = createSocket('udp4');
+  let begun: number | undefined;
   socket.on('message', (query, client) => {
     const labels: string[] = [];
     let at = 12;
@@ -18,8 +22,12 @@ async function serveNames(records: Record<string, { four?: number[]; six?: numbe
       at += length + 1;
     }
     const name = labels.join('.').toLowerCase();
-    if (name.includes('silent')) return;
     const type = query.readUInt16BE(at + 1);
+    if (name.includes('silent') || (name.includes('old') && type !== 1)) return;
+    if (name.includes('slow')) {
+      begun ??= performance.now();
+      if (performance.now() - begun < 1_500) return;
+    }
     const data = type === 1 ? records[name]?.four : records[name]?.six;
     const head = Buffer.from(query.subarray(0, 12));
     head.writeUInt16BE(records[name] === undefined ? 0x8183 : 0x8180, 2);
@@ -54,6 +62,25 @@ test('names whose servers do not answer delay no other, and all addresses of a n
   await assert.rejects(resolve('none.test'), { code: 'ENODATA' });
   assert.equal(given, 0, 'the others still wait');
   assert.deepEqual(new Set(await Promise.all(silent)), new Set(['ETIMEOUT']));
+});
+
+const known = { four: [8, 8, 8, 8] };
+const found = [{ address: '8.8.8.8', family: 4 }];
+
+test('a name is found whose servers take their time, though others were found at once', async (t) => {
+  const server = await serveNames({ 'quick.test': known, 'slow.test': known });
+  t.after(() => server.close());
+  const resolve = createDnsResolve({ servers: [server.address] });
+  for (const name of ['quick.test', 'quick.test', 'quick.test', 'slow.test']) assert.deepEqual(await resolve(name), found, name);
+});
+
+test('a name of whose IPv6 addresses nothing is told is found sooner than one of which nothing is told at all', async (t) => {
+  const server = await serveNames({ 'old.test': known });
+  t.after(() => server.close());
+  const resolve = createDnsResolve({ servers: [server.address], timeoutMs: 500 });
+  const silent = assert.rejects(resolve('silent.test'), { code: 'ETIMEOUT' });
+  assert.deepEqual(await Promise.race([resolve('old.test'), silent]), found);
+  await silent;
 });
 
 test('where only public addresses are allowed, names are not looked up by the system, unless it has no DNS server', async (t) => {
