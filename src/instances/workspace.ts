@@ -8,7 +8,7 @@ export async function countFileBytes(transaction: Db, orgId: number, growth: num
     await sql`update budgets set file_bytes = greatest(0, file_bytes + ${growth}::bigint) where org_id = ${orgId}`.execute(transaction);
 }
 
-/** Locks that count. Everyone who writes or deletes files does this before they lock a file, so that no two wait for each other. */
+/** Locks the organization's count. Everyone who writes or deletes files does this before they lock a file, so that no two wait for each other. */
 export async function lockFileBytes(transaction: Db, orgId: number): Promise<void> {
   await sql`select 1 from budgets where org_id = ${orgId} for update`.execute(transaction);
 }

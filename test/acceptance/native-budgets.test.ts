@@ -6,10 +6,8 @@ import { serveLocally } from '../support/local-server.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { nothingReserved, reserved } from '../support/turns.ts';
 
-const app = await startApp(
-  { after },
-  { settings: { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } },
-);
+const settings = { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
+const app = await startApp({ after }, { settings });
 const url = await app.listen();
 
 const refusal = async (tenant: Tenant, id: string, stream = false) => {
@@ -204,11 +202,8 @@ test('a turn is paid for by whose key its calls were made with, also if the key 
     const failure = (await stream.rest()).find(({ event }) => event === 'error')?.data.data.code;
     assert.equal(failure, ran < steps ? 'byok_key_rejected' : undefined, 'a turn that holds no credits does not go on at their expense');
     const { budget } = (await tenant.get('/api/budget')).body;
-    assert.deepEqual(
-      [1_000_000 - budget.credits_remaining_micros, budget.spent_micros],
-      [credits, ran * cost],
-      JSON.stringify({ stored, steps }),
-    );
+    const spent = [1_000_000 - budget.credits_remaining_micros, budget.spent_micros];
+    assert.deepEqual(spent, [credits, ran * cost], JSON.stringify({ stored, steps }));
   }
 });
 
