@@ -10,6 +10,8 @@ const limits = { events: 200, deliveries: 1_000 };
  * not delay the events of others. If so many wait, all organizations with endpoints are looked at: the oldest may be of one only.
  */
 const mostInTurns = 2_000;
+/** Then, so many of each organization: all of them are sorted, for a transaction that takes only `limits.events`. */
+const mostOfEach = 10;
 
 interface EventRow {
   id: string;
@@ -32,7 +34,7 @@ export async function fanOut(db: Db, now: Date, since: Date, most = limits, inTu
     if (events.some(({ waiting }) => waiting >= inTurns)) {
       const ofEach = sql`select e.* from (select distinct org_id from webhook_endpoints where enabled) o cross join lateral
         (select id, org_id, created_at from webhook_events where org_id = o.org_id and ${isWaiting}
-         order by created_at, id limit ${most.events}) e`;
+         order by created_at, id limit ${mostOfEach}) e`;
       events = await takeEvents(transaction, sql`(${oldest}) union (${ofEach})`, most.events);
     }
     const endpoints = await transaction
