@@ -135,10 +135,11 @@ export class Gateway {
     const { database, directory, turns } = this.parts;
     const { metadata = {} } = event;
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceIdOf(metadata), sameAgent: false };
-    if (event.message !== undefined) {
-      turns.assertRoom(agent.orgId);
+    const open = () => openSession(this.parts, agent, wanted);
+    if (event.message === undefined) return open();
+    return turns.inPlace(agent.orgId, async () => {
       await checkBudgetOfNew(database.db, directory, agent, wanted);
-    }
-    return openSession(this.parts, agent, wanted);
+      return open();
+    });
   }
 }

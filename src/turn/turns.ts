@@ -119,10 +119,19 @@ export class Turns {
     }
   }
 
-  /** Throws while this process has no room for the organization's turns. Also called before a session is created, which sends a webhook. */
-  assertRoom(orgId: number): void {
+  /**
+   * Does what comes before a turn, as opening its session, which sends a webhook, with a place for the turn. Throws while this process
+   * has none for the organization.
+   */
+  async inPlace<Result>(orgId: number, work: () => Promise<Result>): Promise<Result> {
     this.assertNotDraining();
-    this.places.assertRoom(orgId);
+    const place = this.takePlace(orgId);
+    try {
+      return await work();
+    } finally {
+      // The admission takes it again, before another request can: for that it waits for nothing, unless something is not cached yet.
+      place.leave();
+    }
   }
 
   /** Answers a pending approval. Returns the turn, to be watched from its beginning; `resolvedSeq` is the seq of the answer in it. */

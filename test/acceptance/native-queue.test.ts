@@ -228,3 +228,15 @@ test('of turns that are asked for at the same moment no more run than PARLEY_MAX
     statuses.map((status) => (status === 200 ? [text] : [])),
   );
 });
+
+test('nor is a session opened for a completion that comes while another opens its own at the last place', async (context) => {
+  const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '4' } });
+  const tenant = await createTenant(await small.listen());
+  const complete = (content: string) => tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content }] });
+  // Reads what later ones have in memory.
+  await complete('/say first');
+  const opened = context.mock.method(small.context.newSessions, 'insert');
+  const answers = await Promise.all(Array.from({ length: 12 }, () => complete('/delay 1500\n/say in time')));
+  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [...Array(4).fill(200), ...Array(8).fill(503)]);
+  assert.equal(opened.mock.callCount(), 4);
+});

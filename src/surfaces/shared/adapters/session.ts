@@ -137,14 +137,14 @@ export async function dropUnlessUsed(context: Context, session: TurnSession, las
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
   const agent = agentOf(request);
-  const { directory, database } = context;
+  const { directory, database, turns } = context;
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
   const { surface, stored, runsTurn, newSessionId: sessionId } = wanted;
-  if (runsTurn) {
-    // First, because it costs no query: in an overload, most requests end here.
-    context.turns.assertRoom(agent.orgId);
+  const open = () => openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
+  if (!runsTurn) return open();
+  return turns.inPlace(agent.orgId, async () => {
     await checkBudgetOfNew(database.db, directory, agent, identity);
-  }
-  return openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
+    return open();
+  });
 }
