@@ -111,7 +111,7 @@ function isNetworkFailure(error: unknown): boolean {
 }
 
 const networkCode =
-  /^(ECONN|EPIPE|ETIME|ENOTFOUND|ENODATA|ESERVFAIL|EREFUSED|EAI_|EHOST|ENET|UND_ERR_|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HPE_)/;
+  /^(ECONN|EPIPE|ETIME|ENOTFOUND|ENODATA|ESERVFAIL|EREFUSED|EBADRESP|EFORMERR|EAI_|EHOST|ENET|UND_ERR_|ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HPE_)/;
 const networkWords = /^(fetch failed|terminated|other side closed|Network error)/i;
 
 function wordsOf(error: unknown): string | undefined {

@@ -15,6 +15,8 @@ describe('the price of a model', () => {
     ['openai', 'gpt-4.1', 2, 8],
     ['openai', 'o1-2024-12-17', 15, 60],
     ['openai', 'o1-pro', 150, 600],
+    ['openai', 'o1-mini', 1.1, 4.4],
+    ['openai', 'gpt-4-1106-preview', 10, 30],
     ['openai', 'o3-pro-2025-06-10', 20, 80],
     ['openai', 'gpt-5', 1.25, 10],
     ['openai', 'gpt-5-mini', 0.25, 2],

@@ -121,7 +121,11 @@ function Filters({ filters }: { filters: AuditFilters }) {
 
 /** Whether the chain of hashes shows that no recorded event was changed since. A click checks it again. */
 function ChainState() {
-  const { data, error, isFetching, refetch } = useRead<Verification>('/api/audit_events/verification', { staleTime: 60_000 });
+  const { data, error, isFetching, refetch } = useRead<Verification>('/api/audit_events/verification', {
+    staleTime: 60_000,
+    // It reads all events: not again by itself, as other reads that failed.
+    refetchInterval: false,
+  });
   if (data === undefined)
     return error === null ? (
       <span className="text-faint">Checking the chain…</span>
