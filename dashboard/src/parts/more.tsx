@@ -1,5 +1,6 @@
 import { type InfiniteData, type UseInfiniteQueryResult, useInfiniteQuery } from '@tanstack/react-query';
 import { useRef } from 'react';
+import { intervalAfter } from '../server/queries.ts';
 import { get } from '../server/request.ts';
 import type { List } from '../server/types.ts';
 import { Button } from './button.tsx';
@@ -9,7 +10,7 @@ type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
 
 /**
  * A list that is read page by page. While only the first page is shown, it is read again at the interval, or less often (see
- * `pollInterval`). Once more pages are shown the list is not refreshed, since each time all of them would have to be read.
+ * `pollInterval`). Once more pages are shown the list is not refreshed, unless a read failed, since each time all of them would have to be read.
  */
 export function usePages<Item, Page extends List<Item> = List<Item>>(
   path: string,
@@ -29,7 +30,7 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor ?? undefined,
     refetchInterval: ({ state }) => {
-      if (refetchInterval === false || (state.data?.pages.length ?? 0) > 1) return false;
+      if (refetchInterval === false || (state.data?.pages.length ?? 0) > 1) return intervalAfter(state.error);
       return pollInterval(refetchInterval, poll.current);
     },
   });

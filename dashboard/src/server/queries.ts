@@ -21,11 +21,15 @@ export const queryClient = new QueryClient({
       retry: shouldRetry,
       retryDelay: (count, error) => (error instanceof RequestError && error.waitMs) || Math.min(1_000 * 2 ** count, 8_000),
       refetchOnWindowFocus: true,
-      // What is not read at an interval anyway is read again after a failure of the server, so that the page recovers by itself.
-      refetchInterval: ({ state: { error } }) => (error instanceof RequestError && error.status >= 500 ? 5_000 : false),
+      refetchInterval: ({ state: { error } }) => intervalAfter(error),
     },
   },
 });
+
+/** What is not read at an interval anyway is read again after a failure of the server, so that the page recovers by itself. */
+export function intervalAfter(error: Error | null): number | false {
+  return error instanceof RequestError && error.status >= 500 ? 5_000 : false;
+}
 
 /** An unreachable server is retried without end, an overloaded one a few times. Other refusals would only be repeated. */
 function shouldRetry(count: number, error: Error): boolean {

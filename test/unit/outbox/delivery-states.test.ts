@@ -14,6 +14,21 @@ import { until } from '../../support/until.ts';
 
 const { db, organization, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
+/** A delivery to a disabled endpoint: made due by who still saw that enabled, and claimed since. */
+async function claimedOfDisabled() {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const actor = { orgId: organization.id, at: new Date() };
+  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
+  await queue(endpointId, 1, actor.at);
+  const { id } = await db
+    .updateTable('deliveries')
+    .set({ claimed_by: 'here' })
+    .where('endpoint_id', '=', endpointId)
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  return { endpointId, actor, id };
+}
+
 test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {
   const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * minute);
   const endpointId = await newEndpoint('http://127.0.0.1:1/');
@@ -61,17 +76,7 @@ test('a result whose delivery is being deleted is left out, and the others of it
 });
 
 test('a delivery that is put back since its endpoint was disabled is due if that is being enabled at this moment', async () => {
-  const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  const actor = { orgId: organization.id, at: new Date() };
-  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
-  // Made due by who still saw the endpoint enabled, and claimed since.
-  await queue(endpointId, 1, actor.at);
-  const { id } = await db
-    .updateTable('deliveries')
-    .set({ claimed_by: 'here' })
-    .where('endpoint_id', '=', endpointId)
-    .returning('id')
-    .executeTakeFirstOrThrow();
+  const { endpointId, actor, id } = await claimedOfDisabled();
   const { parking } = await db.transaction().execute(async (transaction) => {
     await enableEndpoint(transaction, actor, endpointId);
     const begun = parkDelivery(db, 'here', id, actor.at);
@@ -84,16 +89,7 @@ test('a delivery that is put back since its endpoint was disabled is due if that
 });
 
 test('a delivery that is put back since its endpoint was disabled is due if its resend was asked for meanwhile', async () => {
-  const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  const actor = { orgId: organization.id, at: new Date() };
-  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
-  await queue(endpointId, 1, actor.at);
-  const { id } = await db
-    .updateTable('deliveries')
-    .set({ claimed_by: 'here' })
-    .where('endpoint_id', '=', endpointId)
-    .returning('id')
-    .executeTakeFirstOrThrow();
+  const { actor, id } = await claimedOfDisabled();
   await resendDelivery(db, organization.id, id, actor.at);
   await parkDelivery(db, 'here', id, actor.at);
   const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
