@@ -157,3 +157,10 @@ test('a network that is gone without a word is noticed, and what waited for an a
   await page.getByText('Connected again.').waitFor();
   await page.getByRole('cell', { name: 'First key', exact: true }).waitFor();
 });
+
+test('a list that is not read at an interval is read again after a failure of the server', async () => {
+  await page.route('**/dashboard/api/sessions?*', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }), { times: 1 });
+  await page.goto('/dashboard/sessions?live=off');
+  await page.getByRole('alert').getByText('Not now.').waitFor();
+  await page.getByRole('alert').getByText('Not now.').waitFor({ state: 'detached' });
+});
