@@ -35,9 +35,12 @@ export function refusedAddress(address: string, rules: Rules): string | undefine
   if (metadataAddresses.has(parsed.toString())) return 'is a metadata service';
   const range = parsed.range();
   if (embeddingRanges.has(range)) return `is an IPv6 address that stands for another one (${range})`;
+  // ipaddr.js calls `::a.b.c.d` unicast; `::` and `::1`, which are in the same network, have ranges of their own.
+  if (range === 'unicast' && parsed.kind() === 'ipv6' && parsed.match(ipv4Compatible))
+    return 'is an IPv6 address that stands for another one';
   if (rules.allowPrivate) return undefined;
   if (range !== 'unicast') return `is not on the public internet (${rangeNames[range] ?? range})`;
-  // ipaddr.js calls everything unicast that it has no name for, such as `::a.b.c.d`; IANA assigns public addresses only here.
+  // ipaddr.js calls everything unicast that it has no name for; IANA assigns public addresses only here.
   if (parsed.kind() === 'ipv6' && !parsed.match(globalUnicast)) return 'is not on the public internet (reserved)';
   return undefined;
 }
@@ -76,6 +79,7 @@ const internalSuffixes = ['.local', '.internal', '.localdomain', '.lan', '.home'
 
 // IPv6 addresses that embed an IPv4 address: refused even where private addresses are allowed, because nobody needs them.
 const embeddingRanges = new Set(['ipv4Mapped', 'rfc6145', 'rfc6052', '6to4', 'teredo']);
+const ipv4Compatible = ipaddr.IPv6.parseCIDR('::/96');
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3');
 
 const rangeNames: Record<string, string> = {

@@ -139,6 +139,7 @@ test('where private destinations are allowed, metadata, disguised addresses, cre
     'http://[fd00:c1::a9fe:a9fe]/opc/v2/',
     'http://[fd00:42::42]/conf',
     'http://[::ffff:169.254.169.254]/',
+    'http://[::169.254.169.254]/',
     'http://[64:ff9b::a9fe:a9fe]/',
     'http://[2002:7f00:1::]/',
     'http://[2001:0:7f00:1::]/',
