@@ -29,6 +29,7 @@ test('every page of the documentation is served, and its links lead somewhere', 
     for (const [, target = ''] of readFileSync(join(folder, page), 'utf8').matchAll(/\]\(((?:\.\.\/|decisions|[a-z-]+\.md)[^)#]*)/g))
       assert.ok(existsSync(join(folder, target)), `${page} links to ${target}, which is not in the repository`);
   }
+  for (const path of ['/docs', '/docs/']) assert.equal((await visit(path)).headers.location, '/docs/quickstart', path);
   assert.equal((await app.request('GET', '/docs/images/widget-light.png')).headers['content-type'], 'image/png');
   assert.equal((await app.request('GET', '/docs/images/..%2Fwidget.md')).status, 404);
   assert.equal((await app.request('GET', '/docs/nothing-here')).text, '{"detail":"Not Found"}');

@@ -20,7 +20,7 @@ export async function docsRoutes(server: Server): Promise<void> {
   const rendered = new Map<string, string>();
   const options = { config: { family: 'management' as const }, schema: { hide: true } };
 
-  server.get('/docs', options, (_request, reply) => reply.redirect('/docs/quickstart', 302));
+  for (const path of ['/docs', '/docs/']) server.get(path, options, (_request, reply) => reply.redirect('/docs/quickstart', 302));
   server.get('/docs/style.css', options, (_request, reply) =>
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
   );

@@ -2,6 +2,7 @@
 const created = '2026-11-15T09:30:00.000+00:00';
 const updated = '2026-11-15T09:31:12.480+00:00';
 const usage = { input_tokens: 36, output_tokens: 14, total_tokens: 50 };
+const secondUsage = { input_tokens: 48, output_tokens: 6, total_tokens: 54 };
 
 const pendingInput = {
   request_id: 'req_01M7EP2Q4Z0000T5C1M9W8XK3B',
@@ -92,8 +93,11 @@ export const resolutionExample = {
         },
       },
     },
+    { type: 'step_finish', data: { step: 1, finish_reason: 'tool_calls', usage } },
+    { type: 'step_start', data: { step: 2, agent: 'main' } },
     { type: 'text', data: { part: { type: 'text', text: 'The workspace is empty.' } } },
-    { type: 'done', data: { usage } },
+    { type: 'step_finish', data: { step: 2, finish_reason: 'stop', usage: secondUsage } },
+    { type: 'done', data: { usage: { input_tokens: 84, output_tokens: 20, total_tokens: 104 } } },
   ],
   session: sessionExample,
 };
