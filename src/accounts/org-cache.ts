@@ -26,6 +26,7 @@ export class OrgCache<Value extends object> {
     maxSize: maxCharacters,
     sizeCalculation: ({ size = usualCharacters }) => Math.max(1, size),
     ttl: 60_000,
+    ttlResolution: 1_000,
   });
   private readonly reads = new SharedWork<Entry<Value> | undefined>();
   /** Counts the changes so far. */

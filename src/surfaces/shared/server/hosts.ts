@@ -11,6 +11,7 @@ export function splitHosts(config: Config): onRequestAsyncHookHandler {
     agent: config.PARLEY_AGENT_HOST,
     management: config.PARLEY_MANAGEMENT_HOST,
   };
+  if (Object.values(hosts).every((name) => name === undefined)) return async () => {};
   return async (request) => {
     const families = request.routeOptions.config.family;
     if (families === undefined) return;

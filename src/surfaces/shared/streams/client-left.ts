@@ -1,9 +1,12 @@
 import type { FastifyReply } from 'fastify';
 
+/** One for all: `abort` without a reason makes one with a stack, at each response, since each of them closes in the end. */
+const clientLeft = new DOMException('The client has disconnected', 'AbortError');
+
 /** Aborted when the client disconnects, or if it has already: a response that is closed does not emit `close` again. */
 export function signalOfLeaving({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController();
-  if (raw.destroyed) left.abort();
-  else raw.once('close', () => left.abort());
+  if (raw.destroyed) left.abort(clientLeft);
+  else raw.once('close', () => left.abort(clientLeft));
   return left.signal;
 }
