@@ -141,7 +141,7 @@ export interface Schemas {
     metadata?: { [name: string]: unknown };
     /** Warm the session in the background. */
     prewarm?: boolean;
-    /** How often turns ask for approval. Only accepted with an API key. */
+    /** How often turns ask for approval; null uses the release's mode. Ignored with a session token. */
     permission_mode?: 'interactive' | 'autonomous' | 'locked' | null;
   };
   CreateRelease: {
@@ -349,7 +349,7 @@ export interface Schemas {
   };
   PermissionRule: {
     tool: string;
-    /** A glob over the command, path or URL. */
+    /** A glob over the command, path, URL or sub-agent, or over the input of an MCP tool as JSON. */
     match?: string | null;
     action: 'allow' | 'ask' | 'deny';
   };

@@ -69,8 +69,12 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   assert.match((await cli(['agents', 'update', 'second'])).stderr, /^parley: nothing to change: give --name, /);
 
   const config = JSON.parse(await done('releases', 'show', 'assistant', '1'));
-  const { release } = (await app.request('POST', '/api/agents/assistant/releases', config)).body;
-  assert.deepEqual([release.version, release.config], [2, config], 'what is shown makes the same release');
+  const create = async (body: object) => (await app.request('POST', '/api/agents/assistant/releases', body)).body.release;
+  const first = (await app.request('GET', '/api/agents/assistant/releases/1')).body.release;
+  const second = await create(config);
+  assert.deepEqual([second.version, second.config], [2, first.config], 'what is shown makes the same release');
+  const edited = await create({ ...config, instructions: 'Sing.' });
+  assert.equal(edited.config.agents[0].instructions, 'Sing.', 'what is shown has the instructions once, where a change of them counts');
 
   await app.request('POST', '/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: '/say hello' }] });
   assert.match(await done('usage', '--by', 'agent,model'), /^AGENT +MODEL +TURNS .*\nassistant +offline\/demo +1 +\d+ +\d+ +\d+\n$/);

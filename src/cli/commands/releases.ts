@@ -4,6 +4,7 @@ import { call, callList } from '../api.ts';
 import { jsonObject } from '../given.ts';
 import { jsonText, print, table } from '../print.ts';
 
+type Config = { instructions: string; main: string; agents: { name: string; instructions?: string | undefined }[] };
 type Release = { version: number; state: string; active: boolean; error?: string | null; created_at: string };
 
 export function releaseCommands(program: Command): void {
@@ -25,8 +26,8 @@ export function releaseCommands(program: Command): void {
     .command('show <agent> <version>')
     .description('print the config of a release, as `create` takes it; with --json all of the release')
     .action(async (agent: string, version: string, _options, command: Command) => {
-      const answer = await call<{ release: { config: unknown } }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
-      print(command, answer, () => jsonText(answer.release.config));
+      const answer = await call<{ release: { config: Config } }>('GET', `${pathOf(agent)}/${encodeURIComponent(version)}`);
+      print(command, answer, () => jsonText(withoutCopy(answer.release.config)));
     });
   releases
     .command('create <agent> <file>')
@@ -60,6 +61,14 @@ export function releaseCommands(program: Command): void {
     .action(async (agent: string, version: string, _options, command: Command) => {
       report(command, agent, await waitUntilSettled(agent, version));
     });
+}
+
+/** A config to edit: the server also keeps the instructions in the main sub-agent, where they win over those that a person would change. */
+function withoutCopy(config: Config): Config {
+  const agents = config.agents.map(({ instructions, ...agent }) =>
+    agent.name === config.main && instructions === config.instructions ? agent : { ...agent, instructions },
+  );
+  return { ...config, agents };
 }
 
 async function activate(agent: string, version: string, _options: unknown, command: Command): Promise<void> {

@@ -12,7 +12,7 @@ export const createBody = Type.Object(
     prewarm: Type.Optional(Type.Boolean({ default: true, description: 'Warm the session in the background.' })),
     permission_mode: Type.Optional(
       Type.Union([Type.Literal('interactive'), Type.Literal('autonomous'), Type.Literal('locked'), Type.Null()], {
-        description: 'How often turns ask for approval. Only accepted with an API key.',
+        description: "How often turns ask for approval; null uses the release's mode. Ignored with a session token.",
       }),
     ),
   },

@@ -41,7 +41,11 @@ const mcpServer = Type.Object(
 const rule = Type.Object(
   {
     tool: Type.String(),
-    match: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'A glob over the command, path or URL.' })),
+    match: Type.Optional(
+      Type.Union([Type.String(), Type.Null()], {
+        description: 'A glob over the command, path, URL or sub-agent, or over the input of an MCP tool as JSON.',
+      }),
+    ),
     action: Type.Enum(['allow', 'ask', 'deny']),
   },
   { title: 'PermissionRule', additionalProperties: false },
