@@ -53,7 +53,8 @@ async function run(command: string, stored: WorkspaceFile[], timeoutMs: number):
   const { changes, notes } = timedOut ? { changes: [], notes: [] } : await collectChanges(fileSystem, files, loaded);
   // Checked here as well as by the server: to receive 300,000 files blocks it for a second.
   const problem = changesProblem(stored, changes);
-  return { stdout: cut(stdout), stderr: cut(stderr), exitCode, timedOut, changes: problem === undefined ? changes : [], problem, notes };
+  const output = { stdout: cut(stdout), stdoutCharacters: stdout.length, stderr: cut(stderr) };
+  return { ...output, exitCode, timedOut, changes: problem === undefined ? changes : [], problem, notes };
 }
 
 function requestContent(path: string): Promise<Uint8Array | undefined> {
@@ -73,7 +74,7 @@ function cut(text: string): string {
 
 function failure(error: unknown): ShellResult {
   const stderr = error instanceof Error ? error.message : String(error);
-  return { stdout: '', stderr, exitCode: 1, timedOut: false, changes: [], notes: [] };
+  return { stdout: '', stdoutCharacters: 0, stderr, exitCode: 1, timedOut: false, changes: [], notes: [] };
 }
 
 // sqlite3 needs a worker thread, which this process is not permitted to start.

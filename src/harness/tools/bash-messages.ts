@@ -9,6 +9,8 @@ export type FromShell = { type: 'ready' } | { type: 'read'; path: string } | ({ 
 
 export interface ShellResult {
   stdout: string;
+  /** How long it was before it was cut to `maxStreamCharacters`. */
+  stdoutCharacters: number;
   stderr: string;
   exitCode: number;
   timedOut: boolean;
@@ -19,5 +21,5 @@ export interface ShellResult {
   notes: string[];
 }
 
-/** More than the limit of a tool's output, so that the output is cut, and says so, in one place. */
+/** More than the limit of a tool's output, which the server cuts, and says so. */
 export const maxStreamCharacters = 200_000;

@@ -52,7 +52,7 @@ function timedOut(pool: ShellPool): ToolOutcome {
 }
 
 /** Both streams, with errors last: a long output is cut so that they fit. */
-function describe({ stdout, stderr, exitCode, notes }: ShellResult): string {
+function describe({ stdout, stdoutCharacters, stderr, exitCode, notes }: ShellResult): string {
   const end = [
     excerpt(stderr.trimEnd(), 5_000),
     ...(exitCode === 0 ? [] : [`[exit code ${exitCode}]`]),
@@ -60,6 +60,6 @@ function describe({ stdout, stderr, exitCode, notes }: ShellResult): string {
   ].filter((line) => line !== '');
   const room = maxToolOutputCharacters - end.join('\n').length - 100;
   const shown =
-    stdout.length <= room ? stdout : `${stdout.slice(0, room)}\n[output truncated: ${stdout.length - room} characters left out]`;
+    stdout.length <= room ? stdout : `${stdout.slice(0, room)}\n[output truncated: ${stdoutCharacters - room} characters left out]`;
   return [shown.trimEnd(), ...end].filter((part) => part !== '').join('\n');
 }
