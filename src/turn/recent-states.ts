@@ -26,6 +26,8 @@ const bytesOfEntry = 200;
  */
 export class RecentStates {
   private readonly kept: LRUCache<string, Kept>;
+  /** The last fold of each session that is under way. If the session is dropped meanwhile, its state is not kept. */
+  private readonly folding = new Map<string, SessionState>();
 
   constructor(bounds: Bounds = { sessions: 5_000, bytes: 128 * 2 ** 20 }) {
     this.kept = new LRUCache({ max: bounds.sessions, maxSize: bounds.bytes, sizeCalculation: ({ bytes }) => bytes });
@@ -60,9 +62,18 @@ export class RecentStates {
     const next = events[0]?.seq ?? 0;
     const state = known !== undefined && known.seq < next ? known : emptyState();
     // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
-    if (state.seq === next - 1) foldSession(events, state);
-    else for await (const page of log.readToFold(sessionId, state.seq, turnId)) foldSession(page, state);
-    this.keep(sessionId, state);
+    if (state.seq === next - 1) {
+      foldSession(events, state);
+      this.keep(sessionId, state);
+      return state;
+    }
+    this.folding.set(sessionId, state);
+    try {
+      for await (const page of log.readToFold(sessionId, state.seq, turnId)) foldSession(page, state);
+      if (this.folding.get(sessionId) === state) this.keep(sessionId, state);
+    } finally {
+      if (this.folding.get(sessionId) === state) this.folding.delete(sessionId);
+    }
     return state;
   }
 
@@ -83,10 +94,12 @@ export class RecentStates {
 
   drop(sessionId: string): void {
     this.kept.delete(sessionId);
+    this.folding.delete(sessionId);
   }
 
   dropAll(): void {
     this.kept.clear();
+    this.folding.clear();
   }
 }
 

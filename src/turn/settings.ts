@@ -44,6 +44,8 @@ export interface SettingParts {
 export class Settings {
   private readonly parts: SettingParts;
   private readonly cache = new LRUCache<string, SessionSetting>(atMost(10_000));
+  /** The last reading of each session that is under way. One that is forgotten meanwhile is not kept: it may have been dropped since. */
+  private readonly readings = new Map<string, symbol>();
   /** Called when a session is forgotten. */
   onForgotten: (sessionId: string) => void = () => {};
 
@@ -54,16 +56,16 @@ export class Settings {
   async of(orgId: number, sessionId: string): Promise<SessionSetting | undefined> {
     const cached = this.cache.get(sessionId);
     if (cached !== undefined) return cached.orgId === orgId ? this.refreshed(cached) : undefined;
-    const session = await findSession(this.parts.db, orgId, sessionId);
-    if (session === undefined) return undefined;
-    const { directory } = this.parts;
-    const release = await directory.release(orgId, session.agentId, session.releaseVersion);
-    if (release === undefined) return undefined;
-    // A turn whose agent was deleted while it ran still has to be ended, perhaps by a process that never knew the agent.
-    const agent = (await directory.agentById(orgId, session.agentId)) ?? (await this.findDeleted(session.agentId));
-    const setting = this.build(session, release, agent.slug);
-    if (release.state === 'materialized') this.cache.set(sessionId, setting);
-    return this.refreshed(setting);
+    const reading = Symbol();
+    this.readings.set(sessionId, reading);
+    try {
+      const read = await this.read(orgId, sessionId);
+      if (read === undefined) return undefined;
+      if (read.mayKeep && this.readings.get(sessionId) === reading) this.cache.set(sessionId, read.setting);
+      return await this.refreshed(read.setting);
+    } finally {
+      if (this.readings.get(sessionId) === reading) this.readings.delete(sessionId);
+    }
   }
 
   /** Keeps the setting of a session that was just created, so that its first turn need not read it. */
@@ -83,6 +85,7 @@ export class Settings {
   /** For a session that was stopped or dropped. */
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
+    this.readings.delete(sessionId);
     this.parts.closeSession(sessionId);
     this.onForgotten(sessionId);
   }
@@ -90,6 +93,19 @@ export class Settings {
   /** For when it is not known which sessions were dropped. What their turns hold open is closed when it is idle. */
   forgetAll(): void {
     this.cache.clear();
+    this.readings.clear();
+  }
+
+  /** `mayKeep` unless its release may still change. */
+  private async read(orgId: number, sessionId: string): Promise<{ setting: SessionSetting; mayKeep: boolean } | undefined> {
+    const session = await findSession(this.parts.db, orgId, sessionId);
+    if (session === undefined) return undefined;
+    const { directory } = this.parts;
+    const release = await directory.release(orgId, session.agentId, session.releaseVersion);
+    if (release === undefined) return undefined;
+    // A turn whose agent was deleted while it ran still has to be ended, perhaps by a process that never knew the agent.
+    const agent = (await directory.agentById(orgId, session.agentId)) ?? (await this.findDeleted(session.agentId));
+    return { setting: this.build(session, release, agent.slug), mayKeep: release.state === 'materialized' };
   }
 
   /** Looks up again which providers the organization has a key of its own for: that may change while a session lives. */

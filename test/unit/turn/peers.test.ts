@@ -84,6 +84,31 @@ test('nor of one whose drop was not heard of, once it is known that notices were
   assert.deepEqual([runner.states.seqOf(id), await settings.of(1, id)], [0, undefined]);
 });
 
+test('nor of one that was dropped while it was read', async (t) => {
+  for (const drop of [(id: string) => receive(`proc_there dropped ${id}`), () => receive('* reconnected')]) {
+    const id = await newSession();
+    await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
+    receive(`proc_there dropped ${id}`);
+    const release = directory.release.bind(directory);
+    const readToFold = log.readToFold.bind(log);
+    const reading = t.mock.method(directory, 'release', async (...which: Parameters<typeof release>) => {
+      const found = await release(...which);
+      drop(id);
+      return found;
+    });
+    const folding = t.mock.method(log, 'readToFold', async function* (...which: Parameters<typeof readToFold>) {
+      yield* readToFold(...which);
+      drop(id);
+    });
+    await settings.of(1, id);
+    await runner.states.warm(log, id);
+    reading.mock.restore();
+    folding.mock.restore();
+    assert.ok(await dropSession(database.db, 1, id));
+    assert.deepEqual([await settings.of(1, id), runner.states.seqOf(id)], [undefined, 0]);
+  }
+});
+
 test('text says how far the log goes that it follows', async () => {
   const id = await newSession();
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
