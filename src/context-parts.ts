@@ -40,9 +40,14 @@ export function createRunner(
   });
   log.countRunning = () => runner.running.size;
   directory.onChange((change) => {
-    runner.recheck(change).catch((error: unknown) => logger.warn({ err: error }, 'could not check running turns'));
+    runner.recheck.noteChange(change);
+    void recheck(runner, logger);
   });
   return runner;
+}
+
+async function recheck(runner: Runner, logger: Context['logger']): Promise<void> {
+  await runner.recheck.run().catch((error: unknown) => logger.warn({ err: error }, 'could not check running turns'));
 }
 
 export function createLeases(
@@ -57,6 +62,8 @@ export function createLeases(
     mayClaim: () => !turns.draining,
     onBeat() {
       for (const sessionId of log.takeDoubtful()) feed.lookAgain(sessionId);
+      // Those that could not be checked when something changed, because the database did not answer.
+      void recheck(runner, logger);
     },
     onStranded: (reason) => feed.strandAll(reason, (sessionId) => runner.turnOf(sessionId) !== undefined),
   });

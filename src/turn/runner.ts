@@ -10,6 +10,7 @@ import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
 import { type BegunTurn, isOvertaken } from './overtaken.ts';
 import { RecentStates } from './recent-states.ts';
+import { Recheck } from './recheck.ts';
 import type { Accounting } from './settle.ts';
 
 /** What the turns of one session run with: whose they are and what they may use. It does not change while the session lives. */
@@ -60,6 +61,7 @@ interface Run extends BegunTurn {
 export class Runner {
   readonly running = new Map<string, RunningTurn>();
   readonly states = new RecentStates();
+  readonly recheck: Recheck;
   /** Called with live text, for watchers in other processes. */
   onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
   isWatchedElsewhere: (sessionId: string) => boolean = () => false;
@@ -74,6 +76,7 @@ export class Runner {
 
   constructor(parts: RunnerParts) {
     this.parts = parts;
+    this.recheck = new Recheck(this, parts);
   }
 
   /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
@@ -107,17 +110,6 @@ export class Runner {
     const turn = this.running.get(turnId);
     if (turn === undefined) this.interruptedEarly.set(turnId, true);
     else turn.controller.abort(new TurnAborted('interrupted'));
-  }
-
-  /** Something of an organization (its id), or of any (`*`), has changed: interrupts the turns that may no longer run. */
-  async recheck(change: string): Promise<void> {
-    for (const [turnId, { orgId, sessionId }] of [...this.running]) {
-      if (change !== '*' && orgId !== Number(change)) continue;
-      const setting = await this.parts.settingFor(orgId, sessionId);
-      if (setting === undefined || (await this.parts.mayRun(setting))) continue;
-      // One that has paused meanwhile stays as it is: it may go on when the organization is active again.
-      if (this.running.has(turnId)) this.interrupt(turnId);
-    }
   }
 
   /** Another process has taken the turn over: it is aborted here, and nothing more is written for it. */

@@ -69,6 +69,34 @@ test('suspending an organization closes its streams', async (t) => {
   assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
 });
 
+test('so it does, a little later, where the database could not be asked about them, and where one was just being opened', {
+  timeout: 20_000,
+}, async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  for (const isBeingOpened of [true, false]) {
+    const app = await startApp(t);
+    const client = new ManagedClient(app, await mintToken(app, { end_user_id: 'alice' }));
+    const id = await client.create();
+    const { directory, tokens } = app.context;
+    const suspend = () => app.call('PATCH', '/operator/organizations/demo', { key: app.operatorKey, body: { status: 'suspended' } });
+    const find = directory.agentBySlug.bind(directory);
+    const suspended = t.mock.method(directory, 'agentBySlug', async (orgId: number, slug: string) => {
+      const found = await find(orgId, slug);
+      if (isBeingOpened) await suspend();
+      return found;
+    });
+    const stream = await client.follow(id);
+    suspended.mock.restore();
+    const asked = t.mock.method(tokens, 'verify', () => Promise.reject(new Error('the database is away')), { times: 1 });
+    if (!isBeingOpened) await suspend();
+    await until(async () => asked.mock.callCount() === (isBeingOpened ? 0 : 1));
+    asked.mock.restore();
+    assert.equal(app.server.streams.size, 1);
+    t.mock.timers.tick(15_000);
+    assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
+  }
+});
+
 test('deleting an agent closes its streams, also those of a key, and no others', { timeout: 20_000 }, async (t) => {
   const app = await startApp(t);
   await app.request('POST', '/api/agents', { slug: 'doomed' });
@@ -127,6 +155,21 @@ test('a stream ends when its session is dropped, with a frame that says so', { t
   assert.deepEqual([idle?.event, closing?.event, closing?.data.reason], ['session.status_idle', 'stream.closed', 'session_deleted']);
   await unstored.text();
   await endsWhenDeleted(app, app);
+});
+
+test('so does one that is opened at the moment at which its session is dropped', { timeout: 20_000 }, async (t) => {
+  const app = await startApp(t);
+  const given = await app.request('POST', '/demo/assistant/v1/responses', { input: '/say soon gone' });
+  const id = String(given.headers['x-svc-session']);
+  const { feed, log } = app.context;
+  const { readPage } = log;
+  // As if the watchers had been told before the stream was one of them.
+  t.mock.method(feed, 'drop', () => {});
+  t.mock.method(log, 'readPage', async (sessionId: string, after: number) => {
+    await app.request('DELETE', `/demo/assistant/v1/responses/${given.body.id}`);
+    return readPage.call(log, sessionId, after);
+  });
+  assert.equal((await collect(await new ManagedClient(app).follow(id))).at(-1)?.data.reason, 'session_deleted');
 });
 
 test('so does one that another process follows', { skip: engine === 'pglite' && 'one process owns PGlite', timeout: 20_000 }, async (t) => {

@@ -46,6 +46,8 @@ export class OpenStreams {
   /** Organizations (their ids, or `*` for all) that changed since their streams were last checked. */
   private readonly changed = new Set<string>();
   private isChecking = false;
+  /** Credentials that were not looked at since a stream was opened with them, or about which the database could not be asked. */
+  private readonly unchecked = new Set<Credential>();
   private timer: NodeJS.Timeout | undefined;
   private second = 0;
   private addedCount = 0;
@@ -72,6 +74,7 @@ export class OpenStreams {
     const heartbeat = this.heartbeats[this.addedCount % heartbeatSeconds];
     this.addedCount += 1;
     credential.streams.add(stream);
+    this.unchecked.add(credential);
     heartbeat?.add(stream);
     this.timer ??= setInterval(() => this.tick(), 1_000);
     return () => {
@@ -79,6 +82,7 @@ export class OpenStreams {
       credential.streams.delete(stream);
       if (credential.streams.size > 0) return;
       this.credentials.delete(mapKeyOf(credential));
+      this.unchecked.delete(credential);
       if (this.credentials.size > 0) return;
       clearInterval(this.timer);
       this.timer = undefined;
@@ -113,8 +117,10 @@ export class OpenStreams {
     const now = this.context.clock.now().getTime();
     for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
     this.second = (this.second + 1) % heartbeatSeconds;
-    // No change is announced when a member signs out, nor to a stream that is just being opened when its key is revoked.
-    if (this.second === 0) void this.recheck(({ endsAt }) => endsAt === Number.POSITIVE_INFINITY);
+    // No change is announced when a member signs out, nor to a stream that is just being opened when its key is revoked. Of session
+    // tokens, which are many, only those are looked at that may have missed a change.
+    const isDue = (credential: Credential) => credential.endsAt === Number.POSITIVE_INFINITY || this.unchecked.has(credential);
+    if (this.second === 0) void this.recheck(isDue);
     for (const { response } of this.heartbeats[this.second] ?? []) {
       // To a client that has not read what was sent before, heartbeats would only pile up.
       if (response.writableLength === 0) response.write(': keep-alive\n\n');
@@ -139,8 +145,9 @@ export class OpenStreams {
   /** Ends the streams of these credentials that could not be opened any more. */
   private async recheck(isConcerned: (credential: Credential) => boolean): Promise<void> {
     for (const credential of [...this.credentials.values()].filter(isConcerned)) {
-      if (!(await this.trueIfUnknown(this.isValid(credential)))) endAll(credential, 'credential_revoked');
-      else if (!(await this.trueIfUnknown(this.hasAgent(credential)))) endAll(credential, 'session_deleted');
+      this.unchecked.delete(credential);
+      if (!(await this.trueIfUnknown(credential, this.isValid(credential)))) endAll(credential, 'credential_revoked');
+      else if (!(await this.trueIfUnknown(credential, this.hasAgent(credential)))) endAll(credential, 'session_deleted');
     }
   }
 
@@ -161,11 +168,12 @@ export class OpenStreams {
     return agentId === undefined || (await this.context.directory.agentById(orgId, agentId)) !== undefined;
   }
 
-  /** A check that fails, because the database is not reachable, ends no stream. */
-  private async trueIfUnknown(check: Promise<boolean>): Promise<boolean> {
+  /** A check that fails, because the database is not reachable, ends no stream: it is made again later. */
+  private async trueIfUnknown(credential: Credential, check: Promise<boolean>): Promise<boolean> {
     try {
       return await check;
     } catch (error) {
+      if (credential.streams.size > 0) this.unchecked.add(credential);
       this.context.logger.warn({ err: error }, 'could not check open streams');
       return true;
     }

@@ -1,0 +1,41 @@
+import type { Runner, RunnerParts } from './runner.ts';
+
+/** Interrupts turns that run here and no longer may, because their organization was suspended or their agent deleted. */
+export class Recheck {
+  private readonly runner: Pick<Runner, 'running' | 'interrupt'>;
+  private readonly parts: Pick<RunnerParts, 'settingFor' | 'mayRun'>;
+  /** Turns that a change may have been about, and that were not looked at since. */
+  private readonly unchecked = new Set<string>();
+
+  constructor(runner: Pick<Runner, 'running' | 'interrupt'>, parts: Pick<RunnerParts, 'settingFor' | 'mayRun'>) {
+    this.runner = runner;
+    this.parts = parts;
+  }
+
+  /** Something of an organization (its id), or of any (`*`), has changed. */
+  noteChange(change: string): void {
+    for (const [turnId, { orgId }] of this.runner.running) if (change === '*' || orgId === Number(change)) this.unchecked.add(turnId);
+  }
+
+  /** Throws if the database could not be asked about some of the turns: the next call looks at those again. */
+  async run(): Promise<void> {
+    const failures: unknown[] = [];
+    for (const turnId of [...this.unchecked]) {
+      // Before it is looked at: a change that is noted meanwhile has it looked at once more.
+      this.unchecked.delete(turnId);
+      await this.check(turnId).catch((error: unknown) => {
+        this.unchecked.add(turnId);
+        failures.push(error);
+      });
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  private async check(turnId: string): Promise<void> {
+    const turn = this.runner.running.get(turnId);
+    const setting = turn && (await this.parts.settingFor(turn.orgId, turn.sessionId));
+    if (setting === undefined || (await this.parts.mayRun(setting))) return;
+    // One that has paused meanwhile stays as it is: it may go on when the organization is active again.
+    if (this.runner.running.has(turnId)) this.runner.interrupt(turnId);
+  }
+}
