@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
+import type { Request } from 'playwright-core';
 import { createAgent, createOrganization } from '../support/accounts.ts';
 import { apiKey } from '../support/app.ts';
 import { buildWidget } from '../support/build-widget.ts';
@@ -62,6 +63,19 @@ test('a link to a delivery shows it also when newer ones have pushed it off the 
   await page.getByRole('button', { name: 'Recover' }).click();
   const [around, close] = [await dialog().boundingBox(), await dialog().getByRole('button', { name: 'Close' }).boundingBox()];
   assert.ok(around && close && close.x + close.width <= around.x + around.width);
+});
+
+test('a delivery that is gone is asked for once by the page of a link to it', async () => {
+  const asked: string[] = [];
+  const note = (request: Request) => void asked.push(new URL(request.url()).pathname);
+  page.on('request', note);
+  const countOf = (path: string) => asked.filter((candidate) => candidate === path).length;
+  const [gone, endpoint] = ['/api/webhook_deliveries/00000000-0000-4000-8000-000000000000', '/api/webhook_endpoints/1'];
+  await page.goto(`/dashboard/webhooks/1?delivery=${gone.split('/').at(-1)}`);
+  // The endpoint is read every five seconds, and a delivery would be every three.
+  while (countOf(endpoint) < 3) await page.waitForRequest((request) => request.url().endsWith(endpoint));
+  assert.equal(countOf(gone), 1);
+  page.off('request', note);
 });
 
 test('the code of the widget is shown for an agent, and with a token in it works on a page of another origin', async () => {

@@ -85,9 +85,15 @@ interface ReadOptions {
   staleTime?: number;
 }
 
-/** Reads a path of the API. The path is also the cache key. */
-export function useRead<Answer>(path: string, options: ReadOptions = {}): UseQueryResult<Answer, Error> {
-  return useQuery<Answer, Error>({ queryKey: [path], queryFn: ({ signal }) => get<Answer>(path, signal), ...options });
+/** Reads a path of the API. The path is also the cache key. What does not exist is not asked for again at the interval. */
+export function useRead<Answer>(path: string, { refetchInterval, ...options }: ReadOptions = {}): UseQueryResult<Answer, Error> {
+  const interval = (error: Error | null) => (error instanceof RequestError && error.status === 404 ? false : refetchInterval);
+  return useQuery<Answer, Error>({
+    queryKey: [path],
+    queryFn: ({ signal }) => get<Answer>(path, signal),
+    ...options,
+    ...(refetchInterval === undefined ? {} : { refetchInterval: ({ state: { error } }) => interval(error) }),
+  });
 }
 
 /** Marks everything read under these paths as stale; what is on the page is read again at once. */
