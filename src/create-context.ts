@@ -126,7 +126,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     warnings,
     async drain(over) {
       turns.draining = true;
-      await Promise.race([runner.idle(), over]);
+      await Promise.race([turns.written().then(() => runner.idle()), over]);
       await releaseTurns();
     },
     close: () => started.disposeAsync(),

@@ -59,6 +59,8 @@ export class Turns {
   private readonly places: TurnPlaces;
   /** Set while the process drains: it finishes its turns and takes no more. */
   draining = false;
+  /** Messages and answers to approvals that are being written. */
+  private readonly writing = new Set<Promise<unknown>>();
   /** Called when a session was stopped, so that other processes also close what they hold open for it. */
   onStopped: (sessionId: string) => void = () => {};
 
@@ -68,7 +70,11 @@ export class Turns {
   }
 
   /** Stores the message, and starts its turn or queues it behind the session's turn. If it throws, nothing was written. */
-  async admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
+  admit(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
+    return this.noted(this.store(orgId, sessionId, admission));
+  }
+
+  private async store(orgId: number, sessionId: string, admission: Admission): Promise<WatchableTurn & { replayed: boolean }> {
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     assertSubAgent(setting.world.release, admission.message.agent);
     await this.assertRunnable(setting);
@@ -136,10 +142,27 @@ export class Turns {
 
   /** Answers a pending approval. Returns the turn, to be watched from its beginning; `resolvedSeq` is the seq of the answer in it. */
   async resolve(orgId: number, sessionId: string, answer: ApprovalAnswer): Promise<WatchableTurn & { resolvedSeq: number }> {
-    const { requestId, decision, live = false, echo } = answer;
+    const { live = false } = answer;
     const setting = orNotFound(await this.parts.settings.of(orgId, sessionId));
     // The turn would be left for recovery, which could not tell whether the approved call was run.
     this.assertNotDraining();
+    const { turn, seq } = await this.noted(this.answer(setting, answer));
+    return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
+  }
+
+  /** Resolves when every message and every answer to an approval that is being written now has its turn running, or was refused. */
+  async written(): Promise<void> {
+    await Promise.allSettled(this.writing);
+  }
+
+  private noted<Result>(work: Promise<Result>): Promise<Result> {
+    this.writing.add(work);
+    return work.finally(() => this.writing.delete(work));
+  }
+
+  /** Writes the answer and goes on with the turn. */
+  private async answer(setting: SessionSetting, { requestId, decision, echo }: ApprovalAnswer): Promise<{ turn: string; seq: number }> {
+    const { orgId, sessionId } = setting;
     await this.parts.runner.leaveLost(sessionId);
     const { result, at, late } = await this.parts.log.apply({
       kind: 'resolve',
@@ -159,10 +182,10 @@ export class Turns {
         { type: 'approval-resolved', data: { requestId, callId: result.callId, decision, ...(echo === undefined ? {} : { echo }) } },
         { type: 'turn-resumed', data: { agent: result.agent } },
       ];
-      // Before anything else is waited for, for the same reason.
+      // Before anything else is waited for: if that failed, the turn would be left for recovery too.
       this.parts.runner.begin({ turn, session: sessionId, org: orgId }, numberEvents(events, turn, seq, at), { late });
     }
-    return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
+    return { turn, seq };
   }
 
   /** Interrupts the running or paused turn, if there is one; `stop` also closes the session to further messages. */

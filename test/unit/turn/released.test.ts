@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startApp } from '../../support/app.ts';
 import { untilAccepted } from '../../support/turns.ts';
 import { until } from '../../support/until.ts';
@@ -60,5 +61,39 @@ test('nor with what it is still asking about: the message behind the turn, or on
     feed.close();
     assert.equal((await second).status, 503);
     assert.equal(runner.running.size, 0);
+  }
+});
+
+test('a message or an answer to an approval that is being written when the stop begins is waited for: its turn runs here, and no call is left unknown', {
+  timeout: 20_000,
+}, async (t) => {
+  for (const kind of ['admit', 'resolve']) {
+    const app = await startApp(t);
+    const { context } = app;
+    const { log } = context;
+    const permission_mode = kind === 'admit' ? 'autonomous' : 'interactive';
+    const { id } = (await app.request('POST', '/v1/sessions', { permission_mode })).body;
+    const writing = Promise.withResolvers<void>();
+    const goOn = Promise.withResolvers<void>();
+    const apply = log.apply.bind(log);
+    t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+      if (operation.kind === kind) {
+        writing.resolve();
+        await goOn.promise;
+      }
+      return apply(operation);
+    });
+    const asked = app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo ran"}' });
+    const path = async () => `/v1/sessions/${id}/inputs/${(await asked).body.pending_input.request_id}`;
+    const answer = kind === 'admit' ? asked : app.request('PUT', await path(), { decision: 'approve_once' });
+    await writing.promise;
+    const drained = context.drain(new Promise(() => {}));
+    // More than enough for a drain that does not wait.
+    await sleep(100);
+    goOn.resolve();
+    await drained;
+    context.feed.close();
+    const { status, text } = await answer;
+    assert.deepEqual([status, text.includes('bash answered: ran')], [200, true], text);
   }
 });
