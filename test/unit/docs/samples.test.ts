@@ -1,0 +1,32 @@
+// Code and configs of the documentation that readers copy, and that no other test runs.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
+import { signatureOf } from '../../../src/outbox/signature.ts';
+
+function blocksOf(page: string, language: string): string[] {
+  const text = readFileSync(join(import.meta.dirname, '../../../docs', page), 'utf8');
+  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
+}
+
+test('the verification of a webhook in JavaScript accepts what we sign, with either secret, and nothing else', async () => {
+  const [code = ''] = blocksOf('webhooks.md', 'js');
+  const { verify } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
+  const now = Math.floor(Date.now() / 1000);
+  const body = '{"type":"turn.completed","data":{"agent":"é"}}';
+  const accepted = (header: string) => verify(Buffer.from(body), header, 'whsec_svc_ours');
+  assert.equal(accepted(signatureOf(['whsec_svc_ours'], now, body)), true);
+  assert.equal(accepted(signatureOf(['whsec_svc_next', 'whsec_svc_ours'], now, body)), true, 'during a rotation');
+  assert.equal(accepted(signatureOf(['whsec_svc_other'], now, body)), false);
+  assert.equal(accepted(signatureOf(['whsec_svc_ours'], now, `${body} `)), false);
+  assert.equal(accepted(signatureOf(['whsec_svc_ours'], now - 400, body)), false, 'old');
+  for (const header of ['', `t=${now}`, `t=${now},v1=`, `t=${now},v1=zz`, 'v1=00']) assert.equal(accepted(header), false, header);
+});
+
+test('the configs of releases are valid', () => {
+  const configs = ['models.md', 'tools.md'].flatMap((page) => blocksOf(page, 'json'));
+  assert.ok(configs.length >= 3);
+  for (const config of configs) completeReleaseConfig(JSON.parse(config));
+});
