@@ -1,20 +1,28 @@
-import type { Runner, RunnerParts } from './runner.ts';
+interface RunningTurn {
+  orgId: number;
+  sessionId: string;
+}
+
+interface RunningTurns {
+  readonly running: ReadonlyMap<string, RunningTurn>;
+  interrupt(turnId: string): void;
+}
 
 /** Interrupts turns that run here and no longer may, because their organization was suspended or their agent deleted. */
 export class Recheck {
-  private readonly runner: Pick<Runner, 'running' | 'interrupt'>;
-  private readonly parts: Pick<RunnerParts, 'settingFor' | 'mayRun'>;
+  private readonly turns: RunningTurns;
+  private readonly mayRun: (turn: RunningTurn) => Promise<boolean>;
   /** Turns that a change may have been about, and that were not looked at since. */
   private readonly unchecked = new Set<string>();
 
-  constructor(runner: Pick<Runner, 'running' | 'interrupt'>, parts: Pick<RunnerParts, 'settingFor' | 'mayRun'>) {
-    this.runner = runner;
-    this.parts = parts;
+  constructor(turns: RunningTurns, mayRun: (turn: RunningTurn) => Promise<boolean>) {
+    this.turns = turns;
+    this.mayRun = mayRun;
   }
 
   /** Something of an organization (its id), or of any (`*`), has changed. */
   noteChange(change: string): void {
-    for (const [turnId, { orgId }] of this.runner.running) if (change === '*' || orgId === Number(change)) this.unchecked.add(turnId);
+    for (const [turnId, { orgId }] of this.turns.running) if (change === '*' || orgId === Number(change)) this.unchecked.add(turnId);
   }
 
   /** Throws if the database could not be asked about some of the turns: the next call looks at those again. */
@@ -32,10 +40,9 @@ export class Recheck {
   }
 
   private async check(turnId: string): Promise<void> {
-    const turn = this.runner.running.get(turnId);
-    const setting = turn && (await this.parts.settingFor(turn.orgId, turn.sessionId));
-    if (setting === undefined || (await this.parts.mayRun(setting))) return;
+    const turn = this.turns.running.get(turnId);
+    if (turn === undefined || (await this.mayRun(turn))) return;
     // One that has paused meanwhile stays as it is: it may go on when the organization is active again.
-    if (this.runner.running.has(turnId)) this.runner.interrupt(turnId);
+    if (this.turns.running.has(turnId)) this.turns.interrupt(turnId);
   }
 }

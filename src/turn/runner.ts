@@ -76,7 +76,10 @@ export class Runner {
 
   constructor(parts: RunnerParts) {
     this.parts = parts;
-    this.recheck = new Recheck(this, parts);
+    this.recheck = new Recheck(this, async ({ orgId, sessionId }) => {
+      const setting = await parts.settingFor(orgId, sessionId);
+      return setting === undefined || parts.mayRun(setting);
+    });
   }
 
   /** Runs a turn whose newest events are these, then the turns that wait behind it in its session. */
