@@ -1,30 +1,12 @@
-import type { Clock } from '../clock.ts';
-import type { Database } from '../database/database.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { type AttemptParts, attemptDelivery } from './attempt.ts';
-import { fanOut } from './fan-out.ts';
 import { AttemptRecorder, finishDeliveries } from './finish.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
-import {
-  bringForward,
-  type ClaimedDelivery,
-  claimDeliveries,
-  fromTheBeginning,
-  parkDelivery,
-  readWaiting,
-  releaseAllClaims,
-  releaseClaims,
-  renewClaims,
-} from './queue.ts';
+import { bringForward, type ClaimedDelivery, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
 import { dropOldDeliveries } from './retention.ts';
+import { Scanner, type ScannerParts } from './scanner.ts';
 
-export interface CourierParts extends AttemptParts {
-  database: Database;
-  processId: string;
-  clock: Clock;
-  logger: Logger;
+export interface CourierParts extends ScannerParts, AttemptParts {
   maxFailures: number;
-  leaseMs: number;
   retentionDays: number;
   limits?: LaneLimits;
   pollMs?: number;
@@ -33,17 +15,10 @@ export interface CourierParts extends AttemptParts {
 const retentionEveryMs = 3_600_000;
 /** How long a stopping process lets its attempts go on, before it aborts them and leaves them to another process. */
 const stopGraceMs = 1_000;
-/** A clock that falls back by less than this was only adjusted. */
-const setBackMs = 1_000;
-const fullScanEveryMs = 1_000;
-const maxShareOfFullScans = 0.05;
-/** A row becomes visible at most about this long after the time that it carries: its commit takes a while, and clocks differ. */
-const maxLatenessMs = 2_000;
 
 /**
- * Sends what the outbox holds. It turns events into deliveries, claims the deliveries that are due, attempts each and
- * records the outcome. Each delivery is sent at least once: if the process dies, its claims are due again when their lease
- * ends.
+ * Sends what the outbox holds. The scanner claims the deliveries that are due; the courier attempts each and records the outcome. Each
+ * delivery is sent at least once: if the process dies, its claims are due again when their lease ends.
  */
 export class Courier {
   /** Attempts of this process that the receiver accepted, and those that it did not. */
@@ -51,29 +26,17 @@ export class Courier {
   failed = 0;
   private readonly parts: CourierParts;
   private readonly lanes: Lanes;
-  private readonly timers: NodeJS.Timeout[] = [];
-  private stopped = false;
-
-  // Finding what is due: one loop of scans (`pump`), which wakes keep going.
-  private pumping: Promise<void> | undefined;
-  private wakeAgain = false;
-  private wakeTimer: NodeJS.Timeout | undefined;
-  /** How long the last scan took, and from which times the next one looks. */
-  private scanMs = 0;
-  private since = fromTheBeginning;
-  private nextFullScanAt = 0;
-  /** How far the clock was ahead of `performance.now()`, which never jumps, at the last scan that found something. */
-  private clockAhead = Number.POSITIVE_INFINITY;
-  private whenIdle: (() => void)[] = [];
-
-  // Sending it, and recording what became of it.
+  private readonly scanner: Scanner;
+  private readonly recorder: AttemptRecorder;
   private readonly sending = new Set<Promise<void>>();
   private readonly cutOff = new AbortController();
-  private readonly recorder: AttemptRecorder;
+  private readonly timers: NodeJS.Timeout[] = [];
+  private stopped = false;
 
   constructor(parts: CourierParts) {
     this.parts = parts;
     this.lanes = new Lanes(parts.limits ?? defaultLimits);
+    this.scanner = new Scanner(parts, this.lanes, (delivery) => this.begin(delivery));
     const { database, processId, clock, maxFailures } = parts;
     this.recorder = new AttemptRecorder((batch) => finishDeliveries(database.db, processId, batch, clock.now(), maxFailures));
   }
@@ -98,45 +61,20 @@ export class Courier {
     this.wake();
   }
 
-  /** Something may be due: scan now. */
+  /** Something may be due: look now. */
   wake(): void {
-    if (this.stopped) return;
-    this.wakeAgain = true;
-    this.pumping ??= this.pump().finally(() => {
-      this.pumping = undefined;
-      this.settleIdle();
-    });
+    this.scanner.wake();
   }
 
-  /**
-   * A slot is free again. A scan for 200 destinations takes 20 ms on the embedded database, so attempts that end shortly
-   * after each other share one: waiting twice as long as a scan takes keeps scans below a third of the time.
-   */
-  private wakeSoon(): void {
-    if (this.stopped || this.wakeTimer !== undefined) return;
-    this.wakeTimer = setTimeout(
-      () => {
-        this.wakeTimer = undefined;
-        this.wake();
-      },
-      Math.min(500, Math.max(5, 2 * this.scanMs)),
-    );
-  }
-
-  /** Scans now, and resolves when nothing that is due by the clock is left unsent. */
-  async idle(): Promise<void> {
-    this.nextFullScanAt = 0;
-    this.wake();
-    await new Promise<void>((resolve) => {
-      this.whenIdle.push(resolve);
-    });
+  /** Looks now, and resolves when nothing that is due by the clock is left unsent. */
+  idle(): Promise<void> {
+    return this.scanner.idle();
   }
 
   async stop(): Promise<void> {
     this.stopped = true;
     for (const timer of this.timers) clearInterval(timer);
-    clearTimeout(this.wakeTimer);
-    await this.pumping;
+    await this.scanner.stop();
     const grace = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), stopGraceMs);
     await Promise.all(this.sending);
     clearTimeout(grace);
@@ -146,72 +84,6 @@ export class Courier {
       // A process must be able to stop without its database: the leases end by themselves.
       this.parts.logger.warn({ err: error }, 'could not release deliveries');
     }
-  }
-
-  private async pump(): Promise<void> {
-    try {
-      while (this.wakeAgain && !this.stopped) {
-        this.wakeAgain = false;
-        await this.scan();
-      }
-    } catch (error) {
-      this.wakeAgain = false;
-      this.nextFullScanAt = 0;
-      this.parts.logger.warn({ err: error }, 'could not look for due deliveries');
-    }
-  }
-
-  /**
-   * Most scans begin where the last one ended, which keeps them cheap (see `Since`). A full scan now and then finds rows that
-   * were committed later than usual, or with an older time.
-   */
-  private async scan(): Promise<void> {
-    const { database, clock } = this.parts;
-    const begun = performance.now();
-    const isFull = begun >= this.nextFullScanAt;
-    if (isFull) this.since = fromTheBeginning;
-    const now = clock.now();
-    const waiting = await readWaiting(database.db, this.since);
-    const isAnyWaiting = waiting.events || waiting.deliveries;
-    if (isAnyWaiting) await this.correctForClock(now);
-    const areEventsTaken = !waiting.events || (await fanOut(database.db, now, this.since.events));
-    if (!areEventsTaken) this.wakeAgain = true;
-    const oldest = isAnyWaiting ? await this.claim(now) : now;
-    this.since = {
-      events: areEventsTaken ? shortlyBefore(now) : this.since.events,
-      deliveries: oldest === undefined ? this.since.deliveries : shortlyBefore(oldest),
-    };
-    this.scanMs = performance.now() - begun;
-    if (isFull) this.nextFullScanAt = performance.now() + Math.max(fullScanEveryMs, this.scanMs / maxShareOfFullScans);
-  }
-
-  /**
-   * Claims and begins what is due, as far as there are slots. Returns the time from which deliveries may still be waiting, or
-   * undefined if no slot was free to look for any.
-   */
-  private async claim(now: Date): Promise<Date | undefined> {
-    const { database, processId, leaseMs } = this.parts;
-    const slots = this.lanes.slots();
-    if (slots.healthy + slots.troubled === 0) return undefined;
-    const { claimed, oldest } = await claimDeliveries(database.db, {
-      processId,
-      now,
-      since: this.since.deliveries,
-      leaseUntil: new Date(now.getTime() + leaseMs),
-      slots,
-      running: this.lanes.ids(),
-      lanes: this.lanes.loads(),
-      organizations: this.lanes.orgLoads(),
-    });
-    for (const delivery of claimed) this.begin(delivery);
-    return oldest !== null && oldest < now ? oldest : now;
-  }
-
-  /** When the clock was set back, and at the first scan, deliveries may have been scheduled too late by the clock as it was before. */
-  private async correctForClock(now: Date): Promise<void> {
-    const ahead = now.getTime() - performance.now();
-    if (ahead < this.clockAhead - setBackMs) await bringForward(this.parts.database.db, now);
-    this.clockAhead = ahead;
   }
 
   private begin(delivery: ClaimedDelivery): void {
@@ -224,7 +96,7 @@ export class Courier {
       .then((succeeded) => {
         this.lanes.end(delivery.id, succeeded);
         this.sending.delete(sent);
-        this.wakeSoon();
+        this.scanner.wakeSoon();
       });
     this.sending.add(sent);
   }
@@ -268,13 +140,4 @@ export class Courier {
       if (!this.stopped) logger.warn({ err: error }, 'could not delete old deliveries');
     }
   }
-
-  private settleIdle(): void {
-    if (this.lanes.size > 0 || this.pumping !== undefined || this.wakeAgain || this.wakeTimer !== undefined) return;
-    for (const resolve of this.whenIdle.splice(0)) resolve();
-  }
-}
-
-function shortlyBefore(time: Date): Date {
-  return new Date(time.getTime() - maxLatenessMs);
 }
