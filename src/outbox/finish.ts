@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { Batches } from '../batches.ts';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
 import type { Outcome } from './attempt.ts';
@@ -13,31 +14,32 @@ export interface FinishedAttempt {
   startedAt: Date;
 }
 
-/** Records attempts in batches: those that end while a batch is being written go together into the next. */
+interface Waiting {
+  attempt: FinishedAttempt;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+/** Records attempts in batches. */
 export class AttemptRecorder {
-  private readonly write: (batch: FinishedAttempt[]) => Promise<void>;
-  private waiting: FinishedAttempt[] = [];
-  private writing: Promise<void> = Promise.resolve();
-  private nextWrite: Promise<void> | undefined;
+  private readonly batches: Batches<Waiting>;
 
   constructor(write: (batch: FinishedAttempt[]) => Promise<void>) {
-    this.write = write;
+    this.batches = new Batches(Number.POSITIVE_INFINITY, async (batch) => {
+      try {
+        await write(batch.map(({ attempt }) => attempt));
+        for (const { resolve } of batch) resolve();
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    });
   }
 
   /** Settles with the batch that the attempt is in. */
   record(attempt: FinishedAttempt): Promise<void> {
-    this.waiting.push(attempt);
-    if (this.nextWrite !== undefined) return this.nextWrite;
-    this.nextWrite = this.writing
-      .catch(() => {})
-      .then(() => {
-        this.nextWrite = undefined;
-        const batch = this.waiting;
-        this.waiting = [];
-        return this.write(batch);
-      });
-    this.writing = this.nextWrite;
-    return this.nextWrite;
+    return new Promise((resolve, reject) => {
+      this.batches.add({ attempt, resolve, reject });
+    });
   }
 }
 

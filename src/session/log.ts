@@ -1,3 +1,4 @@
+import { Batches } from '../batches.ts';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
@@ -55,10 +56,9 @@ export class SessionLog {
   onWritten: (sessionIds: Set<string>) => void = () => {};
   /** How many turns run here. When all of them wait for a write, no other operation of theirs can come. */
   countRunning: () => number = () => Number.POSITIVE_INFINITY;
-  private waiting: Waiting[] = [];
+  private readonly batches = new Batches<Waiting>(maxBatch, (batch) => this.writeAndGather(batch));
   /** Sessions to which something may have been written without their watchers being told, because the answer was lost. */
   private doubtful = new Set<string>();
-  private writing = false;
   /** Organizations with several operations in the last statement: only their operations wait for more. */
   private busyOrgs = new Set<number>();
   /** Ends the wait for more operations at once. */
@@ -73,18 +73,16 @@ export class SessionLog {
 
   /** Operations that wait for the statement under way. */
   get waitingWrites(): number {
-    return this.waiting.length;
+    return this.batches.waiting.length;
   }
 
   /** Refuses new messages while too much waits. Operations of running turns are always taken: otherwise those could not end. */
   apply<Asked extends Operation>(operation: Asked): Promise<Applied<ResultOf<Asked>>> {
-    if (operation.kind === 'admit' && this.waiting.length >= maxWaiting) return Promise.reject(overloaded());
+    if (operation.kind === 'admit' && this.waitingWrites >= maxWaiting) return Promise.reject(overloaded());
     const applied = new Promise<Applied>((resolve, reject) => {
-      this.waiting.push({ operation, text: JSON.stringify(operation), resolve, reject });
-      if (!this.writing) {
-        this.writing = true;
-        setImmediate(() => void this.writeAll());
-      } else if (!this.busyOrgs.has(operation.org) || this.hasEnough()) this.endGathering();
+      const { isWriting } = this.batches;
+      this.batches.add({ operation, text: JSON.stringify(operation), resolve, reject });
+      if (isWriting && (!this.busyOrgs.has(operation.org) || this.hasEnough())) this.endGathering();
     });
     // The SQL function answers each kind of operation with its own results.
     return applied as Promise<Applied<ResultOf<Asked>>>;
@@ -128,22 +126,18 @@ export class SessionLog {
     return (await this.database.prepared(findHead, [sessionId])).length > 0;
   }
 
-  private async writeAll(): Promise<void> {
-    while (this.waiting.length > 0) {
-      const begun = performance.now();
-      const batch = this.waiting.splice(0, maxBatch);
-      await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
-      this.busyOrgs = busyOrgsOf(batch);
-      const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsPerOperation) - performance.now();
-      const mayWait = !this.hasEnough() && this.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
-      if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
-    }
-    this.writing = false;
+  private async writeAndGather(batch: Waiting[]): Promise<void> {
+    const begun = performance.now();
+    await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
+    this.busyOrgs = busyOrgsOf(batch);
+    const gatherMs = begun + Math.min(maxGatherMs, batch.length * gatherMsPerOperation) - performance.now();
+    const mayWait = !this.hasEnough() && this.batches.waiting.every((entry) => this.busyOrgs.has(entry.operation.org));
+    if (this.busyOrgs.size > 0 && mayWait && gatherMs > 1) await this.gather(gatherMs);
   }
 
   private hasEnough(): boolean {
-    if (this.waiting.length >= enoughOperations) return true;
-    const ofRunning = this.waiting.reduce((count, { operation }) => count + (operation.kind === 'admit' ? 0 : 1), 0);
+    if (this.waitingWrites >= enoughOperations) return true;
+    const ofRunning = this.batches.waiting.reduce((count, { operation }) => count + (operation.kind === 'admit' ? 0 : 1), 0);
     return ofRunning >= this.countRunning();
   }
 

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely';
+import { Batches } from '../batches.ts';
 import { type Database, isDatabaseFailure, type PreparedStatement } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
 import { type NewSession, type Session, sessionFrom } from './sessions.ts';
@@ -53,8 +54,9 @@ interface Waiting {
 /** Creates sessions; those requested at the same moment are written in one statement. */
 export class NewSessions {
   private readonly database: Database;
-  private waiting: Waiting[] = [];
-  private isWriting = false;
+  private readonly batches = new Batches<Waiting>(maxBatch, (batch) =>
+    this.write(batch).catch((error: unknown) => this.writeApart(batch, error)),
+  );
 
   constructor(database: Database) {
     this.database = database;
@@ -63,19 +65,8 @@ export class NewSessions {
   /** Undefined when the id is taken. */
   insert(session: NewSession): Promise<Session | undefined> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ row: rowOf(session), resolve, reject });
-      if (this.isWriting) return;
-      this.isWriting = true;
-      setImmediate(() => void this.writeAll());
+      this.batches.add({ row: rowOf(session), resolve, reject });
     });
-  }
-
-  private async writeAll(): Promise<void> {
-    while (this.waiting.length > 0) {
-      const batch = this.waiting.splice(0, maxBatch);
-      await this.write(batch).catch((error: unknown) => this.writeApart(batch, error));
-    }
-    this.isWriting = false;
   }
 
   private async write(batch: readonly Waiting[]): Promise<void> {
