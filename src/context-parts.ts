@@ -24,7 +24,8 @@ export function createRunner(
     maxFileBytes: maxFileBytes(config),
     settingFor: (orgId, sessionId) => settings.of(orgId, sessionId),
     async mayRun({ orgId, agentId }) {
-      const [organization, agent] = [await directory.organizationById(orgId), await directory.agentById(orgId, agentId)];
+      const organization = await directory.organizationById(orgId);
+      const agent = await directory.agentById(orgId, agentId);
       return organization?.status === 'active' && agent !== undefined;
     },
     holdOn: (turnId) => holdOn(database, processId, turnId),
@@ -39,8 +40,8 @@ export function createRunner(
     },
   });
   log.countRunning = () => runner.running.size;
-  directory.onChange((change) => {
-    runner.recheck.noteChange(change);
+  directory.onChange((changed) => {
+    runner.recheck.noteChange(changed);
     void recheck(runner, logger);
   });
   return runner;

@@ -5,7 +5,7 @@ import { type Agent, agentFrom, selectAgents } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';
 import { readSealedCredential } from './model-credentials.ts';
-import { OrgCache } from './org-cache.ts';
+import { type ChangedOrg, OrgCache } from './org-cache.ts';
 import { organizationColumns, organizationFrom } from './organizations.ts';
 import type { KeyPrincipal, Organization } from './principal.ts';
 import { type Release, releaseFrom } from './releases.ts';
@@ -25,7 +25,7 @@ export class Directory {
   /** Also remembers that there is none: most turns run without a credential of the org. */
   private readonly credentials = new OrgCache<{ sealed: string | undefined }>();
   private readonly keyUse: KeyUse;
-  private readonly listeners = new Set<(change: string) => void>();
+  private readonly listeners = new Set<(changed: ChangedOrg) => void>();
 
   constructor(database: Database, processId: string) {
     this.database = database;
@@ -96,19 +96,18 @@ export class Directory {
       }
       return outcome;
     });
-    this.invalidate(String(orgId));
+    this.invalidate(orgId);
     return result;
   }
 
-  /** Drops what is cached of an org (given as its id), or of all (`*`). Another process asks for this with `<process> changed <org id>`. */
-  invalidate(change: string): void {
-    const orgId = change === '*' ? 'all' : Number(change);
-    for (const cache of [this.keys, this.organizations, this.agents, this.releases, this.credentials]) cache.drop(orgId);
-    for (const listener of this.listeners) listener(change);
+  /** Drops what is cached of an org, or of all. Another process asks for this with `<process> changed <org id>`. */
+  invalidate(changed: ChangedOrg): void {
+    for (const cache of [this.keys, this.organizations, this.agents, this.releases, this.credentials]) cache.drop(changed);
+    for (const listener of this.listeners) listener(changed);
   }
 
-  /** Calls back with the org's id, or `*`, after each change by any process. Returns a function that ends it. */
-  onChange(listener: (change: string) => void): () => void {
+  /** Calls back after each change by any process. Returns a function that ends it. */
+  onChange(listener: (changed: ChangedOrg) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }

@@ -9,6 +9,9 @@ interface Entry<Value extends object> {
   size?: number;
 }
 
+/** The id of an org that was changed; `all` when it is not known which. */
+export type ChangedOrg = number | 'all';
+
 /** Concurrent reads of the database. More than this come only from a client that tries out keys that do not exist. */
 const maxReads = 256;
 /** Bounds the memory: a release may hold a megabyte, and an org may have thousands. */
@@ -39,10 +42,10 @@ export class OrgCache<Value extends object> {
   }
 
   /** Drops what is cached of one org, or everything. */
-  drop(orgId: number | 'all'): void {
+  drop(changed: ChangedOrg): void {
     this.generation += 1;
-    if (orgId === 'all') this.entries.clear();
-    else for (const [name, entry] of this.entries.entries()) if (entry.orgId === orgId) this.entries.delete(name);
+    if (changed === 'all') this.entries.clear();
+    else for (const [name, entry] of this.entries.entries()) if (entry.orgId === changed) this.entries.delete(name);
   }
 
   private readOnce(name: string, read: () => Promise<Entry<Value> | undefined>): Promise<Entry<Value> | undefined> {

@@ -128,7 +128,7 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
         for (const sessionId of rest) forget(parts, sessionId);
         return;
       case 'changed':
-        directory.invalidate(rest[0] ?? '*');
+        directory.invalidate(Number(rest[0]));
         return;
       case 'deliveries':
         courier.wake();
@@ -148,7 +148,7 @@ function hearPeers(processId: string, parts: PeerParts, relay: LiveRelay, others
         return;
       }
       case 'reconnected':
-        directory.invalidate('*');
+        directory.invalidate('all');
         // Any session may have been dropped, and its id be used again.
         settings.forgetAll();
         runner.states.dropAll();

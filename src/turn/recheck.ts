@@ -1,3 +1,5 @@
+import type { ChangedOrg } from '../accounts/org-cache.ts';
+
 interface RunningTurn {
   orgId: number;
   sessionId: string;
@@ -20,9 +22,9 @@ export class Recheck {
     this.mayRun = mayRun;
   }
 
-  /** Something of an organization (its id), or of any (`*`), has changed. */
-  noteChange(change: string): void {
-    for (const [turnId, { orgId }] of this.turns.running) if (change === '*' || orgId === Number(change)) this.unchecked.add(turnId);
+  /** Something of the organization has changed. */
+  noteChange(changed: ChangedOrg): void {
+    for (const [turnId, { orgId }] of this.turns.running) if (changed === 'all' || orgId === changed) this.unchecked.add(turnId);
   }
 
   /** Throws if the database could not be asked about some of the turns: the next call looks at those again. */

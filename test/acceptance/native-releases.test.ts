@@ -64,7 +64,7 @@ test('a turn of a session whose release is not materialized is 409, after the bu
   const { db } = app.context.database;
   // No route takes a release back; a restore of the database may.
   await db.updateTable('releases').set({ state: 'failed' }).where('org_id', '=', tenant.orgId).execute();
-  app.context.directory.invalidate(String(tenant.orgId));
+  app.context.directory.invalidate(tenant.orgId);
   const send = (more = {}) => tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi', ...more });
   const refused = await send();
   assert.equal(refused.status, 409);
@@ -82,14 +82,14 @@ test('a session takes up the tools that its release gets later: nothing of a rel
   const pinned = { server: 'crm', name: 'look', description: '', input_schema: { type: 'object' }, read_only: true, repeatable: true };
   const releases = db.updateTable('releases').where('org_id', '=', tenant.orgId);
   await releases.set({ state: 'failed' }).execute();
-  app.context.directory.invalidate(String(tenant.orgId));
+  app.context.directory.invalidate(tenant.orgId);
   // As in a process that has not run the session.
   app.context.settings.forget(id);
   assert.equal((await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' })).status, 409);
   const warm = await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/warm`);
   assert.match(warm.text, /"status":"error","message":"Release 1 is not materialized\."/);
   await releases.set({ state: 'materialized', pinned_tools: JSON.stringify([pinned]) }).execute();
-  app.context.directory.invalidate(String(tenant.orgId));
+  app.context.directory.invalidate(tenant.orgId);
   assert.equal((await tenant.say(id, '/tool crm__look {}')).text, 'crm__look failed: There is no server named crm.');
 });
 

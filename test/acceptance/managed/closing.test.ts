@@ -21,7 +21,7 @@ test('an expired token ends its stream after 60 s of grace with a frame that say
   await new ManagedClient(app).say(id, '/say still there');
   await readUntil(iterator, ({ event }) => event === 'session.status_idle');
   assert.equal((await client.request('GET', `/sessions/${id}`)).status, 401, 'the token opens nothing any more');
-  app.context.directory.invalidate('*');
+  app.context.directory.invalidate('all');
   now += 6_000;
   const [closing] = await readUntil(iterator, () => true);
   assert.equal(closing?.event, 'stream.closed');
@@ -53,7 +53,7 @@ test('streams are looked at once for changes that come together, and once more f
   const stream = await client.follow(await client.create());
   const { directory } = app.context;
   const looks = t.mock.method(directory, 'agentById');
-  for (let count = 0; count < 20; count += 1) directory.invalidate('1');
+  for (let count = 0; count < 20; count += 1) directory.invalidate(1);
   await until(async () => looks.mock.callCount() === 2);
   stream.leave();
   await closedStreams(app);

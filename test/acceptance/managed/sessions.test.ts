@@ -226,7 +226,7 @@ test('a release that is not materialized is 409', async () => {
   assert.equal((await app.request('POST', '/api/agents/pending/releases', { activate: true })).status, 201);
   const agent = await db.selectFrom('agents').select('id').where('slug', '=', 'pending').executeTakeFirstOrThrow();
   await db.updateTable('releases').set({ state: 'pending' }).where('agent_id', '=', agent.id).execute();
-  app.context.directory.invalidate('*');
+  app.context.directory.invalidate('all');
   const answer = await new ManagedClient(app, app.apiKey, 'demo/pending').request('POST', '/sessions', {});
   assert.equal(answer.status, 409, answer.text);
 });

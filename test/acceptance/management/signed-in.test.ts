@@ -78,7 +78,7 @@ test('streams of a member end when they are removed, sign out, or support access
     (await parley.call('POST', '/auth/sign-out', { headers: { ...leaver.headers, origin: 'http://localhost' }, body: {} })).status,
     200,
   );
-  parley.context.directory.invalidate(String(acting.id));
+  parley.context.directory.invalidate(acting.id);
   assert.match(await leaver.ended, /"credential_revoked"/);
 
   assert.equal(parley.server.streams.size, 1, 'the others go on');
@@ -87,7 +87,7 @@ test('streams of a member end when they are removed, sign out, or support access
   await access(false);
   assert.match(await stayer.ended, /"credential_revoked"/);
   const playground = await open(stayer.headers, { source: 'playground' });
-  parley.context.directory.invalidate(String(acting.id));
+  parley.context.directory.invalidate(acting.id);
   await access(true);
   assert.equal(parley.server.streams.size, 1, 'one that was opened without support access goes on');
   await operate(parley, 'streaming', { status: 'suspended' });

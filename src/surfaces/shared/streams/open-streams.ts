@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyRequest } from 'fastify';
+import type { ChangedOrg } from '../../../accounts/org-cache.ts';
 import type { Context } from '../../../context.ts';
 import { bearerOf, principalOf, principalOfSecret } from '../caller/authenticate.ts';
 
@@ -43,8 +44,8 @@ export class OpenStreams {
   /** The streams that get their heartbeat in the same second: spread out, so that not all are written to at once. */
   private readonly heartbeats = Array.from({ length: heartbeatSeconds }, () => new Set<EndableStream>());
   private readonly stopListening: () => void;
-  /** Organizations (their ids, or `*` for all) that changed since their streams were last checked. */
-  private readonly changed = new Set<string>();
+  /** What changed since its streams were last checked. */
+  private readonly changed = new Set<ChangedOrg>();
   private isChecking = false;
   /** Credentials that were not looked at since a stream was opened with them, or about which the database could not be asked. */
   private readonly unchecked = new Set<Credential>();
@@ -54,8 +55,8 @@ export class OpenStreams {
 
   constructor(context: Context) {
     this.context = context;
-    this.stopListening = context.directory.onChange((change) => {
-      this.changed.add(change);
+    this.stopListening = context.directory.onChange((changed) => {
+      this.changed.add(changed);
       void this.recheckChanged();
     });
   }
@@ -133,9 +134,9 @@ export class OpenStreams {
     this.isChecking = true;
     try {
       // The loop also visits what is added while it runs: an org that changes during its check is checked again.
-      for (const change of this.changed) {
-        this.changed.delete(change);
-        await this.recheck(({ orgId }) => change === '*' || orgId === Number(change));
+      for (const changed of this.changed) {
+        this.changed.delete(changed);
+        await this.recheck(({ orgId }) => changed === 'all' || orgId === changed);
       }
     } finally {
       this.isChecking = false;
