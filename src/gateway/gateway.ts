@@ -137,7 +137,7 @@ export class Gateway {
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceIdOf(metadata), sameAgent: false };
     const open = () => openSession(this.parts, agent, wanted);
     if (event.message === undefined) return open();
-    return turns.inPlace(agent.orgId, async () => {
+    return turns.withPlace(agent.orgId, async () => {
       await checkBudgetOfNew(database.db, directory, agent, wanted);
       return open();
     });

@@ -25,14 +25,15 @@ export class TurnPlaces {
     this.running = running;
   }
 
-  /** To be called after `assertRoom`. */
-  take(orgId: number): TurnPlace {
+  /** Throws when there is no place for the organization. */
+  take(orgId: number, now = performance.now()): TurnPlace {
+    this.assertRoom(orgId, now);
     const admission = { orgId };
     this.admitting.add(admission);
     return { leave: () => this.admitting.delete(admission) };
   }
 
-  assertRoom(orgId: number, now = performance.now()): void {
+  private assertRoom(orgId: number, now: number): void {
     this.note(orgId, now);
     const free = this.max - this.running.size - this.admitting.size;
     if (free > Math.floor(this.max / 10)) return;

@@ -13,7 +13,7 @@ import type { InterruptOperation, Reservation, ResultOf } from '../session/opera
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { checkBudget } from './budget.ts';
 import { admissionError, inputMismatch } from './failure.ts';
-import { type TurnPlace, TurnPlaces } from './places.ts';
+import { TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { subscribeAgain, type WatchableTurn } from './watch.ts';
@@ -80,7 +80,7 @@ export class Turns {
     await this.assertRunnable(setting);
     this.assertNotDraining();
     // A message that is queued needs no place: its turn takes over that of the turn before it.
-    const place = this.parts.runner.turnOf(sessionId) === undefined ? this.takePlace(orgId) : undefined;
+    const place = this.parts.runner.turnOf(sessionId) === undefined ? this.places.take(orgId) : undefined;
     const isLive = admission.shows === 'live';
     const subscription = this.parts.feed.subscribe(sessionId, isLive);
     try {
@@ -126,16 +126,16 @@ export class Turns {
   }
 
   /**
-   * Does what comes before a turn, as opening its session, which sends a webhook, with a place for the turn. Throws while this process
-   * has none for the organization.
+   * Opens the session of a turn while a place is held for that turn. Throws, and opens none, if this process has no place for the
+   * organization: otherwise sessions would be opened, and told of by webhooks, for turns that are then refused.
    */
-  async inPlace<Result>(orgId: number, work: () => Promise<Result>): Promise<Result> {
+  async withPlace<Result>(orgId: number, work: () => Promise<Result>): Promise<Result> {
     this.assertNotDraining();
-    const place = this.takePlace(orgId);
+    const place = this.places.take(orgId);
     try {
       return await work();
     } finally {
-      // The admission takes it again, before another request can: for that it waits for nothing, unless something is not cached yet.
+      // The admission takes a place again. No other request comes in between while all that the admission reads before is in memory.
       place.leave();
     }
   }
@@ -279,11 +279,6 @@ export class Turns {
 
   private assertNotDraining(): void {
     if (this.draining) throw new ServiceError('unavailable', 'The server is shutting down.', { retryAfterSeconds: 1 });
-  }
-
-  private takePlace(orgId: number): TurnPlace {
-    this.places.assertRoom(orgId);
-    return this.places.take(orgId);
   }
 
   private reservation(setting: SessionSetting, text: string): Reservation {

@@ -12,7 +12,7 @@ function room(max: number) {
     let taken = 0;
     for (; taken <= max; taken += 1) {
       try {
-        places.assertRoom(orgId);
+        places.take(orgId).leave();
       } catch {
         return taken;
       }
@@ -23,21 +23,21 @@ function room(max: number) {
   return { running, places, fill };
 }
 
-test('who is alone has every place, and what is being admitted counts as much as what runs', () => {
+test('an organization that is alone has every place, and turns that are being admitted count like those that run', () => {
   const { running, places } = room(3);
   running.set('turn', { orgId: hog });
   const [second] = [places.take(hog), places.take(hog)];
-  assert.throws(() => places.assertRoom(hog), { kind: 'unavailable', retryAfterSeconds: 1 });
+  assert.throws(() => places.take(hog), { kind: 'unavailable', retryAfterSeconds: 1 });
   second.leave();
   second.leave();
-  places.assertRoom(hog);
+  places.take(hog).leave();
   places.take(hog);
-  assert.throws(() => places.assertRoom(hog), { kind: 'unavailable' });
+  assert.throws(() => places.take(hog), { kind: 'unavailable' });
 });
 
-test('beside others the last tenth is for who has less than an equal share', () => {
+test('beside others the last tenth is for organizations that have less than an equal share', () => {
   const { running, places, fill } = room(20);
-  places.assertRoom(other);
+  places.take(other).leave();
   assert.equal(fill(hog), 18);
   assert.equal(fill(other), 2);
   assert.equal(fill(third), 0, 'all are taken');
@@ -46,21 +46,21 @@ test('beside others the last tenth is for who has less than an equal share', () 
   assert.equal(fill(third), 1);
 });
 
-test('what is being admitted counts for the share too', () => {
+test('turns that are being admitted count for the share too', () => {
   const { places } = room(20);
-  places.assertRoom(other);
+  places.take(other).leave();
   for (let turn = 0; turn < 18; turn += 1) places.take(hog);
-  assert.throws(() => places.assertRoom(hog), { kind: 'unavailable' });
-  places.assertRoom(other);
+  assert.throws(() => places.take(hog), { kind: 'unavailable' });
+  places.take(other).leave();
 });
 
-test('who has not asked for a minute is no longer about', () => {
+test('an organization that has not asked for a turn for a minute no longer counts as one of the others', () => {
   const { running, places } = room(20);
   for (let turn = 0; turn < 19; turn += 1) running.set(`${turn}`, { orgId: hog });
-  places.assertRoom(other, 0);
-  assert.throws(() => places.assertRoom(hog, 59_999), { kind: 'unavailable' });
-  places.assertRoom(hog, 60_000);
-  places.assertRoom(other, 60_001);
-  assert.throws(() => places.assertRoom(hog, 120_000), { kind: 'unavailable' }, 'who asks again stays about for longer');
-  places.assertRoom(hog, 120_001);
+  places.take(other, 0).leave();
+  assert.throws(() => places.take(hog, 59_999), { kind: 'unavailable' });
+  places.take(hog, 60_000).leave();
+  places.take(other, 60_001).leave();
+  assert.throws(() => places.take(hog, 120_000), { kind: 'unavailable' }, 'who asks again counts for another minute');
+  places.take(hog, 120_001).leave();
 });

@@ -143,7 +143,7 @@ async function openNew(context: Context, request: FastifyRequest, wanted: Wanted
   const { surface, stored, runsTurn, newSessionId: sessionId } = wanted;
   const open = () => openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
   if (!runsTurn) return open();
-  return turns.inPlace(agent.orgId, async () => {
+  return turns.withPlace(agent.orgId, async () => {
     await checkBudgetOfNew(database.db, directory, agent, identity);
     return open();
   });
