@@ -117,7 +117,7 @@ test('a stream of a turn ends with the error of its wire, and never looks comple
   assert.match(rest.text, /event: response\.completed\n/);
 });
 
-test('so does a stream whose turn can no longer be followed: its session is gone, or reading it failed', async (t) => {
+test('a stream whose turn can no longer be followed, because its session is gone or reading failed, ends with the error of its wire too', async (t) => {
   const tenant = await createTenant(url);
   const session = await tenant.session();
   const codeOf = async (stream: EventStream) => {

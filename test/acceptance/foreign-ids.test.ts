@@ -54,7 +54,7 @@ const never: FurnishedOrganization = {
   },
 };
 
-test('in the path', async () => {
+test('an id of another org in the path is as unknown as one that never was', async () => {
   await leavesOwner(async () => {
     let count = 0;
     for (const operation of operations.filter(({ path, isPublic }) => path.includes('{') && !isPublic)) {
@@ -81,7 +81,7 @@ test('in the path', async () => {
   });
 });
 
-test('in the path: an approval', async () => {
+test('an approval of another org in the path is as unknown as one that never was', async () => {
   await leavesOwner(async () => {
     for (const base of ['', '/stranger/desk']) {
       const answer = (id: string) =>
@@ -91,7 +91,7 @@ test('in the path: an approval', async () => {
   });
 });
 
-test('in the body', async () => {
+test('an id of another org in the body is as unknown as one that never was', async () => {
   const agent = '/stranger/desk/v1';
   const said = { role: 'user', content: 'hi' };
   const confirm = { type: 'user.tool_confirmation', result: 'allow' };
@@ -176,7 +176,7 @@ test('in the body', async () => {
   });
 });
 
-test('in a header', async () => {
+test('an id of another org in a header is as unknown as one that never was', async () => {
   const chat = { messages: [{ role: 'user', content: 'hi' }] };
   const mcp = { method: 'tools/list' };
   await leavesOwner(async () => {
@@ -197,7 +197,7 @@ test('in a header', async () => {
   });
 });
 
-test('in a cursor', async () => {
+test('an id of another org in a cursor is as unknown as one that never was', async () => {
   let count = 0;
   for (const operation of operations.filter((candidate) => candidate.query.some(({ name }) => name === 'cursor'))) {
     const first = await asOwner('GET', `${pathOf(operation, owner)}?limit=1`);
@@ -218,7 +218,7 @@ test('in a cursor', async () => {
   assert.ok(count >= 2, `${count} lists had a next page`);
 });
 
-test('in a query', async () => {
+test('an id of another org in a query is as unknown as one that never was', async () => {
   const values = [owner.marker, owner.sessionId, owner.responseId, message, requestId, owner.slug, ...Object.values(owner.ids)];
   await leavesOwner(async () => {
     let count = 0;

@@ -240,7 +240,7 @@ test('when the turn asks again the answer ends with input_required and the sessi
   assert.deepEqual(types(replay.body.events), ['tool_use', 'input_required'], 'what followed the first answer');
 });
 
-test('one that comes when the server is stopping is refused: the action runs when it is given again', async (t) => {
+test('an approval that comes when the server is stopping is refused: the action runs when it is given again', async (t) => {
   const database = await createDatabase();
   const stopping = await startApp(t, { database });
   const { id } = (await stopping.request('POST', '/v1/sessions', { permission_mode: 'interactive' })).body;

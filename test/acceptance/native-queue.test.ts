@@ -229,7 +229,7 @@ test('of turns that are asked for at the same moment no more run than PARLEY_MAX
   );
 });
 
-test('nor is a session opened for a completion that comes while another opens its own at the last place', async (context) => {
+test('no session is opened for a completion that comes while another opens its own at the last place', async (context) => {
   const small = await startApp(context, { settings: { PARLEY_MAX_TURNS: '4' } });
   const tenant = await createTenant(await small.listen());
   const complete = (content: string) => tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content }] });

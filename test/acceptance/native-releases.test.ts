@@ -121,7 +121,7 @@ test('a deleted agent leaves no approval to give, and nothing that waits for one
   assert.deepEqual((await tenant.get('/dashboard/api/approvals/count')).body, { pending: 0 });
 });
 
-test('nor does one of which a turn comes to its question later: it ends there, and so does what waits behind it', async () => {
+test('a turn of a deleted agent that comes to its question later ends there, and so does what waits behind it', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
   const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });

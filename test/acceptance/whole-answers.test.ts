@@ -53,7 +53,7 @@ test('a model is asked for its answer in one piece by a caller who waits for all
   assert.equal((await tenant.get('/api/budget')).body.budget.tokens_used, 18, 'counted also where nothing is capped');
 });
 
-test('it is asked for a stream by one who shows it as it comes, who may follow later, who waits in line, or where another watches', async (t) => {
+test('a model is asked for a stream by a caller who shows it as it comes, may follow later or waits in line, or where another watches', async (t) => {
   let finish = () => {};
   const { tenant, asked, managed } = await tenantOf(t, (outgoing) => {
     finish = () => answerHi(outgoing);
@@ -93,7 +93,7 @@ test('where an answer in one piece breaks off or is refused, it is streamed in t
   }
 });
 
-test('one that only streams is not asked again and again', async (t) => {
+test('a model that only streams is not asked again and again for an answer in one piece', async (t) => {
   const { tenant, asked } = await tenantOf(t, (outgoing) => outgoing.writeHead(400).end('{"error":{"message":"stream must be true"}}'));
   const id = await tenant.session();
   for (const text of ['one', 'two']) assert.equal((await tenant.say(id, text)).text, 'streamed');

@@ -11,7 +11,7 @@ const app = await startApp({ after });
 const path = '/widget/parley-chat.js';
 const anonymous = { authorization: '' };
 
-test('anybody may load it, from any origin, without a credential', async () => {
+test('anybody may load the script of the widget, from any origin, without a credential', async () => {
   const answer = await app.request('GET', path, undefined, { ...anonymous, origin: 'https://shop.example' });
   assert.equal(answer.status, 200);
   assert.equal(answer.text, script.toString());
@@ -24,7 +24,7 @@ test('anybody may load it, from any origin, without a credential', async () => {
   assert.equal(headers.vary, 'accept-encoding');
 });
 
-test('it is compressed for who takes that, and not sent again to who has it', async () => {
+test('the script of the widget is compressed for who takes that, and not sent again to who has it', async () => {
   const compressed = await app.server.inject({ url: path, headers: { 'accept-encoding': 'br, gzip' } });
   assert.equal(compressed.headers['content-encoding'], 'gzip');
   assert.equal(gunzipSync(compressed.rawPayload).toString(), script.toString());
@@ -34,7 +34,7 @@ test('it is compressed for who takes that, and not sent again to who has it', as
   assert.equal((await app.request('GET', path, undefined, { ...anonymous, 'if-none-match': 'W/"other"' })).status, 200);
 });
 
-test('nothing else is below it', async () => {
+test('no other file is served beside the script of the widget', async () => {
   assert.equal((await app.request('GET', '/widget/')).text, '{"detail":"Not Found"}');
   assert.equal((await app.request('GET', '/widget/../package.json')).status, 404);
 });

@@ -18,7 +18,7 @@ import { connect, type Wire } from '../support/wire.ts';
 
 const options = { skip: engine === 'pglite' ? 'the embedded database takes one process' : false, timeout: 60_000 };
 
-test('one that dies is replaced, and a signal ends them all, also while one is missing', options, async (t) => {
+test('a worker that dies is replaced, and a signal ends them all, also while one is missing', options, async (t) => {
   const { primary, printed, workers, started, client } = await startWorkers(t);
   const exited = once(primary, 'exit');
   const killOne = () => {
@@ -46,7 +46,7 @@ test('one that dies is replaced, and a signal ends them all, also while one is m
   assert.deepEqual(await exited, [0, null]);
 });
 
-test('those whose primary process is killed say so as they end', options, async (t) => {
+test('workers whose primary process is killed say so as they end', options, async (t) => {
   const { primary, printed, workers } = await startWorkers(t);
   const orphans = workers();
   primary.kill('SIGKILL');
@@ -55,7 +55,7 @@ test('those whose primary process is killed say so as they end', options, async 
   for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
 });
 
-test('one that is told to stop is replaced at once, ends its turns, and no request fails', options, async (t) => {
+test('a worker that is told to stop is replaced at once, ends its turns, and no request fails', options, async (t) => {
   const { url, printed, workers, started, client } = await startWorkers(t);
   const [leaving = 0] = workers();
   let isOver = false;
@@ -96,7 +96,7 @@ test('one that is told to stop is replaced at once, ends its turns, and no reque
   assert.equal(workers().length, 2);
 });
 
-test('one that cannot start again leaves the others serving, and is there when it can', options, async (t) => {
+test('a worker that cannot start again leaves the others serving, and is there when it can', options, async (t) => {
   const { database, printed, workers, started, client } = await startWorkers(t);
   const admin = new pg.Client({ connectionString: database.settings.DATABASE_URL });
   await admin.connect();

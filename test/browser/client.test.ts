@@ -13,7 +13,7 @@ const baseUrl = await app.listen();
 const bundle = await bundleClient();
 const page = await openPage();
 
-test('it converses with a session token: deltas, an approval, an upload', async () => {
+test('the client converses with a session token: deltas, an approval, an upload', async () => {
   const seen = await page.evaluate(`(async () => {
     const { ParleyClient } = await import('/client.js');
     const sessionToken = async () => (await fetch('/token')).text();

@@ -154,7 +154,7 @@ test('markup of an agent fetches nothing and runs nothing', async () => {
   assert.deepEqual(problems, []);
 });
 
-test('the same in code, for three clients: each runs as it stands', async () => {
+test('the code that the playground shows for three clients runs as it stands', async () => {
   await fresh();
   await page.getByLabel('Message').fill('What\'s "new"?');
   await page.getByRole('button', { name: 'View code' }).click();

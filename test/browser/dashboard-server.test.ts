@@ -57,7 +57,7 @@ test('a foreign host or origin is refused', async () => {
     assert.equal((await parley.call('GET', '/dashboard/', { headers: { host } })).status, 200);
 });
 
-test('its reads need a credential with the scope, and show nothing of another org', async () => {
+test('the reads of the dashboard need a credential with the scope, and show nothing of another org', async () => {
   const paths = [
     'overview',
     'sessions',

@@ -133,7 +133,7 @@ test('a tab that was open before goes on with the conversation that another one 
   for (const tab of [first, second]) for (const text of ['from the first', 'from the second']) await answers(tab).getByText(text).waitFor();
 });
 
-test('another visitor of the same shop sees nothing of it', async () => {
+test('a visitor of the same shop sees nothing of what another one said', async () => {
   const page = await visit();
   await say(page, '/say a secret');
   await answers(page).getByText('a secret').waitFor();
@@ -162,7 +162,7 @@ test('a token that runs out is fetched anew; where no token or no agent is to be
   await page.getByText('This chat has no agent').waitFor();
 });
 
-test('it can float over the page and fill a phone: opened and closed by its button and Escape; the rules of the page stay outside', async () => {
+test('the widget can float over the page and fill a phone: opened and closed by its button and Escape; the rules of the page stay outside', async () => {
   const page = await visit();
   await page.evaluate(`document.adoptedStyleSheets.push(new CSSStyleSheet());
     document.adoptedStyleSheets.at(-1).replaceSync('html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }')`);
@@ -278,7 +278,7 @@ test('a restart of the server in the middle of a turn shows a banner, and then t
   assert.equal(await answers(page).count(), 2);
 });
 
-test('it passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {
+test('the widget passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const context = await browser.newContext({ colorScheme, viewport: { width: 375, height: 700 } });
     const page = await visit(await context.newPage());

@@ -69,7 +69,7 @@ test('suspending an organization closes its streams', async (t) => {
   assert.equal((await collect(stream)).at(-1)?.data.reason, 'credential_revoked');
 });
 
-test('so it does, a little later, where the database could not be asked about them, and where one was just being opened', {
+test('suspending an organization closes its streams a little later where the database could not be asked, or one was just being opened', {
   timeout: 20_000,
 }, async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
@@ -157,7 +157,7 @@ test('a stream ends when its session is dropped, with a frame that says so', { t
   await endsWhenDeleted(app, app);
 });
 
-test('so does one that is opened at the moment at which its session is dropped', { timeout: 20_000 }, async (t) => {
+test('a stream that is opened at the moment at which its session is dropped ends too', { timeout: 20_000 }, async (t) => {
   const app = await startApp(t);
   const given = await app.request('POST', '/demo/assistant/v1/responses', { input: '/say soon gone' });
   const id = String(given.headers['x-svc-session']);
@@ -172,7 +172,10 @@ test('so does one that is opened at the moment at which its session is dropped',
   assert.equal((await collect(await new ManagedClient(app).follow(id))).at(-1)?.data.reason, 'session_deleted');
 });
 
-test('so does one that another process follows', { skip: engine === 'pglite' && 'one process owns PGlite', timeout: 20_000 }, async (t) => {
+test('a stream in another process ends too when its session is dropped', {
+  skip: engine === 'pglite' && 'one process owns PGlite',
+  timeout: 20_000,
+}, async (t) => {
   const database = await createDatabase();
   const here = await startApp(t, { database });
   const there = await startApp(t, { database });

@@ -171,7 +171,7 @@ test('an interrupt that is repeated under its key does not stop a later turn', a
   assert.deepEqual([unknown.status, unknown.body.detail.error], [409, 'outcome_unknown']);
 });
 
-test('nor does one whose answer from the database was lost: it may have been carried out', async (t) => {
+test('an interrupt whose answer from the database was lost is not repeated under its key: it may have been carried out', async (t) => {
   const id = await client.create();
   const interrupt = () => client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': `lost ${id}` });
   await client.say(id, '/delay 60000\n/say one two');

@@ -242,7 +242,7 @@ test('a key reads nothing of it without leaving an event: the page that leaves n
   assert.deepEqual([page.status, page.body.data.at(-1).action], [200, 'api_key.created']);
 });
 
-test('it needs the scope, and shows one org only', async () => {
+test('an export of the audit log needs the scope, and shows one org only', async () => {
   const acme = await createOrganization(parley);
   const other = await createOrganization(parley);
   const without = await createKey(parley, acme.key, ['agents:read']);

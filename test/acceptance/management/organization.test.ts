@@ -75,7 +75,7 @@ test('an agent that is deleted at that moment does not become the default', {
   assert.deepEqual([status, body.detail], [422, 'default_agent: there is no agent "desk"']);
 });
 
-test('each of the two needs its scope', async () => {
+test('reading and changing the organization each need their scope', async () => {
   const { key } = await createOrganization(parley);
   const reader = await createKey(parley, key, ['organization:read']);
   const writer = await createKey(parley, key, ['organization:write']);

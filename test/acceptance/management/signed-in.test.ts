@@ -168,7 +168,7 @@ test('a client that is refused for trying too often uses up the guesses of nobod
   assert.equal((await signIn('10.0.0.2', { email, password })).status, 200);
 });
 
-test('nor does a client that spells the path another way, which is no guess and which nobody limits', async () => {
+test('a client that spells the path of the sign-in another way gets 404, and uses up the guesses of nobody', async () => {
   const body = { email: 'cookie@example.com', password };
   for (let request = 0; request < 11; request += 1) {
     const answer = await parley.call('POST', '/auth/%73ign-in/email', { body });

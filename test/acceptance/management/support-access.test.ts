@@ -35,7 +35,7 @@ test('a member reads and deletes no response while support access is off, but fo
   assert.equal((await parley.call('GET', theirs, { key: quiet.key })).status, 200);
 });
 
-test('nor does a member hear what is said in such a session by joining in, or by answering its approval', async () => {
+test('while support access is off, a member hears nothing of a session by joining in, or by answering its approval', async () => {
   const muted = await createOrganization(parley, 'muted');
   await createAgent(parley, muted.key, 'desk');
   const headers = await browserOf(parley, muted, 'listener@example.com', 'owner');
@@ -77,7 +77,7 @@ test('nor does a member hear what is said in such a session by joining in, or by
   assert.equal(confirmed.status, 202, 'an answer that tells nothing is still taken');
 });
 
-test('nor is a member shown the files of an end user or of an instance, by acting for them in a session of their own', async () => {
+test('while support access is off, a member is shown no files of an end user or instance by acting for them in a session of their own', async () => {
   const sealed = await createOrganization(parley, 'sealed');
   await createAgent(parley, sealed.key, 'desk');
   const headers = await browserOf(parley, sealed, 'snoop@example.com', 'member');

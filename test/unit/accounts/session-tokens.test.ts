@@ -57,7 +57,7 @@ test('without an end user the token has no subject', async () => {
   assert.equal((await tokens.verify(token))?.endUserId, undefined);
 });
 
-test('it ends at the second that it names, also when it was seen before', async () => {
+test('a token ends at the second that it names, also when it was seen before', async () => {
   const { token } = await tokens.mint(organization, agent, { ttlSeconds: 60 });
   const start = now;
   now = new Date(start.getTime() + 59_000);

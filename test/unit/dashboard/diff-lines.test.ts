@@ -18,7 +18,7 @@ test('what is the same stays in its place around what was added and removed', ()
   assert.deepEqual(shown('', 'a'), ['-', '+a']);
 });
 
-test('both texts can be read off it again', () => {
+test('both texts can be read off their difference again', () => {
   const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 }).map((lines) => lines.join('\n'));
   const without = (lines: DiffLine[], left: DiffLine['kind']) =>
     lines.flatMap(({ kind, text }) => (kind === left ? [] : [text])).join('\n');

@@ -41,7 +41,7 @@ test('a log that is refused for a while is asked for less and less often', async
   }
 });
 
-test('so is one that ends as soon as it began', async (t) => {
+test('a log whose stream ends as soon as it began is asked for less and less often too', async (t) => {
   const times = await asked(t, () => new Response(''));
   assert.ok(times.length > 5 && times.length < 14, times.join(' '));
 });

@@ -22,7 +22,7 @@ test('pieces of one message add up; one of another message is in its place', () 
   assert.equal(previewOf(delta('msg_a', 'The sea'), delta('msg_b', 'A '), delta('msg_b', 'hill')), 'A hill');
 });
 
-test('it ends with its message, with a call and with the turn, and with nothing else', () => {
+test('a preview ends with its message, with a call and with the turn, and with nothing else', () => {
   for (const type of ['agent.message', 'agent.tool_use', 'session.status_idle', 'session.error'])
     assert.equal(previewOf(delta('msg_a', 'The sea'), entry(type)), '', type);
   for (const type of ['agent.thinking', 'user.interrupt']) assert.equal(previewOf(delta('msg_a', 'The sea'), entry(type)), 'The sea', type);

@@ -14,7 +14,7 @@ async function serve(listener: RequestListener): Promise<LocalServer> {
   return closeAfterTest(await serveLocally(listener));
 }
 
-test('it sends and reads what fetch would: body, headers, status, compression, no body', async () => {
+test('an exchange sends and reads what fetch would: body, headers, status, compression, no body', async () => {
   const target = await serve((request, response) => {
     const status = Number(request.url?.slice(1));
     if (status > 0) return response.writeHead(status).end();

@@ -60,7 +60,7 @@ test('an upload is in the workspace of its instance, byte for byte, and staged f
   assert.equal(await workspace.read('uploads/none'), undefined);
 });
 
-test('another org, agent or instance sees none of it', async () => {
+test('another org, agent or instance sees nothing of an upload', async () => {
   const session = await createSession();
   await stageUpload(database.db, 1, session, { name: 'mine.txt', content: Buffer.from('mine') });
   for (const other of [

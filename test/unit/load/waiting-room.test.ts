@@ -37,7 +37,7 @@ test('organizations take turns, however long one of their lines is', async () =>
   assert.deepEqual(order, ['1', '1', '2', '3', '1', '2', '1', '1']);
 });
 
-test('one that floods beside others is worked on one by one, with a pause after each, the longer the line; one that does not takes its few places', async () => {
+test('an organization that floods beside others is served one by one, with a pause after each, the longer the line; one that does not takes its few places', async () => {
   const room = new WaitingRoom({
     ...defaultRoom,
     places: 32,

@@ -71,7 +71,7 @@ test('events of one organization that go to many endpoints delay no other organi
   ]);
 });
 
-test('nor do they where more of them wait than are looked at in the order of their age', async () => {
+test('events of one organization delay no other’s either where more of them wait than are looked at in the order of their age', async () => {
   await db.deleteFrom('deliveries').execute();
   const insert = (orgId: number, from: number, count: number) =>
     sql`insert into webhook_events (org_id, type, data, created_at)

@@ -80,7 +80,7 @@ test('for an endpoint that is disabled it waits until the endpoint is enabled', 
   );
 });
 
-test('one that was to be sent again at once is, although its endpoint is disabled', async () => {
+test('a recovered delivery that was to be sent again at once is, although its endpoint is disabled', async () => {
   await sql`delete from webhook_events`.execute(db);
   const endpointId = await newEndpoint(false);
   const givenUp = await newEvent(hour(2));

@@ -127,7 +127,7 @@ test('a follower whose session was dropped before it could read the rest is told
   assert.deepEqual(seen, [1]);
 });
 
-test('so is one that is only told to look again, not how far', { timeout: 10_000 }, async () => {
+test('a follower that is only told to look again, not how far, is told that its session was dropped', { timeout: 10_000 }, async () => {
   const log = openLog();
   const session = await newSession();
   const subscription = new Feed().subscribe(session, false);
@@ -145,7 +145,7 @@ test('so is one that is only told to look again, not how far', { timeout: 10_000
   assert.deepEqual(seen, [1, 2]);
 });
 
-test('so is one that comes for a turn whose session was dropped while it looked for the turn', { timeout: 10_000 }, async () => {
+test('a watcher of a turn whose session was dropped while it looked for the turn is told so', { timeout: 10_000 }, async () => {
   const session = await newSession();
   await dropSession(database.db, 1, session);
   const feed = new Feed();

@@ -189,7 +189,7 @@ test('one bad write fails alone: its neighbours in the same statement are stored
   assert.equal((await readAll(log, session)).length, 2);
 });
 
-test('one that lost against another process is written the second time, also when it was alone', async () => {
+test('a write that lost against another process is written the second time, also when it was alone', async () => {
   let statements = 0;
   const losing = {
     ...database,
@@ -205,7 +205,7 @@ test('one that lost against another process is written the second time, also whe
   assert.equal((await log.apply(note)).result.status, 'done');
 });
 
-test('of one that is written apart, and whose answer is lost, it is as open whether it was carried out', async () => {
+test('a write that is tried apart from its batch, and whose answer is lost, leaves its session in doubt', async () => {
   const failures = [Object.assign(new Error('lost'), { code: '40P01' }), Object.assign(new Error('cut'), { code: 'ECONNRESET' })];
   const cut: typeof database = {
     ...database,
@@ -230,7 +230,7 @@ test('of one that is written apart, and whose answer is lost, it is as open whet
   assert.equal(await log.holderName.current(), 'proc_cut.1');
 });
 
-test('so does one that is no JSON', async () => {
+test('a write that cannot be turned into JSON fails alone', async () => {
   const log = openLog();
   const session = await newSession();
   const circular: Record<string, unknown> = {};

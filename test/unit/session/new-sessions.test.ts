@@ -33,7 +33,7 @@ const session = (id: string, given: Partial<NewSession> = {}): NewSession => ({
 const countOf = async () =>
   (await db.selectFrom('agents').select('session_count').where('id', '=', agent.id).executeTakeFirstOrThrow()).session_count;
 
-test('of two hundred at once each is written, counted and reported once, in a few statements', async () => {
+test('of two hundred sessions at once each is written, counted and reported once, in a few statements', async () => {
   const hook = { url: 'https://example.com/hook', event_types: ['session.started'], name: 'new' };
   assert.equal((await app.request('POST', '/api/webhook_endpoints', hook)).status, 201);
   const statements: number[] = [];
@@ -82,7 +82,7 @@ test('an id is given to the first who wants it, of another organization too, and
   assert.equal(told.rows.length, 1);
 });
 
-test('one that cannot be stored fails alone', async () => {
+test('a session that cannot be stored fails alone', async () => {
   const newSessions = new NewSessions(database);
   const ids = [newId('ses_'), newId('ses_'), newId('ses_')];
   const made = await Promise.allSettled(
@@ -107,7 +107,7 @@ test('of the sessions that nobody wanted kept, those that rest are dropped after
   assert.deepEqual(left.map(({ id }) => id).sort(), [ids.kept, ids.paused, ids.young].sort());
 });
 
-test('one of them in which a turn has begun and ended since they were listed is not', async (t) => {
+test('a session that was not to be stored is kept if a turn has begun and ended in it since it was listed', async (t) => {
   const newSessions = new NewSessions(database);
   const ids = [newId('ses_'), newId('ses_')];
   for (const id of ids) await newSessions.insert(session(id, { stored: false }));

@@ -63,7 +63,7 @@ test('a failure after that is in the body, as its status would have carried it',
   assert.deepEqual(logged, []);
 });
 
-test('one that is a bug of ours says no more than that, and has a line in the log', async (context) => {
+test('a late failure that is a bug of ours says no more than that, and has a line in the log', async (context) => {
   const { sent, logged, reject, tick } = await serveLate(context);
   tick(30_000);
   const [response] = await once(sent, 'response');

@@ -9,7 +9,7 @@ import { Refusals } from '../../../src/surfaces/shared/server/refusals.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 import { createMetrics } from '../../../src/telemetry/metrics.ts';
 
-test('one that is over its rate limit while there is no room is told 429, and counts as none that was shed', async (t) => {
+test('a client that is over its rate limit while there is no room is told 429, and does not count as shed', async (t) => {
   const waitingRoom = new WaitingRoom({ ...defaultRoom, places: 1, maxLine: 1, patienceMs: 60_000, placeLastsMs: 60_000 });
   const rateLimit = new RateLimit(0.001, 3);
   const logger = createLogger('silent');

@@ -76,7 +76,7 @@ test('of a session that was dropped, here or elsewhere, nothing is held: its id 
   }
 });
 
-test('nor of one whose drop was not heard of, once it is known that notices were lost', async () => {
+test('of a session whose drop was not heard of nothing is held either, once it is known that notices were lost', async () => {
   const id = await newSession();
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
   assert.ok(await dropSession(database.db, 1, id));
@@ -84,7 +84,7 @@ test('nor of one whose drop was not heard of, once it is known that notices were
   assert.deepEqual([runner.states.seqOf(id), await settings.of(1, id)], [0, undefined]);
 });
 
-test('nor of one that was dropped while it was read', async (t) => {
+test('of a session that was dropped while it was read nothing is held either', async (t) => {
   for (const drop of [(id: string) => receive(`proc_there dropped ${id}`), () => receive('* reconnected')]) {
     const id = await newSession();
     await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });

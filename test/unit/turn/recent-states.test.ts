@@ -31,7 +31,7 @@ test('sessions that grow push out those that ran longest ago, by what they hold'
   assert.deepEqual([states.has('a'), states.has('b'), states.has('c')], [false, true, true]);
 });
 
-test('one that is larger than all may be is not kept, and takes the place of no other', () => {
+test('a state that is larger than all may be together is not kept, and takes the place of no other', () => {
   const states = new RecentStates({ sessions: 100, bytes: mebibyte });
   const [small, large] = [foldSession([]), foldSession([])];
   states.keep('small', small);

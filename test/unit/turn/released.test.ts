@@ -34,7 +34,7 @@ test('a process that lets go of a turn as it ends does not go on with the messag
   assert.equal((await second).status, 503);
 });
 
-test('nor with what it is still asking about: the message behind the turn, or one that was just admitted', {
+test('a process that lets go of its turns does not go on with what it is still asking about: the message behind a turn, or one just admitted', {
   timeout: 20_000,
 }, async (t) => {
   for (const inQueue of [true, false]) {

@@ -172,7 +172,7 @@ test('what a run does not know of, since another process had its turn and paused
   assert.deepEqual(await resultsIn(app, 'paused'), ['ran']);
 });
 
-test('nor is a call of the other process left without a result when the turn is interrupted then', { timeout: 60_000 }, async (t) => {
+test('a call of the process that had the turn gets a result when the turn is interrupted then', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
   const { runner, turns } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'interrupted' });
@@ -185,7 +185,7 @@ test('nor is a call of the other process left without a result when the turn is 
   assert.deepEqual(await resultsIn(app, 'interrupted'), ['Interrupted before it finished.']);
 });
 
-test('nor since another process had it and died', { timeout: 60_000 }, async (t) => {
+test('what a run does not know of, since another process had its turn and died, it does not write', { timeout: 60_000 }, async (t) => {
   const app = await startApp(t, { settings: { PARLEY_LEASE_MS: '60000' } });
   const { database, runner, logger, log: ownLog } = app.context;
   await app.request('POST', '/v1/sessions', { session_id: 'died', permission_mode: 'autonomous' });
