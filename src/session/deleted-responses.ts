@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
+import { dropSessionIn } from './drop-sessions.ts';
 import type { Feed } from './feed.ts';
-import { dropSessionIn } from './sessions.ts';
 
 /**
  * Deletes a response. True when it was the last one of its session, which is then dropped with it. The session is locked: otherwise

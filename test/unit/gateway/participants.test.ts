@@ -8,7 +8,7 @@ import { isKnownParticipant, joinSession, newestSessionWith } from '../../../src
 import { deliverReply, markAdmitted } from '../../../src/gateway/replies.ts';
 import { ReplyWorker } from '../../../src/gateway/reply-worker.ts';
 import { forgetEvent, recordEvent, submitTarget } from '../../../src/gateway/seen.ts';
-import { dropSession } from '../../../src/session/sessions.ts';
+import { dropSession } from '../../../src/session/drop-sessions.ts';
 import { startApp } from '../../support/app.ts';
 
 const { context, request, operatorKey } = await startApp({ after });

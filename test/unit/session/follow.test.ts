@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
+import { dropSession } from '../../../src/session/drop-sessions.ts';
 import type { NewEvent } from '../../../src/session/events.ts';
 import { isStored } from '../../../src/session/events.ts';
 import { Feed, type Subscription } from '../../../src/session/feed.ts';
 import { follow } from '../../../src/session/follow.ts';
 import { SessionLog } from '../../../src/session/log.ts';
-import { dropSession } from '../../../src/session/sessions.ts';
 import { subscribeAgain, watchTurn } from '../../../src/turn/watch.ts';
 import { startApp } from '../../support/app.ts';
 import { said, upTo, write } from '../../support/written-log.ts';

@@ -4,9 +4,10 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
+import { dropLeftovers } from '../../../src/session/drop-sessions.ts';
 import { Feed } from '../../../src/session/feed.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
-import { dropLeftovers, type NewSession } from '../../../src/session/sessions.ts';
+import type { NewSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 
 const app = await startApp({ after });

@@ -1,8 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
+import { dropSession } from '../../../session/drop-sessions.ts';
 import { isStored, type StoredEvent } from '../../../session/events.ts';
 import { assertMetadata } from '../../../session/metadata.ts';
-import { dropSession, type Session } from '../../../session/sessions.ts';
+import type { Session } from '../../../session/sessions.ts';
 import { checkBudgetOfNew } from '../../../turn/budget.ts';
 import { openSession } from '../../../turn/open-session.ts';
 import type { SessionSetting } from '../../../turn/settings.ts';
