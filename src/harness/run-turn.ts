@@ -78,6 +78,7 @@ async function* answerOrCondense(step: ModelStep): AsyncGenerator<TurnYield, Ans
   }
 }
 
+/** Whether the turn is to end as interrupted. Throws the signal's reason if it was aborted for another one. */
 function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
   if (signal.aborted && signal.reason instanceof TurnAborted && signal.reason.why === 'interrupted') return true;
   if (signal.aborted) throw signal.reason;

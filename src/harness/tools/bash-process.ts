@@ -118,7 +118,7 @@ function commandLine(cpuSeconds: number): [file: string, args: string[]] {
     `--max-old-space-size=${heapMegabytes}`,
     '--v8-pool-size=1',
     '--no-warnings',
-    program,
+    programFile,
   ];
   if (process.platform === 'win32') return [process.execPath, args];
   const limited = `ulimit -c 0; ulimit -t ${cpuSeconds}; ulimit -d ${dataKilobytes} 2>/dev/null; exec "$0" "$@"`;
@@ -128,12 +128,17 @@ function commandLine(cpuSeconds: number): [file: string, args: string[]] {
 /** Where the program and its packages may be: node looks for packages in each folder above the program. */
 function readablePaths(): string[] {
   const packages = realpathSync(fileURLToPath(import.meta.resolve('just-bash')));
-  const paths = [dirname(dirname(program)), limits, packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length)];
-  for (let folder = dirname(program); folder !== dirname(folder); folder = dirname(folder)) {
+  const paths = [
+    dirname(dirname(programFile)),
+    limitsFile,
+    packages.slice(0, packages.lastIndexOf('node_modules') + 'node_modules'.length),
+  ];
+  for (let folder = dirname(programFile); folder !== dirname(folder); folder = dirname(folder)) {
     paths.push(join(folder, 'node_modules'), join(folder, 'package.json'));
   }
   return paths;
 }
 
-const program = fileURLToPath(import.meta.resolve('./bash-child.ts'));
-const limits = fileURLToPath(import.meta.resolve('../../workspace-limits.ts'));
+const programFile = fileURLToPath(import.meta.resolve('./bash-child.ts'));
+/** Which the program imports, from outside of its folder. */
+const limitsFile = fileURLToPath(import.meta.resolve('../../workspace-limits.ts'));

@@ -39,8 +39,20 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
   });
 }
 
-function showEvent({ org_id: _, actor_user_id: __, previous_hash: ___, created_at, ...row }: AuditRow) {
-  return { ...row, created_at: timestamp(created_at) };
+function showEvent(row: AuditRow) {
+  return {
+    id: row.id,
+    action: row.action,
+    actor_email: row.actor_email,
+    api_key_prefix: row.api_key_prefix,
+    subject_type: row.subject_type,
+    subject_id: row.subject_id,
+    ip_address: row.ip_address,
+    user_agent: row.user_agent,
+    metadata: row.metadata,
+    hash: row.hash,
+    created_at: timestamp(row.created_at),
+  };
 }
 
 const refuseKey: onRequestAsyncHookHandler = async (request) => {

@@ -55,8 +55,8 @@ export async function findNamedSession(
 }
 
 /**
- * That of `previous_response_id`, else `conversation`, else that of the newest item of an
- * earlier response that the input repeats. Undefined if the request begins a new one. The body is not validated yet.
+ * That of `previous_response_id`, else `conversation`, else that of the newest item of an earlier response that the input repeats.
+ * Undefined if the request begins a new one. The body is not validated yet.
  */
 async function readNamedSession(
   context: Context,
