@@ -8,13 +8,24 @@ const watchLastsMs = 12_000;
 /** Live text is gathered for this long, then sent in one notice. */
 const gatherMs = 30;
 
+/** How the runner of a turn reaches those who watch it in other processes. */
+interface WatchersElsewhere {
+  isWatched(sessionId: string): boolean;
+  show(sessionId: string, fragment: LiveFragment): void;
+  /** Called before events are stored: these watchers must get the live text that precedes them first. */
+  flush(sessionId: string): Promise<void> | undefined;
+}
+
+/** For as long as the other processes are not joined. */
+export const nobodyElsewhere: WatchersElsewhere = { isWatched: () => false, show() {}, flush: () => undefined };
+
 interface Gathered {
   fragments: LiveFragment[];
   timer: NodeJS.Timeout;
 }
 
 /** Sends the live text of turns that run here to the processes in which clients watch them. */
-export class LiveRelay {
+export class LiveRelay implements WatchersElsewhere {
   private readonly bus: Bus;
   private readonly processId: string;
   private readonly feed: Pick<Feed, 'draftsOf'>;

@@ -56,9 +56,9 @@ export async function joinPeers(bus: Bus, processId: string, parts: PeerParts): 
 }
 
 /**
- * Sends notices: at once by setting the callbacks of the feed, the runner, the turns and the log, and at intervals. The callbacks are
- * set here, after those parts were made, because the relay needs the feed and the runner, which would in turn need the relay; and
- * because none of these parts depends on other processes being there. Returns what ends the intervals.
+ * Sends notices: at once by setting the callbacks of the feed, the turns and the log and the relay of the runner, and at intervals.
+ * These are set here, after those parts were made, because the relay needs the feed and the runner, which would in turn need the relay;
+ * and because none of these parts depends on other processes being there. Returns what ends the intervals.
  */
 function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRelay, others: Others): () => void {
   const { feed, log, runner, turns, rateLimit } = parts;
@@ -76,9 +76,7 @@ function tellPeers(bus: Bus, processId: string, parts: PeerParts, relay: LiveRel
     forget(parts, sessionId);
     dropped.add(sessionId);
   };
-  runner.onLive = (sessionId, fragment) => relay.show(sessionId, fragment);
-  runner.isWatchedElsewhere = (sessionId) => relay.isWatched(sessionId);
-  runner.onStoring = (sessionId) => relay.flush(sessionId);
+  runner.elsewhere = relay;
   turns.onStopped = (sessionId) => {
     tell('stopped', sessionId);
   };

@@ -8,6 +8,7 @@ import { type Applied, numberEvents, startedEvents } from '../session/log.ts';
 import type { AdvanceResult, TurnIds, WrittenResult } from '../session/operations.ts';
 import { foldSession, type SessionState } from '../session/state.ts';
 import { type CommitParts, nextYield, writeCommitPoint } from './commit-points.ts';
+import { nobodyElsewhere } from './live-relay.ts';
 import { type BegunTurn, isOvertaken } from './overtaken.ts';
 import { RecentStates } from './recent-states.ts';
 import { Recheck } from './recheck.ts';
@@ -62,11 +63,8 @@ export class Runner {
   readonly running = new Map<string, RunningTurn>();
   readonly states = new RecentStates();
   readonly recheck: Recheck;
-  /** Called with live text, for watchers in other processes. */
-  onLive: (sessionId: string, fragment: LiveFragment) => void = () => {};
-  isWatchedElsewhere: (sessionId: string) => boolean = () => false;
-  /** Called before events are stored: watchers in other processes must get the live text that precedes them first. */
-  onStoring: (sessionId: string) => Promise<void> | undefined = () => undefined;
+  /** The relay, once the other processes are joined. */
+  elsewhere = nobodyElsewhere;
   /** The running turn of each session. */
   private readonly sessions = new Map<string, string>();
   private readonly parts: RunnerParts;
@@ -200,7 +198,7 @@ export class Runner {
           this.show(turn.session, yielded.fragment);
           continue;
         }
-        await this.onStoring(turn.session);
+        await this.elsewhere.flush(turn.session);
         const { point, applied } = await writeCommitPoint(this.parts, yielded, turn, state, accounting);
         const written = await this.publishWritten(turn, state, point, applied);
         if (written === undefined) return undefined;
@@ -241,12 +239,12 @@ export class Runner {
   }
 
   private isWatched(sessionId: string): boolean {
-    return this.parts.feed.isLive(sessionId) || this.isWatchedElsewhere(sessionId);
+    return this.parts.feed.isLive(sessionId) || this.elsewhere.isWatched(sessionId);
   }
 
   private show(sessionId: string, fragment: LiveFragment): void {
     this.parts.feed.publish(sessionId, [fragment]);
-    this.onLive(sessionId, fragment);
+    this.elsewhere.show(sessionId, fragment);
   }
 
   /**

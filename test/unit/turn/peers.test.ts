@@ -114,8 +114,8 @@ test('text says how far the log goes that it follows', async () => {
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/say first' });
   const begun: LiveFragment = { type: 'text-delta', turnId: 'turn_2', messageId: 'msg_2', step: 1, agent: 'main', offset: 0, text: 'sec' };
   receive(`proc_there watch ${id}`);
-  runner.onLive(id, begun);
-  await runner.onStoring(id);
+  runner.elsewhere.show(id, begun);
+  await runner.elsewhere.flush(id);
   assert.deepEqual(sent.at(-1), `proc_here live ${JSON.stringify({ session: id, after: 4, fragments: [begun] })}`);
 });
 
