@@ -62,6 +62,6 @@ export function subscribeAgain(feed: Feed, sessionId: string, turnId: string, af
 }
 
 /** Whether a turn rests after this event: it ended, failed, or waits for an approval. */
-export function isRest(type: string): boolean {
+export function isRest(type: StoredEvent['type']): boolean {
   return type === 'turn-ended' || type === 'turn-failed' || type === 'approval-requested';
 }
