@@ -26,25 +26,27 @@ export async function openPGlite(dataDirectory: string, logger?: Logger): Promis
   try {
     // The engine creates files that everyone can write, so its directory must be the owner's alone, whatever the one above allows.
     // Creating a database takes memory that the thread never gives back, so that thread is closed and another opens the database.
-    if (!existsSync(directory)) await makeFilledDirectory(directory, async (draft) => (await startPGlite(draft, checkSpace)).close());
-    return await startPGlite(directory, checkSpace, release, logger);
+    if (!existsSync(directory)) await makeFilledDirectory(directory, async (draft) => (await startPGlite(draft, { checkSpace })).close());
+    return await startPGlite(directory, { checkSpace, onClosed: release, logger });
   } catch (error) {
     await release();
     throw error;
   }
 }
 
+interface EngineOptions {
+  /** Called before every write; throws to refuse it. */
+  checkSpace?: () => void;
+  onClosed?: () => Promise<void>;
+  logger?: Logger | undefined;
+}
+
 /**
  * Starts the engine on a thread of its own, so that a long statement does not block the thread that serves HTTP, and opens the one
- * connection that the engine allows. Without a directory it is in memory. `checkSpace` is called before every write and throws to
- * refuse it.
+ * connection that the engine allows. Without a directory it is in memory.
  */
-export async function startPGlite(
-  directory: string | undefined,
-  checkSpace: () => void = () => {},
-  onClosed: () => Promise<void> = async () => {},
-  logger?: Logger,
-): Promise<Database> {
+export async function startPGlite(directory: string | undefined, options: EngineOptions = {}): Promise<Database> {
+  const { checkSpace = () => {}, onClosed, logger } = options;
   checkSpace();
   // Without the optimization a turn costs a third more; with it, a container of 1 GiB was killed at every start.
   if (process.availableMemory() < optimizingBytes) setFlagsFromString('--no-wasm-tier-up --no-wasm-dynamic-tiering');
@@ -89,7 +91,7 @@ export async function startPGlite(
       thread.ref();
       thread.postMessage('close');
       await once(thread, 'exit');
-      await onClosed();
+      await onClosed?.();
     },
   };
 }

@@ -21,11 +21,12 @@ test('who waits for a turn that cannot go on is told why: at once by a database 
   skip: engine === 'postgres',
 }, async (t) => {
   const prepared = await createDatabase();
-  const database = await startPGlite(join(prepared.settings.PARLEY_DATA_DIR, 'db'), () => {
+  const checkSpace = () => {
     if (refusal === undefined) return;
     refused += 1;
     throw refusal;
-  });
+  };
+  const database = await startPGlite(join(prepared.settings.PARLEY_DATA_DIR, 'db'), { checkSpace });
   after(async () => {
     await database.close();
     await prepared.remove();
