@@ -8,8 +8,11 @@ import type { FileChange, Tool, Workspace } from './tool.ts';
 export interface TurnWorld {
   release: ReleaseConfig;
   permissionMode: PermissionMode;
-  /** `isFree` says that the turn holds no credits. Throws `ModelError` if it would need some because a key was deleted meanwhile. */
-  modelFor(agent: SubAgentConfig, isFree: boolean): Promise<Model>;
+  /**
+   * `holdsNoCredits`: the turn was admitted without any, because the customer's own keys were to pay for it. Throws `ModelError` if it
+   * would need some because a key was deleted meanwhile.
+   */
+  modelFor(agent: SubAgentConfig, holdsNoCredits: boolean): Promise<Model>;
   toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
   workspace: Workspace;
   /** Whether anybody may be watching the text as it comes. */

@@ -130,11 +130,11 @@ export class Settings {
     const { config } = release;
     const tools = new Map<string, Tool[]>();
     const pricing = new Pricing(config, parts.prices);
-    const modelOf = async (agent: SubAgentConfig, isFree: boolean, calledOnOwnKey: Map<string, boolean>) => {
+    const modelOf = async (agent: SubAgentConfig, holdsNoCredits: boolean, calledOnOwnKey: Map<string, boolean>) => {
       const modelConfig = agent.model ?? config.model;
       const { provider } = modelConfig;
       const { model, isOnOwnKey } = await parts.modelFor(session.orgId, modelConfig);
-      if (isFree && !isOnOwnKey && (await this.hasLimitedCredits(session.orgId)))
+      if (holdsNoCredits && !isOnOwnKey && (await this.hasLimitedCredits(session.orgId)))
         throw new ModelError('byok_key_rejected', provider, `The API key for ${provider} was deleted, and this turn holds no credits`);
       calledOnOwnKey.set(provider, isOnOwnKey && calledOnOwnKey.get(provider) !== false);
       return parts.traced(model, session.id);
@@ -142,7 +142,7 @@ export class Settings {
     const world: TurnWorld = {
       release: config,
       permissionMode: session.permissionMode ?? config.permissions.mode,
-      modelFor: (agent, isFree) => modelOf(agent, isFree, new Map()),
+      modelFor: (agent, holdsNoCredits) => modelOf(agent, holdsNoCredits, new Map()),
       async toolsFor(agent) {
         const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
         tools.set(agent.name, known);
@@ -171,7 +171,7 @@ export class Settings {
         return {
           agentSlug,
           price: (subAgent, usage) => pricing.price(subAgent, usage, calledOnOwnKey),
-          world: { ...world, modelFor: (agent, isFree) => modelOf(agent, isFree, calledOnOwnKey) },
+          world: { ...world, modelFor: (agent, holdsNoCredits) => modelOf(agent, holdsNoCredits, calledOnOwnKey) },
         };
       },
     };
