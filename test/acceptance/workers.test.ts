@@ -55,6 +55,19 @@ test('workers whose primary process is killed say so as they end', options, asyn
   for (const worker of [1, 2]) assert.match(printed(), new RegExp(`"worker":${worker},.*is gone`));
 });
 
+test('a worker that dies before it has taken a connection leaves no client waiting', options, async (t) => {
+  const { url, workers } = await startWorkers(t);
+  const [halted = 0] = workers();
+  process.kill(halted, 'SIGSTOP');
+  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  // They take connections in turn, and whoever has not taken one gets no other.
+  const asked = [1, 2, 3].map(() => fetch(`${url}/healthz`));
+  const answers = Promise.allSettled(asked);
+  await Promise.any([Promise.all([asked[0], asked[1]]), Promise.all([asked[0], asked[2]]), Promise.all([asked[1], asked[2]])]);
+  process.kill(halted, 'SIGKILL');
+  assert.deepEqual((await answers).map(({ status }) => status).toSorted(), ['fulfilled', 'fulfilled', 'rejected']);
+});
+
 test('a worker that is told to stop is replaced at once, ends its turns, and no request fails', options, async (t) => {
   const { url, printed, workers, started, client } = await startWorkers(t);
   const [leaving = 0] = workers();
