@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
+import { betweenSteps } from '../session/transcript.ts';
 import { type GatewayEvent, maxHops, maxMessageCharacters, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
 import { submitTarget } from './seen.ts';
@@ -81,7 +82,7 @@ export async function deliverReply(db: Db, event: OpenEvent, identity: GatewayId
 /** What the agent said in the turn: one event, several if the text is too long for one, none if it said nothing. */
 async function repliesOf(transaction: Db, row: OpenEvent, identity: GatewayIdentity): Promise<GatewayEvent[]> {
   const { rows } = await sql<{ slug: string; text: string | null }>`
-    select a.slug, string_agg(e.data ->> 'text', '' order by e.seq) as text
+    select a.slug, string_agg(nullif(e.data ->> 'text', ''), ${betweenSteps} order by e.seq) as text
     from turns t join agents a on a.id = t.agent_id
     join events e on e.session_id = t.session_id and e.turn_id = t.id and e.type = 'message-produced' and e.seq between t.first_seq and t.last_seq
     where t.id = ${row.turn_id} group by a.slug`.execute(transaction);

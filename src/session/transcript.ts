@@ -5,6 +5,14 @@ export interface TranscriptMessage {
   text: string;
 }
 
+/** What stands between the texts of two steps of a turn where they are shown as one: each is a message of its own. */
+export const betweenSteps = '\n\n';
+
+/** What a turn has said, and then `next`. */
+export function continueText(said: string, next: string): string {
+  return said === '' || next === '' ? said + next : said + betweenSteps + next;
+}
+
 /** What was said, without tools and reasoning, in pages. The texts of a turn are one message of the assistant. */
 export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionId: string): AsyncGenerator<TranscriptMessage[]> {
   /** Not yielded yet: the last answer, which the next page may continue, and what follows it. */
@@ -19,7 +27,7 @@ export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionI
         answer = { turnId: event.turnId, message: { role: 'assistant', text: '' } };
         held.push(answer.message);
       }
-      answer.message.text += event.data.text;
+      answer.message.text = continueText(answer.message.text, event.data.text);
     }
     const complete = answer === undefined ? held.length : held.indexOf(answer.message);
     yield held.slice(0, complete);

@@ -10,6 +10,7 @@ import {
   type TurnFailed,
   usageIn,
 } from '../session/events.ts';
+import { continueText } from '../session/transcript.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { isRest } from './watch.ts';
 
@@ -98,7 +99,7 @@ function addEvent(outcome: TurnOutcome, calls: Map<string, ToolPart>, event: Sto
     case 'message-produced':
       outcome.assistantMessageId ??= event.data.messageId;
       outcome.agent = event.data.agent;
-      outcome.text += event.data.text;
+      outcome.text = continueText(outcome.text, event.data.text);
       if (event.data.text !== '') outcome.parts.push({ type: 'text', text: event.data.text });
       return;
     case 'tool-called': {

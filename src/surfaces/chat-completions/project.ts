@@ -1,5 +1,6 @@
 import { timeOfId } from '../../ids.ts';
 import { isStored, type SessionUpdate, type StoredEvent, type TurnEnded } from '../../session/events.ts';
+import { betweenSteps } from '../../session/transcript.ts';
 import { noUsage, type Usage } from '../../session/usage.ts';
 import type { TurnOutcome } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
@@ -19,8 +20,8 @@ export class ChatProjector {
   private readonly showsUsage: boolean;
   private readonly shown = new ShownText();
   private hasBegun = false;
-  /** The message that was shown last broke off. This wire cannot take text back, so a blank line separates it from what follows. */
-  private brokeOff = false;
+  /** The step whose text was shown last; 0 if none was. */
+  private step = 0;
 
   constructor(turnId: string, model: string, showsUsage = true) {
     this.showsUsage = showsUsage;
@@ -30,16 +31,15 @@ export class ChatProjector {
 
   project(update: SessionUpdate): string {
     if (isStored(update)) return this.projectStored(update);
-    return update.type === 'text-delta' ? this.content(this.shown.addLive(update)) : '';
+    return update.type === 'text-delta' ? this.content(update.step, this.shown.addLive(update)) : '';
   }
 
   private projectStored(event: StoredEvent): string {
     switch (event.type) {
       case 'message-produced':
-        return this.content(this.shown.addStored(event.data));
+        return this.content(event.data.step, this.shown.addStored(event.data));
       case 'tool-called':
         // A tool call follows the message of its step in the log: a message that is not stored by now never will be.
-        this.brokeOff ||= this.shown.hasUnstored;
         this.shown.giveUp();
         return '';
       case 'turn-ended':
@@ -64,10 +64,11 @@ export class ChatProjector {
     return this.finish('stop', noUsage);
   }
 
-  private content({ text, restarts }: NewText): string {
+  /** This wire has no steps, and cannot take back the text of one that broke off: a blank line separates it from what follows. */
+  private content(step: number, { text, restarts }: NewText): string {
     if (text === '') return '';
-    const separator = restarts || this.brokeOff ? '\n\n' : '';
-    this.brokeOff = false;
+    const separator = restarts || (this.step !== 0 && step !== this.step) ? betweenSteps : '';
+    this.step = step;
     return `${this.begin()}${this.head}{"index":0,"delta":{"content":${JSON.stringify(separator + text)}},"finish_reason":null}]}\n\n`;
   }
 

@@ -1,5 +1,6 @@
 import { isStored, type SessionUpdate, type StoredEvent } from '../../session/events.ts';
 import { denialOf, pendingInputOf } from '../../session/pending-input.ts';
+import { betweenSteps } from '../../session/transcript.ts';
 import { noUsage, type Usage, wireUsage } from '../../session/usage.ts';
 import { toolState } from '../../turn/collect.ts';
 import { closingError } from '../shared/streams/closing-error.ts';
@@ -31,6 +32,9 @@ export class NativeProjector {
   private agent = '';
   private step = 0;
   private isStepOpen = false;
+  /** Whether the client has text of this step, and of an earlier one. */
+  private hasText = false;
+  private hasEarlierText = false;
   private stepUsage: Usage | undefined;
 
   project(update: SessionUpdate): NativeFrame[] {
@@ -55,7 +59,7 @@ export class NativeProjector {
         const { step, text } = event.data;
         const missing = this.shownText.addStored(event.data);
         if (missing.restarts || this.shownReasoning.hasUnstored)
-          return [...this.restartStep(step, this.shownReasoning.keepStored()), part('text', text)];
+          return [...this.restartStep(step, this.shownReasoning.keepStored()), this.textPart(text)];
         return this.showText(step, missing.text);
       }
       case 'tool-called': {
@@ -110,13 +114,19 @@ export class NativeProjector {
 
   private showLive(step: number, { text, restarts }: NewText): NativeFrame[] {
     if (!restarts) return this.showText(step, text);
-    return [...this.restartStep(step, this.shownReasoning.restart()), part('text', text)];
+    return [...this.restartStep(step, this.shownReasoning.restart()), this.textPart(text)];
   }
 
   private showText(step: number, text: string): NativeFrame[] {
     const frames = this.openStep(step);
-    if (text !== '') frames.push(part('text', text));
+    if (text !== '') frames.push(this.textPart(text));
     return frames;
+  }
+
+  private textPart(text: string): NativeFrame {
+    const separator = this.hasEarlierText && !this.hasText ? betweenSteps : '';
+    this.hasText = true;
+    return part('text', separator + text);
   }
 
   /** Called for events that follow the step's message in the log: text and reasoning that is not stored by then never will be. */
@@ -130,6 +140,7 @@ export class NativeProjector {
   private restartStep(step: number, reasoning: string): NativeFrame[] {
     this.step = step;
     this.isStepOpen = true;
+    this.hasText = false;
     const start: NativeFrame = { type: 'step_start', data: { step, agent: this.agent } };
     return reasoning === '' ? [start] : [start, part('reasoning', reasoning)];
   }
@@ -138,6 +149,8 @@ export class NativeProjector {
     if (this.isStepOpen && step === this.step) return [];
     this.step = step;
     this.isStepOpen = true;
+    this.hasEarlierText ||= this.hasText;
+    this.hasText = false;
     this.shownReasoning.clear();
     return [{ type: 'step_start', data: { step, agent: this.agent } }];
   }

@@ -33,7 +33,7 @@ test('a transcript is read page by page, and only an answer that may go on is he
     [1, [user('a'), assistant('b')]],
     [2, [user('c')]],
     [3, []],
-    [4, [assistant('de'), user('a note')]],
+    [4, [assistant('d\n\ne'), user('a note')]],
     [5, [user('a'), assistant('b')]],
     [5, []],
   ]);

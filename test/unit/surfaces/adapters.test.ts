@@ -88,4 +88,17 @@ test('a stream that the server ends says so, unless its turn had ended', () => {
   assert.equal(projector.close('server_shutdown'), '');
 });
 
+test('the texts of two steps are set apart in a chat stream, which shows them as one', () => {
+  const projector = new ChatProjector('turn_01ARZ3NDEKTSV4RRFFQ69G5FAV', 'm');
+  const live = { type: 'text-delta' as const, turnId: 't', agent: 'main' };
+  const chunks = [
+    projector.project({ ...live, messageId: 'msg_1', step: 1, offset: 0, text: 'Let me ' }),
+    projector.project({ ...live, messageId: 'msg_1', step: 1, offset: 7, text: 'see.' }),
+    projector.project({ ...live, messageId: 'msg_2', step: 2, offset: 0, text: 'It has ' }),
+    projector.project({ ...live, messageId: 'msg_2', step: 2, offset: 7, text: 'shipped.' }),
+  ];
+  const contents = [...chunks.join('').matchAll(/"content":("[^"]*")/g)].map(([, content]) => JSON.parse(content ?? ''));
+  assert.deepEqual(contents, ['Let me ', 'see.', '\n\nIt has ', 'shipped.']);
+});
+
 const noTokens = { input: 0, output: 0, cachedInput: 0 };

@@ -54,6 +54,22 @@ const table: { name: string; events: NewEvent[]; frames: unknown[] }[] = [
     frames: [start, ['text', { part: { type: 'text', text: 'Hello' } }], finish('stop'), ['done', { usage: wire }]],
   },
   {
+    name: 'text in two steps, with a blank line between them',
+    events: [received(), started, said('One'), called('call_1'), finished('call_1'), said('', 2), said('Two', 3), ended()],
+    frames: [
+      start,
+      ['text', { part: { type: 'text', text: 'One' } }],
+      use('call_1', 'running'),
+      use('call_1', 'completed', 'out'),
+      finish('tool_calls'),
+      ['step_start', { step: 2, agent: 'main' }],
+      ['step_start', { step: 3, agent: 'main' }],
+      ['text', { part: { type: 'text', text: '\n\nTwo' } }],
+      ['step_finish', { step: 3, finish_reason: 'stop', usage: wire }],
+      ['done', { usage: wire }],
+    ],
+  },
+  {
     name: 'reasoning that nobody asked for',
     events: [received(), started, thought('Hm'), said('Hello'), ended()],
     frames: [start, ['text', { part: { type: 'text', text: 'Hello' } }], finish('stop'), ['done', { usage: wire }]],

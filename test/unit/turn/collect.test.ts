@@ -29,19 +29,19 @@ test('a turn that pauses in its second step has used what both steps used', asyn
   assert.deepEqual(outcome.usage, { input: 20, output: 4, cachedInput: 0 });
 });
 
-test('the answer has the id of its first message and no part that says nothing', async () => {
+test('the answer has the id of its first message, a blank line between its texts, and no part that says nothing', async () => {
   const said = (messageId: string, text: string): NewEvent => ({
     type: 'message-produced',
     data: { messageId, text, step: 1, agent: 'main' },
   });
   const usage = { input: 1, output: 1, cachedInput: 0 };
   const ended: NewEvent = { type: 'turn-ended', data: { stopReason: 'end_turn', usage, step: 2, stepUsage: usage } };
-  const events = numberEvents([said('msg_1', 'One '), said('msg_2', ''), said('msg_3', 'two'), ended], 'turn_1', 1, new Date(0));
+  const events = numberEvents([said('msg_1', 'One'), said('msg_2', ''), said('msg_3', 'two'), ended], 'turn_1', 1, new Date(0));
   const { assistantMessageId, text, parts } = await collectTurn(once(events));
-  assert.deepEqual([assistantMessageId, text], ['msg_1', 'One two']);
+  assert.deepEqual([assistantMessageId, text], ['msg_1', 'One\n\ntwo']);
   assert.deepEqual(
     parts.map((part) => part.type === 'text' && part.text),
-    ['One ', 'two'],
+    ['One', 'two'],
   );
 });
 
