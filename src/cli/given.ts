@@ -33,12 +33,14 @@ export function requireSome<Changes extends object>(changes: Changes, options: s
   return changes;
 }
 
+/** `-` is standard input. */
 export async function jsonObject(file: string): Promise<object> {
-  const json = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new Error(`${file} cannot be read: ${errorMessage(error)}`, { cause: error });
+  const name = file === '-' ? 'standard input' : file;
+  const json = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((error: unknown) => {
+    throw new Error(`${name} cannot be read: ${errorMessage(error)}`, { cause: error });
   });
-  const value = parse(file, json);
-  if (!isRecord(value)) throw new Error(`${file} must hold a JSON object`);
+  const value = parse(name, json);
+  if (!isRecord(value)) throw new Error(`${name} must hold a JSON object`);
   return value;
 }
 

@@ -75,6 +75,9 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   assert.deepEqual([second.version, second.config], [2, first.config], 'what is shown makes the same release');
   const edited = await create({ ...config, instructions: 'Sing.' });
   assert.equal(edited.config.agents[0].instructions, 'Sing.', 'what is shown has the instructions once, where a change of them counts');
+  const piped = await cli(['releases', 'create', 'assistant', '-'], '{"instructions":"Be brief."}');
+  assert.deepEqual([piped.code, /^Release 4 of assistant: materialized/.test(piped.stdout)], [0, true], 'from standard input');
+  assert.match((await cli(['releases', 'create', 'assistant', '-'], '{x')).stderr, /^parley: standard input is not JSON: /);
 
   await app.request('POST', '/demo/assistant/v1/chat/completions', { messages: [{ role: 'user', content: '/say hello' }] });
   assert.match(await done('usage', '--by', 'agent,model'), /^AGENT +MODEL +TURNS .*\nassistant +offline\/demo +1 +\d+ +\d+ +\d+\n$/);
@@ -95,6 +98,11 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   assert.equal(await done('webhooks', 'recover', '1', '--from', '2026-01-01'), 'Endpoint 1: 1 deliveries are sent again.\n');
   const [missed] = await receiver.until((received) => received.length === 1);
   assert.equal(missed?.body.data.name, 'Missed');
+  receiver.answer = 500;
+  assert.match(await done('webhooks', 'test', '1'), /^Endpoint 1: test event sent\. What became of it: parley webhooks deliveries 1\n$/);
+  await receiver.until((received) => received.length === 2);
+  await until(async () => /^\S+ +\S+ +failed +\S+ +1 +500$/m.test(await done('webhooks', 'deliveries', '1')));
+  assert.match(await done('webhooks', 'deliveries', '1'), /^\S+ +api_key\.created +delivered +\S+ +1 +200$/m);
   await done('webhooks', 'update', '1', '--events', '');
   const { webhook_endpoint: ofAll } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
   assert.deepEqual([ofAll.name, ofAll.event_types], ['Renamed', []]);
@@ -125,7 +133,8 @@ test('members, the tokens of browsers and what an organization may spend are man
   assert.equal((await cli(['orgs', 'budget', 'demo', '--credits-micros', '0'])).stdout, 'demo: credits_micros 0, total_tokens_cap none\n');
   assert.equal((await cli(['token', 'assistant'])).code, 1, 'over its budget, an organization gets no tokens');
   await cli(['orgs', 'budget', 'demo', '--credits-micros', 'none', '--total-tokens-cap', '500']);
-  assert.match((await cli(['orgs', 'list'])).stdout, /^demo +Demo +active +- +0 +500 +0$/m);
+  assert.match((await cli(['orgs', 'list'])).stdout, /^demo +Demo +active +- +0 +500 +0 +-$/m);
   assert.equal((await cli(['orgs', 'subscription', 'demo', 'pro', 'past_due'])).stdout, 'demo: pro, past_due\n');
   assert.match((await cli(['token', 'assistant'])).stderr, /past due/i);
+  assert.match((await cli(['orgs', 'list'])).stdout, /^demo .* pro, past_due$/m, 'which is why');
 });

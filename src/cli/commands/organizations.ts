@@ -4,18 +4,20 @@ import { call, callList } from '../api.ts';
 import { requireSome, wholeNumberOrNone } from '../given.ts';
 import { print, type Row, table } from '../print.ts';
 
+type Organization = Row & { subscription: { plan: string; status: string } | null };
+
 /** What the operator of the installation does with organizations. */
 export function organizationCommands(program: Command): void {
   const orgs = program.command('orgs').description('organizations; requires PARLEY_OPERATOR_KEY');
   orgs
     .command('list')
-    .description('list organizations with their status, and what they may spend and have spent')
+    .description('list organizations with their status, what they may spend and have spent, and their subscription')
     .action(async (_options, command: Command) => {
-      const { data: organizations, next_cursor } = await callList('/operator/organizations', 'PARLEY_OPERATOR_KEY');
+      const { data: organizations, next_cursor } = await callList<Organization>('/operator/organizations', 'PARLEY_OPERATOR_KEY');
       print(command, { organizations, next_cursor }, () =>
         table(
-          organizations,
-          ['slug', 'name', 'status', 'credits_micros', 'spent_micros', 'total_tokens_cap', 'tokens_used'],
+          organizations.map(({ subscription: of, ...rest }) => ({ ...rest, subscription: of && `${of.plan}, ${of.status}` })),
+          ['slug', 'name', 'status', 'credits_micros', 'spent_micros', 'total_tokens_cap', 'tokens_used', 'subscription'],
           'No organizations yet. Create one with: parley orgs create <slug>',
         ),
       );

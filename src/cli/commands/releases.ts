@@ -31,7 +31,7 @@ export function releaseCommands(program: Command): void {
     });
   releases
     .command('create <agent> <file>')
-    .description('create a release from a JSON file with its config')
+    .description('create a release from a JSON file with its config; - reads it from standard input')
     .option('--activate', 'activate it once it is materialized; if that fails, the active release stays')
     .action(async (agent: string, file: string, options: { activate?: boolean }, command: Command) => {
       const made = await call<{ release: Release }>('POST', pathOf(agent), await jsonObject(file));

@@ -8,6 +8,8 @@ import { call } from '../api.ts';
 import { requireSome, url as urlOf } from '../given.ts';
 import { harmless, oneLine, print, type Row, table } from '../print.ts';
 
+type Delivery = Row & { attempts: { status: number | null; error: string | null }[] };
+
 export function webhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('webhook endpoints and deliveries');
   webhooks
@@ -39,7 +41,8 @@ export function webhookCommands(program: Command): void {
       .description(description)
       .action(async (id: string, _options, command: Command) => {
         const answer = await call('POST', `${pathOf(id)}/${verb}`);
-        print(command, answer, () => `Endpoint ${id}: ${verb === 'test' ? 'test event sent' : `${verb}d`}.`);
+        const says = verb === 'test' ? `test event sent. What became of it: parley webhooks deliveries ${id}` : `${verb}d.`;
+        print(command, answer, () => `Endpoint ${id}: ${says}`);
       });
   }
   webhooks
@@ -78,11 +81,12 @@ export function webhookCommands(program: Command): void {
     });
   webhooks
     .command('deliveries <endpoint-id>')
-    .description('list recent deliveries')
+    .description('list recent deliveries, with what became of the last attempt')
     .action(async (id: string, _options, command: Command) => {
-      const answer = await call<{ data: Row[] }>('GET', `${pathOf(id)}/deliveries?limit=50`);
+      const answer = await call<{ data: Delivery[] }>('GET', `${pathOf(id)}/deliveries?limit=50`);
+      const columns = ['id', 'event_type', 'state', 'created_at', 'attempts', 'last_attempt'];
       print(command, answer, () =>
-        table(answer.data, ['id', 'event_type', 'state', 'created_at'], 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
+        table(answer.data.map(summarize), columns, 'No deliveries yet. Try: parley webhooks test <endpoint-id>'),
       );
     });
   webhooks
@@ -98,6 +102,11 @@ export function webhookCommands(program: Command): void {
     .requiredOption('--forward <url>', 'such as http://127.0.0.1:3000/webhooks (required)')
     .option('--events <types>', 'comma-separated event types (default: all)')
     .action(async (options: { forward: string; events?: string }) => listen(urlOf(options.forward).href, list(options.events ?? '')));
+}
+
+function summarize(delivery: Delivery): Row {
+  const last = delivery.attempts.at(-1);
+  return { ...delivery, attempts: delivery.attempts.length, last_attempt: last?.error ?? last?.status };
 }
 
 /** Creates an endpoint that exists as long as this command runs, and forwards what it receives. */
