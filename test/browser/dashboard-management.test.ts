@@ -242,6 +242,10 @@ test('an invited member joins, sees what members may, and cannot change things',
   await member.page.getByLabel('Password').fill('a different long one');
   await member.page.getByRole('button', { name: 'Join' }).click();
   await member.page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await member.page.goto('/dashboard/agents/assistant');
+  await member.page.getByRole('link', { name: 'Release 1', exact: true }).click();
+  await member.page.getByRole('heading', { name: 'Instructions' }).waitFor();
+  assert.equal(await member.page.getByRole('button', { name: 'Create release' }).count(), 0);
   await member.page.goto('/dashboard/keys');
   await member.page.getByText('First key').waitFor();
   assert.equal(await member.page.getByRole('button', { name: 'New key' }).count(), 0);

@@ -15,6 +15,7 @@ import { ConfigEditor } from './config-editor.tsx';
 import { ConfigDiff } from './diff.tsx';
 import { isUnfinished } from './release-facts.ts';
 import { ReleaseList, type ReleasePins } from './release-list.tsx';
+import { ReleaseView } from './release-view.tsx';
 import { useIsActivating } from './use-activation.ts';
 import { WidgetButton } from './widget.tsx';
 
@@ -50,7 +51,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const source = listed ?? unlisted.data?.release ?? active ?? releases[0];
   const tabs = [
     { value: 'releases', label: 'Releases' },
-    ...(mayRelease ? [{ value: 'edit', label: 'New release' }] : []),
+    ...(mayRelease || source !== undefined ? [{ value: 'edit', label: mayRelease ? 'New release' : 'Configuration' }] : []),
     ...(releases.length > 1 ? [{ value: 'diff', label: 'Compare' }] : []),
   ];
   const { value: tab } = tabs.find(({ value }) => value === query.read('tab')) ?? { value: 'releases' };
@@ -80,6 +81,8 @@ function AgentReleases({ agent }: { agent: Agent }) {
       {pages.error !== null && <Failure error={pages.error} />}
       {pages.isPending || (tab === 'edit' && unlisted.isLoading) ? (
         <Waiting />
+      ) : tab === 'edit' && !mayRelease && source !== undefined ? (
+        <ReleaseView release={source} />
       ) : tab === 'edit' ? (
         <ConfigEditor key={from} agent={agent} source={source} from={from} onCreated={() => query.write({ tab: '', from: '' })} />
       ) : tab === 'diff' ? (

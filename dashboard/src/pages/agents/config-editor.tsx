@@ -11,6 +11,7 @@ import type { Agent, Release } from '../../server/types.ts';
 import { DiffView } from './diff.tsx';
 import { diffLines } from './diff-lines.ts';
 import { comparedText, configText, instructionsOf } from './release-facts.ts';
+import { PinnedTools } from './release-view.tsx';
 import { useActivation } from './use-activation.ts';
 
 /** What the editor shows for an agent without a release. */
@@ -120,6 +121,11 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
           <DiffView lines={diffLines(comparedText(originalText), comparedText(text))} />
         ) : (
           <p className="text-dim">Nothing yet: edit the release on the left.</p>
+        )}
+        {original !== undefined && (
+          <div className="mt-6">
+            <PinnedTools release={original} />
+          </div>
         )}
       </div>
     </div>

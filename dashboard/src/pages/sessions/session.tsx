@@ -97,7 +97,7 @@ function View({ session, base, followed }: { session: SessionHead; base: string;
   const { conversation, events, preview, phase, refusal } = followed;
   const query = useQueryState();
   const view = query.read('view');
-  if (view === 'facts') return <SessionFacts session={session} />;
+  if (view === 'facts') return <SessionFacts session={session} events={events} />;
   if (refusal !== undefined)
     return (
       <div className="px-4 sm:px-6">
