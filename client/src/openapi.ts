@@ -302,6 +302,8 @@ export interface Schemas {
     agent_instance_id?: string;
     /** Added to every session that the token creates; at most 2 KiB. */
     metadata?: { [name: string]: unknown };
+    /** false: the end user cannot answer approvals; your backend or a member does. */
+    may_approve?: boolean;
   };
   Model: {
     provider: 'offline' | 'openai' | 'anthropic' | 'google' | 'openai-compatible';

@@ -100,6 +100,8 @@ export interface MintSessionToken {
   /** From 60 to 7,200. Default 900. */
   ttl_seconds?: number;
   agent_instance_id?: string;
+  /** false: the end user cannot answer approvals. */
+  may_approve?: boolean;
   metadata?: Metadata;
 }
 

@@ -34,6 +34,8 @@ export interface TokenPrincipal {
   agentInstanceId: string | undefined;
   /** What the backend put into the token for the sessions it opens. */
   metadata: Record<string, unknown>;
+  /** Whether the end user may answer approvals, or only the customer's backend and members. */
+  mayApprove: boolean;
   expiresAt: Date;
   tokenId: string;
 }

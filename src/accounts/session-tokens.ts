@@ -14,6 +14,8 @@ export interface TokenRequest {
   endUserId?: string | undefined;
   agentInstanceId?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
+  /** True unless it is false. */
+  mayApprove?: boolean | undefined;
   ttlSeconds: number;
 }
 
@@ -58,6 +60,7 @@ export class SessionTokens {
       scope,
       ...(request.agentInstanceId === undefined ? {} : { agent_instance_id: request.agentInstanceId }),
       ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
+      ...(request.mayApprove === false ? { may_approve: false } : {}),
     };
     const unsigned = new SignJWT(claims)
       .setProtectedHeader({ alg: 'EdDSA', kid, typ: 'JWT' })
@@ -118,6 +121,7 @@ function claimsFrom(payload: JWTPayload): Claims | undefined {
     endUserId: sub,
     agentInstanceId: typeof instance === 'string' ? instance : undefined,
     metadata: isRecord(metadata) ? metadata : {},
+    mayApprove: payload.may_approve !== false,
     expiresAt: new Date(exp * 1_000),
     tokenId: jti,
   };

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { ParleyClient } from '../../client/src/index.ts';
 import { startBreakingProxy } from '../support/breaking-proxy.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
@@ -177,5 +178,20 @@ test('whoever tries again with the keyboard goes on in the message field', async
   await page.keyboard.type('/say after');
   await page.keyboard.press('Enter');
   await answers(page).getByText('after').waitFor();
+  await page.close();
+});
+
+test('where others answer the approvals, the page says that it waits, and goes on when they have', async () => {
+  const page = await visit();
+  await page.evaluate("document.querySelector('parley-chat').noApprovals = true");
+  await say(page, '/tool bash {"command":"echo decided"}');
+  await page.getByText('Waiting for an approval…').waitFor();
+  assert.equal(await page.getByRole('button', { name: /Approve|Deny/ }).count(), 0);
+  const backend = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant' });
+  const [{ id = '' } = {}] = (await backend.sessions.list()).sessions;
+  const { pending_input: asked } = await backend.sessions.get(id);
+  await backend.inputs.resolve(id, asked?.request_id ?? '', 'approve_once');
+  await answers(page).getByText('decided').waitFor();
+  await page.getByText('Approved').waitFor();
   await page.close();
 });

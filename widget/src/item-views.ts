@@ -10,7 +10,8 @@ export interface ItemActions {
   showTools: boolean;
   /** Id of the approval request whose answer is being sent. */
   answering: string | undefined;
-  decide(requestId: string, decision: Decision): void;
+  /** Undefined if somebody else answers the approvals. */
+  decide: ((requestId: string, decision: Decision) => void) | undefined;
 }
 
 export function itemView(item: Item, actions: ItemActions): TemplateResult | typeof nothing {
@@ -65,6 +66,8 @@ function toolView(item: Extract<Item, { kind: 'tool' }>): TemplateResult {
 /** While the focus is in the card, the number keys answer. No button has the focus at first, so that Enter approves nothing. */
 function approvalView(item: Extract<Item, { kind: 'approval' }>, { labels, answering, decide }: ItemActions): TemplateResult {
   const { question, decision } = item;
+  const decided = decision === 'withdrawn' ? labels.stopped : decision === 'deny' ? labels.denied : labels.approved;
+  if (decide === undefined) return html`<p class="notice" part="notice">${decision === undefined ? labels.awaiting : decided}</p>`;
   const closed = decision !== undefined || answering === item.id;
   const onKey = (event: KeyboardEvent) => {
     const choice = question.options[Number(event.key) - 1];
@@ -88,7 +91,7 @@ function approvalView(item: Extract<Item, { kind: 'approval' }>, { labels, answe
             >${labels[option]}<kbd aria-hidden="true">${index + 1}</kbd></button>`,
           )}
         </div>`
-        : html`<p class="decision">${decision === 'withdrawn' ? labels.stopped : decision === 'deny' ? labels.denied : labels.approved}</p>`
+        : html`<p class="decision">${decided}</p>`
     }
   </div>`;
 }

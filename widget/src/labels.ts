@@ -17,6 +17,7 @@ export const labels = {
   stopped: 'Stopped',
   retry: 'Try again',
   approval: 'Approval needed',
+  awaiting: 'Waiting for an approval…',
   details: 'Details',
   approve_once: 'Approve once',
   approve_session: 'Approve for this conversation',

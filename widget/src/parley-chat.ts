@@ -28,6 +28,7 @@ export class ParleyChat extends LitElement {
     storage: {},
     showTools: { type: Boolean, attribute: 'show-tools' },
     noUploads: { type: Boolean, attribute: 'no-uploads' },
+    noApprovals: { type: Boolean, attribute: 'no-approvals' },
     floating: { type: Boolean, reflect: true },
     open: { type: Boolean, reflect: true },
     labels: { attribute: false },
@@ -47,6 +48,7 @@ export class ParleyChat extends LitElement {
   declare storage: StorageKind | undefined;
   declare showTools: boolean | undefined;
   declare noUploads: boolean | undefined;
+  declare noApprovals: boolean | undefined;
   declare floating: boolean | undefined;
   declare open: boolean | undefined;
   declare labels: Partial<Labels> | undefined;
@@ -139,7 +141,7 @@ export class ParleyChat extends LitElement {
     const chat = this.#chat;
     const missing = this.org && this.agent ? words.tokenMissing : words.agentMissing;
     const problem = this.#problem ?? (chat === undefined ? missing : undefined);
-    const decide = (requestId: string, decision: Decision) => void this.#decide(requestId, decision);
+    const decide = this.noApprovals ? undefined : (id: string, decision: Decision) => void this.#decide(id, decision);
     const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
     return html`<section id="panel" class="panel ${this.#dragging ? 'over' : ''}" part="panel" ?hidden=${closed} aria-label=${words.heading}
         @keydown=${this.#onKey} @dragover=${this.#drop.over} @dragleave=${this.#drop.leave} @drop=${this.#drop.drop}>
@@ -173,7 +175,7 @@ export class ParleyChat extends LitElement {
 
   #alert(): string {
     const question = this.#chat && openQuestion(this.#chat.conversation);
-    return question === undefined ? '' : `${this.#labels.approval}: ${question.message}`;
+    return question === undefined || this.noApprovals ? '' : `${this.#labels.approval}: ${question.message}`;
   }
 
   get #labels(): Labels {

@@ -91,11 +91,13 @@ function token(command: Command): void {
     .option('--end-user <id>', 'for this end user; without it the token is anonymous')
     .option('--ttl <seconds>', 'how long it is valid, 60 to 7200 (default: 900)')
     .option('--instance <id>', 'the durable instance to use')
-    .action(async (agent: string, options: { endUser?: string; ttl?: string; instance?: string }) => {
+    .option('--no-approvals', 'it cannot answer approvals')
+    .action(async (agent: string, options: { endUser?: string; ttl?: string; instance?: string; approvals: boolean }) => {
       const answer = await call<{ token: string }>('POST', `/api/agents/${encodeURIComponent(agent)}/session_tokens`, {
         end_user_id: options.endUser,
         ttl_seconds: wholeNumber('--ttl', options.ttl),
         agent_instance_id: options.instance,
+        may_approve: options.approvals,
       });
       print(command, answer, () => answer.token);
     });

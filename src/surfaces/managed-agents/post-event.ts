@@ -2,6 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
+import { assertMayApprove } from '../shared/caller/identity.ts';
 import { assertMayJoin } from '../shared/caller/support-access.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
 import { underKey } from '../shared/once/idempotency.ts';
@@ -27,6 +29,7 @@ export async function postEvent(
     case 'user.message':
       return postMessage(context, request, reply, session, event);
     case 'user.tool_confirmation':
+      assertMayApprove(principalOf(request));
       return underKey(context, request, reply, () => resolveApproval(context, session, event));
     case 'user.interrupt':
       return postInterrupt(context, request, reply, session);

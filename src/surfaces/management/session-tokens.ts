@@ -23,6 +23,9 @@ const mintBody = Type.Object(
     metadata: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: 'Added to every session that the token creates; at most 2 KiB.' }),
     ),
+    may_approve: Type.Optional(
+      Type.Boolean({ default: true, description: 'false: the end user cannot answer approvals; your backend or a member does.' }),
+    ),
   },
   { title: 'MintSessionToken', additionalProperties: false, examples: [{ end_user_id: 'user_42', ttl_seconds: 900 }] },
 );
@@ -75,13 +78,14 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, agent_instance_id: agentInstanceId, metadata } = request.body ?? {};
+      const { end_user_id: endUserId, ttl_seconds: ttlSeconds = 900, metadata } = request.body ?? {};
+      const { agent_instance_id: agentInstanceId, may_approve: mayApprove } = request.body ?? {};
       if (metadata !== undefined) checkMetadata(metadata, endUserId);
       const agent = agentOf(request);
       const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
       const ownKey = await runsOnOwnKey(context.directory, agent);
       const { organization } = principalOf(request);
-      const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata });
+      const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata, mayApprove });
       const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
       // Usually nothing is written, so no transaction is needed.
       if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) {

@@ -14,6 +14,8 @@ import {
   startTurnIn,
   type TurnSession,
 } from '../shared/adapters/session.ts';
+import { principalOf } from '../shared/caller/authenticate.ts';
+import { assertMayApprove } from '../shared/caller/identity.ts';
 import { underKey } from '../shared/once/idempotency.ts';
 import { agentOf } from '../shared/path.ts';
 import { signalOfLeaving } from '../shared/streams/client-left.ts';
@@ -91,6 +93,7 @@ function withInstructions({ instructions }: Body, input: MessageInput): MessageI
 async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { type: 'approval' }>): Promise<StartedResponse> {
   const { context, request, reply, body, named: session } = call;
   const { requestId } = input;
+  assertMayApprove(principalOf(request));
   if (session === undefined) return repeatContinued(call, requestId);
   const decision = input.approve ? 'approve_once' : 'deny';
   const turn = await underKey(context, request, reply, () =>

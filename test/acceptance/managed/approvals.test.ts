@@ -45,6 +45,33 @@ test('a turn that needs approval rests with requires_action, and a confirmation 
   assert.equal((await client.state(id)).events.length, first.length + rest.length);
 });
 
+test('a token that may not approve asks for what the backend decides', async () => {
+  const mint = async (body: object) =>
+    (await app.request('POST', '/api/agents/assistant/session_tokens', { end_user_id: 'ann', ...body })).body.token;
+  const ann = client.as(await mint({ may_approve: false }));
+  const id = await ann.create();
+  await ann.say(id, bash);
+  const pause = (await ann.untilIdle(id)).at(-1);
+  const refusal = { error: 'approval_not_allowed', message: 'This session token cannot answer approvals.' };
+  for (const result of ['approve_once', 'approve_session', 'deny']) {
+    const refused = await ann.post(id, { type: 'user.tool_confirmation', request_id: pause?.request_id, result });
+    assert.deepEqual([refused.status, refused.body], [403, { detail: refusal }], result);
+  }
+  const item = { type: 'mcp_approval_response', approval_request_id: pause?.request_id, approve: true };
+  const authorization = `Bearer ${ann.credential}`;
+  const response = await app.request('POST', '/demo/assistant/v1/responses', { conversation: id, input: [item] }, { authorization });
+  assert.deepEqual([response.status, response.body.detail], [403, refusal]);
+  assert.equal((await client.state(id)).events.length, pause?.seq, 'nothing was answered');
+  const answer = { type: 'user.tool_confirmation', request_id: pause?.request_id, result: 'approve_once' };
+  assert.equal((await client.post(id, answer)).status, 202, 'the backend may answer');
+  const end = (await ann.untilIdle(id, pause?.seq)).at(-1);
+  assert.equal(end?.stop_reason, 'end_turn');
+  await ann.say(id, bash);
+  const next = (await ann.untilIdle(id, end?.seq)).at(-1);
+  const other = client.as(await mint({ may_approve: true }));
+  assert.equal((await other.post(id, { type: 'user.tool_confirmation', request_id: next?.request_id, result: 'deny' })).status, 202);
+});
+
 test('approve_session is not asked again, approve_once is', async () => {
   const id = await client.create();
   await client.say(id, bash);

@@ -35,6 +35,12 @@ export function identityOf(
   };
 }
 
+/** The customer may keep the answers to approvals to itself: an end user would grant their own refund. */
+export function assertMayApprove(principal: Principal): void {
+  if (principal.type === 'token' && !principal.mayApprove)
+    throw new ServiceError('forbidden', 'This session token cannot answer approvals.', { code: 'approval_not_allowed' });
+}
+
 /** Whom a turn is attributed to: the end user of a session token, or the one that a customer's backend names. */
 export function actingUserOf(principal: Principal, metadata: Record<string, unknown>): string | undefined {
   return principal.type === 'token' ? principal.endUserId : endUserOf(metadata);
