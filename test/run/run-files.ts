@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { type Job, type Outcome, runTogether } from './run-together.ts';
 
-const maxSecondTries = 6;
+/** Files that failed are run again if they are from at most so many processes. */
+const maxFailedProcesses = 6;
 /** A process spends a third of its time waiting, so on two processors three at once are faster than two; four are not faster than three. */
 const processesAtOnce = Math.max(3, availableParallelism() - 1);
 /** Up to this many more are started, one at a time, while `spareProcessors` were idle for a second. */
@@ -12,15 +13,20 @@ const spareProcessors = 0.35;
 /**
  * So many short files run in the same process, one after the other. Loading the server and the libraries takes a third of the CPU time of
  * such a file, and is done once for all of them. If one leaves something open, all of them fail and are run again alone, which shows which
- * one it is: so not more than there are second tries.
+ * one it is.
  */
-const filesPerProcess = maxSecondTries;
+const filesPerProcess = 12;
 
 export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome> {
   console.log(`\n${jobs.length} files`);
   const outcomes = new Map<Job, Outcome>();
+  /** Those that failed, of each process with any. */
+  const failed: Job[][] = [];
   const runAll = async (together: Job[]) => {
-    for (const [job, outcome] of await runTogether(together, stop)) outcomes.set(job, outcome);
+    const ran = await runTogether(together, stop);
+    for (const [job, outcome] of ran) outcomes.set(job, outcome);
+    const failedTogether = together.filter((job) => ran.get(job)?.failed !== 0);
+    if (failedTogether.length > 0) failed.push(failedTogether);
   };
   const waiting = divide(jobs.filter(({ file }) => !runsAlone(file)));
   let underWay = 0;
@@ -41,7 +47,7 @@ export async function runFiles(jobs: Job[], stop: AbortSignal): Promise<Outcome>
   for (const worker of workers) await worker;
   clearInterval(watch);
   for (const job of jobs.filter(({ file }) => runsAlone(file))) if (!stop.aborted) await runAll([job]);
-  await tryAgain(outcomes, stop);
+  if (failed.length <= maxFailedProcesses) await tryAgain(failed.flat(), outcomes, stop);
   const sum = (count: keyof Outcome) => [...outcomes.values()].reduce((total, outcome) => total + outcome[count], 0);
   return { passed: sum('passed'), failed: sum('failed'), skipped: sum('skipped') };
 }
@@ -91,9 +97,7 @@ function runsAlone(file: string): boolean {
  * On a busy machine, tests with real processes and browsers can miss their deadlines. If only a few files failed, they are run
  * once more, alone, and the second result counts; both are in the output. Many failures have another cause.
  */
-async function tryAgain(outcomes: Map<Job, Outcome>, stop: AbortSignal): Promise<void> {
-  const failed = [...outcomes].filter(([, outcome]) => outcome.failed > 0).map(([job]) => job);
-  if (failed.length > maxSecondTries) return;
+async function tryAgain(failed: Job[], outcomes: Map<Job, Outcome>, stop: AbortSignal): Promise<void> {
   for (const job of failed) {
     if (stop.aborted) return;
     console.log(`again, alone: ${job.name}`);
