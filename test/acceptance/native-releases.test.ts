@@ -125,7 +125,7 @@ test('a turn of a deleted agent that comes to its question later ends there, and
   const tenant = await createTenant(url);
   const id = await tenant.session();
   const send = (text: string) => tenant.post(`/v1/sessions/${id}/messages`, { text });
-  const asking = send('/delay 200\n/think one two\n/tool bash {"command":"date"}');
+  const asking = send('/delay 500\n/think one two\n/tool bash {"command":"date"}');
   await untilAccepted(app, id, 1);
   const waiting = send('/say never said');
   await untilAccepted(app, id, 2);
