@@ -1,4 +1,3 @@
-import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import { requireMaterialized } from '../accounts/releases.ts';
 import type { Database } from '../database/database.ts';
@@ -13,13 +12,11 @@ import type { InterruptOperation, Reservation, ResultOf } from '../session/opera
 import { listAbandonedSessions } from '../session/waiting-approvals.ts';
 import { checkBudget } from './budget.ts';
 import { admissionError, inputMismatch } from './failure.ts';
+import { findTurn } from './find-turns.ts';
 import { TurnPlaces } from './places.ts';
 import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { subscribeAgain, type WatchableTurn } from './watch.ts';
-
-/** For how long after a turn began the same request counts as an automatic retry of a client library. */
-export const retryWindowMs = 10 * 60_000;
 
 interface TurnsParts {
   database: Database;
@@ -241,30 +238,10 @@ export class Turns {
     this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 
-  /** The turn that the same client started recently with the same request, if there is one: then this request is a retry. */
-  async findByFingerprint(orgId: number, fingerprint: string): Promise<string | undefined> {
-    const row = await this.parts.database.db
-      .selectFrom('turns')
-      .select('id')
-      .where('fingerprint', '=', fingerprint)
-      .where('org_id', '=', orgId)
-      .where('created_at', '>', sql<Date>`now() - ${retryWindowMs} * interval '1 millisecond'`)
-      .orderBy('created_at', 'desc')
-      .executeTakeFirst();
-    return row?.id;
-  }
-
   /** A turn that began earlier, to be watched from its first event on, wherever it runs. */
   async subscribeTo(turnId: string, live: boolean): Promise<WatchableTurn> {
-    const row = await this.parts.database.db
-      .selectFrom('turns')
-      .innerJoin('sessions', 'sessions.id', 'turns.session_id')
-      .select(['turns.session_id', 'turns.first_seq', 'sessions.last_seq'])
-      .where('turns.id', '=', turnId)
-      .executeTakeFirst();
-    if (row === undefined) throw notFound();
-    const after = row.first_seq === null ? row.last_seq : row.first_seq - 1;
-    return subscribeAgain(this.parts.feed, row.session_id, turnId, after, live);
+    const { sessionId, after } = orNotFound(await findTurn(this.parts.database.db, turnId));
+    return subscribeAgain(this.parts.feed, sessionId, turnId, after, live);
   }
 
   /** Throws when the session's release cannot run. The contract orders the checks: budget before release. */

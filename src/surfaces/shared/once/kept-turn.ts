@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import { keepTurnUnder, type RequestKey, readKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import type { StoredEvent } from '../../../session/events.ts';
-import { retryWindowMs } from '../../../turn/turns.ts';
+import { retryWindowMs } from '../../../turn/find-turns.ts';
 import { subscribeAgain, type WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { findKey, type RequestKey, readKey } from '../../../accounts/idempotency-keys.ts';
 import type { Context } from '../../../context.ts';
 import { keyReused, ServiceError } from '../../../errors.ts';
+import { findTurnByFingerprint } from '../../../turn/find-turns.ts';
 import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
@@ -64,7 +65,7 @@ export async function findEarlierTurn(
  */
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
   if (idempotencyKey(request) !== undefined || !isLibraryRetry(request)) return undefined;
-  const turnId = await context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
+  const turnId = await findTurnOfRetry(context, request);
   return turnId === undefined ? findKeptTurn(context, request) : context.turns.subscribeTo(turnId, live);
 }
 
@@ -76,7 +77,12 @@ export async function findEarlierTurnId(context: Context, request: FastifyReques
     return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turnId ?? undefined) : undefined;
   }
   if (!isLibraryRetry(request)) return undefined;
-  return context.turns.findByFingerprint(principalOf(request).organization.id, retryFingerprintOf(request));
+  return findTurnOfRetry(context, request);
+}
+
+/** The id of the turn that an earlier copy of a client library's retry started. */
+function findTurnOfRetry({ database }: Context, request: FastifyRequest): Promise<string | undefined> {
+  return findTurnByFingerprint(database.db, principalOf(request).organization.id, retryFingerprintOf(request));
 }
 
 async function findTurnOfKey(context: Context, requestKey: RequestKey, live: boolean): Promise<WatchableTurn | undefined> {
