@@ -51,7 +51,7 @@ for (const { name, body } of adapters) {
     assert.notEqual((await unstored('1')).text, another.text, 'for ten minutes');
   });
 
-  test(`${name}: so does a retry that had looked for the turn before it was started`, async (t) => {
+  test(`${name}: a retry that had looked for the turn before it was started attaches to it too`, async (t) => {
     const tenant = await createTenant(url);
     const { turns } = app.context;
     const admit = turns.admit.bind(turns);
