@@ -108,7 +108,7 @@ test('message_count counts what the transcript has: the texts of a turn as one m
     `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'm', choices: [{ index: 0, delta, finish_reason }] })}\n\n`;
   const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'bash', arguments: '{"command":"echo hi"}' } };
   const provider = await serveProvider(
-    { body: chunk({ content: 'Looking. ' }) + chunk({ tool_calls: [call] }) + chunk({}, 'tool_calls') },
+    { body: chunk({ content: 'Looking.' }) + chunk({ tool_calls: [call] }) + chunk({}, 'tool_calls') },
     { body: chunk({ content: 'Done.' }) + chunk({}, 'stop') },
     { body: chunk({ content: '' }) + chunk({}, 'stop') },
   );
@@ -128,11 +128,11 @@ test('message_count counts what the transcript has: the texts of a turn as one m
     return Date.parse(listed.last_message_at);
   };
   const frames = await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'look', stream: true })).rest();
-  const paused = await compare(['look', 'Looking. ']);
+  const paused = await compare(['look', 'Looking.']);
   await tenant.put(`/v1/sessions/${id}/inputs/${frames.at(-1)?.data.data.request_id}`, { decision: 'approve_once' });
-  assert.ok((await compare(['look', 'Looking. Done.'])) > paused, 'its last words came later');
+  assert.ok((await compare(['look', 'Looking.\n\nDone.'])) > paused, 'its last words came later');
   await (await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'and?', stream: true })).rest();
-  await compare(['look', 'Looking. Done.', 'and?']);
+  await compare(['look', 'Looking.\n\nDone.', 'and?']);
 });
 
 test('the transcript needs the scope sessions:read; the other native routes need none', async () => {

@@ -132,6 +132,17 @@ test('a release is made once although its answer was lost, and activated when it
   assert.equal(body.data.length, 1);
 });
 
+test('the tools that a release pinned at its MCP servers are listed', async () => {
+  await page.route(/\/api\/agents\/assistant\/releases/, async (route) => {
+    const response = await route.fetch();
+    const pinned = '"pinned_tools":[{"server":"shop","name":"refund","description":"Gives money back.","read_only":true}]';
+    return route.fulfill({ response, body: (await response.text()).replaceAll('"pinned_tools":[]', pinned) });
+  });
+  await page.goto('/dashboard/agents/assistant?tab=edit');
+  await page.getByRole('listitem').filter({ hasText: 'shop: refund read-only' }).getByText('Gives money back.').waitFor();
+  await page.unrouteAll();
+});
+
 test('a new release begins with the active one, however many newer ones there are', async () => {
   await createAgent(app, app.apiKey, 'prolific', { instructions: 'The one in use.' });
   for (let count = 0; count < 50; count += 1) await app.request('POST', '/api/agents/prolific/releases', { instructions: 'Never used.' });

@@ -201,6 +201,7 @@ test('with support access off, what end users said is closed to members too; the
   assert.equal(await page.getByText('a secret').count(), 0);
   await page.getByRole('button', { name: 'Details' }).click();
   await page.getByText('end_user:user_42').waitFor();
+  assert.equal(await page.getByText('Tokens', { exact: true }).count(), 0);
   await page.goto('/dashboard/playground/assistant');
   await page.getByLabel('Message').fill('/say still here');
   await page.getByLabel('Message').press('Enter');
@@ -208,6 +209,10 @@ test('with support access off, what end users said is closed to members too; the
   await setAccess();
   await page.goto(`/dashboard/sessions/${id}`);
   await page.getByRole('log').getByText('a secret', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Details' }).click();
+  await page.getByText(/^\(\d+ in, \d+ out\)$/).waitFor();
+  await page.getByRole('link', { name: 'release 1', exact: true }).click();
+  await page.getByLabel('Instructions').waitFor();
 });
 
 test('a credential is stored and tested, and never shown', async () => {

@@ -17,7 +17,12 @@ export interface TestGateway {
 }
 
 export async function startGateway(owner: Owner): Promise<TestGateway> {
-  const settings = { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1', PARLEY_PUBLIC_URL: `${ownUrl}/` };
+  const settings = {
+    PARLEY_GATEWAY: '1',
+    PARLEY_WEBHOOK_ALLOW_PRIVATE: '1',
+    PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1',
+    PARLEY_PUBLIC_URL: `${ownUrl}/`,
+  };
   const parley = await startApp(owner, { settings });
   return {
     parley,

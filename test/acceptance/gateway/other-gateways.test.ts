@@ -5,6 +5,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { startApp } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
+import { serveProvider } from '../../support/provider-server.ts';
 import { until } from '../../support/until.ts';
 import { startReceiver } from '../../support/webhook-receiver.ts';
 
@@ -53,6 +54,22 @@ test('the message and the reply go to every participant at another gateway, but 
   const said: { type: string; participant_type?: string }[] = await logOf(org, id, 2);
   const senders = said.filter(({ type }) => type === 'user.message').map((entry) => entry.participant_type);
   assert.deepEqual(senders, ['ai', 'ai', 'human']);
+});
+
+test('what the agent says before and after it uses a tool is one reply, with a blank line in it', async (t) => {
+  const chunk = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
+  const use = { index: 0, id: 'call_1', type: 'function', function: { name: 'files', arguments: '{"operation":"list"}' } };
+  const provider = await serveProvider(
+    { body: `${chunk({ content: 'Let me see.' })}${chunk({ tool_calls: [use] })}data: [DONE]\n\n` },
+    { body: `${chunk({ content: 'There is nothing.' })}data: [DONE]\n\n` },
+  );
+  t.after(() => provider.close());
+  const [org, west] = [await newOrganization(), await startReceiver(t)];
+  const model = { provider: 'openai-compatible', name: 'm', base_url: provider.origin, settings: {} };
+  await parley.call('POST', '/api/agents/helper/releases', { key: org.key, body: { model, activate: true } });
+  await submit(org, message('Which files are there?', { sender_gateway_url: new URL(west.url).origin }));
+  await west.until((received) => received.length === 1);
+  assert.equal(west.received[0]?.body.event.message, 'Let me see.\n\nThere is nothing.');
 });
 
 test('another gateway hears one thing at a time, and a message before its reply', async (t) => {
