@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createApp } from '../src/app.ts';
 import { loadConfig } from '../src/config.ts';
-import { createContext } from '../src/create-context.ts';
+import { createContext } from '../src/start/create-context.ts';
 import { startPostgres } from '../test/support/postgres-server.ts';
 import { createDatabase } from './databases.ts';
 import { createManagedSession, openStream } from './managed-session.ts';

@@ -12,7 +12,8 @@ const main = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 enableCompileCache(folder);
 // The same flag as in main.ts: V8 rejects a cache that was made under other flags.
 setFlagsFromString('--semi-space-growth-factor=1');
-for (const part of ['serve.ts', 'database/postgres.ts', 'database/pglite.ts']) await import(new URL(`../src/${part}`, import.meta.url));
+for (const part of ['start/serve.ts', 'database/postgres.ts', 'database/pglite.ts'])
+  await import(new URL(`../src/${part}`, import.meta.url));
 // Importing main.ts would start a server. With --help it loads the remaining files, prints the settings and ends.
 execFileSync(process.execPath, [main, '--help'], { env: { ...process.env, NODE_COMPILE_CACHE: folder }, stdio: 'ignore' });
 writeFileSync(`${folder}/done`, '');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createApp } from '../src/app.ts';
 import { loadConfig } from '../src/config.ts';
-import { createContext } from '../src/create-context.ts';
+import { createContext } from '../src/start/create-context.ts';
 import { clientTypes } from './client-types.ts';
 import { schemaText } from './schema-text.ts';
 

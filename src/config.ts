@@ -3,7 +3,6 @@ import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { errorCode, errorMessage } from './errors.ts';
 import { parsePrices } from './harness/models/prices.ts';
-import { keyShapes } from './key-shapes.ts';
 import {
   credential,
   flag,
@@ -23,6 +22,7 @@ import {
   text,
   urlWith,
 } from './setting-parsers.ts';
+import { keyShapes } from './text/key-shapes.ts';
 
 /** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
 interface Setting<Value> {

@@ -25,7 +25,7 @@ import type { Runner } from './turn/runner.ts';
 import type { Settings } from './turn/settings.ts';
 import type { Turns } from './turn/turns.ts';
 
-/** Everything that lives as long as the process does; `create-context.ts` puts it together. */
+/** Everything that lives as long as the process does; `start/create-context.ts` puts it together. */
 export interface Context {
   config: Config;
   clock: Clock;

@@ -1,6 +1,6 @@
 import cluster from 'node:cluster';
 import { availableParallelism, totalmem } from 'node:os';
-import { readArguments } from './start-arguments.ts';
+import { readArguments } from './start/arguments.ts';
 
 /** What this process may use of its machine or container. The processes of `--workers` share it equally. */
 export function machineShare(): { cores: number; memory: number } {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { ConfigError, describeSettings, loadConfig } from './config.ts';
 import { errorMessage } from './errors.ts';
-import { readArguments } from './start-arguments.ts';
-import { runWorkers } from './workers.ts';
+import { readArguments } from './start/arguments.ts';
+import { runWorkers } from './start/workers.ts';
 
 // Before anything else is loaded: with the compiled code of the last start, this one takes about half the time.
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/parley/compiled'));
@@ -19,7 +19,7 @@ try {
   } else {
     const config = loadConfig();
     if (workers === undefined || cluster.isWorker) {
-      const { serve } = await import('./serve.ts');
+      const { serve } = await import('./start/serve.ts');
       await serve(config);
       setFlagsFromString('--semi-space-growth-factor=2');
     } else {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from './json.ts';
+import { isJsonObject, type JsonObject } from './text/json.ts';
 
 /** The parsed `model.settings` of a release. What is not set is left to the provider. */
 export interface ModelSettings {

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { gatewayUrl } from './gateway/event.ts';
-import { isRecord, parseJson } from './json.ts';
+import { isRecord, parseJson } from './text/json.ts';
 
 /** Returns the value of a setting, or throws an error that says what it should be. */
 export type Parse<Value> = (text: string) => Value;

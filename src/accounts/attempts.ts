@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
+import { atMost } from '../work/at-most.ts';
 
 const mostAttempts = 10;
 const keptMs = 10 * 60_000;

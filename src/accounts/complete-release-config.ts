@@ -1,5 +1,4 @@
 import { ServiceError } from '../errors.ts';
-import { isRecord } from '../json.ts';
 import { readModelSettings } from '../model-settings.ts';
 import {
   type BuiltInTool,
@@ -13,6 +12,7 @@ import {
   type ReleaseConfig,
   type SubAgentConfig,
 } from '../release-config.ts';
+import { isRecord } from '../text/json.ts';
 import { FieldReader } from './field-reader.ts';
 
 const nameRules = {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Db } from '../database/database.ts';
-import { keyShapes } from '../key-shapes.ts';
+import { keyShapes } from '../text/key-shapes.ts';
 import { type Agent, agentFrom, selectAgents } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { KeyUse } from './key-use.ts';

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts';
-import { isRecord } from '../json.ts';
+import { isRecord } from '../text/json.ts';
 
 /** Reads an untrusted JSON object field by field; every refusal names the field by its path. */
 export class FieldReader {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../at-most.ts';
 import type { Db } from '../database/database.ts';
+import { atMost } from '../work/at-most.ts';
 
 /** Writes `last_used_at` of API keys, which only people read: at most once a minute per key, and no request waits for it. */
 export class KeyUse {

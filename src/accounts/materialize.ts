@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts';
 import type { ReleaseConfig } from '../release-config.ts';
-import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { SharedWork } from '../work/shared-work.ts';
 import type { Directory } from './directory.ts';
 import { pinRelease, type Upstreams } from './pin-release.ts';
 import { outcomeColumns, type PinOutcome } from './releases.ts';

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import { keyShapes } from '../key-shapes.ts';
+import { keyShapes } from '../text/key-shapes.ts';
 import { hashOfSecret } from './api-keys.ts';
 
 /** Replaces the key, of which only the hash is stored. */

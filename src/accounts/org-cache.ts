@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { overloaded } from '../errors.ts';
-import { SharedWork } from '../shared-work.ts';
+import { SharedWork } from '../work/shared-work.ts';
 
 interface Entry<Value extends object> {
   orgId: number;

@@ -1,6 +1,6 @@
 import { errorMessage } from '../errors.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 import { completeReleaseConfig } from './complete-release-config.ts';
 import type { CredentialFor } from './credential-for.ts';
 import type { PinOutcome } from './releases.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { JWTPayload } from 'jose';
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../at-most.ts';
 import type { Clock } from '../clock.ts';
-import { isRecord } from '../json.ts';
+import { isRecord } from '../text/json.ts';
+import { atMost } from '../work/at-most.ts';
 import type { Agent } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import type { Directory } from './directory.ts';

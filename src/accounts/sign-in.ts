@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 import type { Database } from '../database/database.ts';
 import { errorCode, ServiceError } from '../errors.ts';
-import { fieldOf } from '../json.ts';
-import { type LoadedOnce, loadOnce } from '../load-once.ts';
+import { fieldOf } from '../text/json.ts';
+import { type LoadedOnce, loadOnce } from '../work/load-once.ts';
 import { Attempts } from './attempts.ts';
 import type { Directory } from './directory.ts';
 import { membershipsOf } from './members.ts';

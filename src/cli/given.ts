@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { validDay } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
-import { isRecord } from '../json.ts';
+import { isRecord } from '../text/json.ts';
 
 // Checks of what was given on the command line, before anything is sent. Each throws an error that says what was expected. An option that
 // was not given is undefined, which is not sent.

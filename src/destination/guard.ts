@@ -2,7 +2,7 @@ import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import type { Agent, buildConnector, Pool } from 'undici';
 import { ServiceError } from '../errors.ts';
-import { loadOnce } from '../load-once.ts';
+import { loadOnce } from '../work/load-once.ts';
 import { exchange } from './exchange.ts';
 import { followRedirects } from './redirects.ts';
 import { createDnsResolve, type Resolve, resolveBySystem } from './resolve.ts';

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { withoutFinalDots } from '../final-dots.ts';
+import { withoutFinalDots } from '../text/final-dots.ts';
 
 /**
  * Which hosts, ports and addresses a request to a customer's URL may not reach. Each function returns the reason for a

@@ -1,9 +1,9 @@
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { SessionLog } from '../session/log.ts';
-import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type WatchableTurn, watchTurn } from '../turn/watch.ts';
+import { SharedWork } from '../work/shared-work.ts';
 import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
 
 const pollMs = 1_000;

@@ -1,6 +1,6 @@
 import type { Entry } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isSilent } from './prompt.ts';

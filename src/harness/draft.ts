@@ -2,7 +2,7 @@ import type { SubAgentConfig } from '../release-config.ts';
 import type { LiveFragment, NewEvent, ToolCalled } from '../session/events.ts';
 import type { TurnState } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 import type { ModelCall } from './model.ts';
 import { countTokens, promptTokens, valueLength } from './models/estimate-tokens.ts';
 import type { ModelStep, TurnWorld } from './turn-world.ts';

@@ -1,7 +1,7 @@
 import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.ts';
 import type { CallState, SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 import { condense } from './condense.ts';
 import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';

@@ -1,6 +1,6 @@
 import type { TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
-import { storable, storableJson } from '../storable.ts';
+import { storable, storableJson } from '../text/storable.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type ModelCall, ModelError } from './model.ts';
 import { maxAnswerParts, tooLong } from './models/model-failure.ts';

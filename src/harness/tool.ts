@@ -1,4 +1,4 @@
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 
 /** Something the agent can do. The loop decides whether it may; the tool only acts. */
 export interface Tool {

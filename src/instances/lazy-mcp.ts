@@ -1,4 +1,4 @@
-import { loadOnce } from '../load-once.ts';
+import { loadOnce } from '../work/load-once.ts';
 import type { McpConnectionOptions, McpConnections } from './mcp-connections.ts';
 
 /** Loads the MCP client with the first request to a server: it is 1.7 MB of code that most installations never use. */

@@ -10,8 +10,8 @@ import {
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
 import { causesOf, networkReason, ServiceError } from '../errors.ts';
-import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig } from '../release-config.ts';
+import { hideSecret } from '../text/hide-secret.ts';
 import { hasTooManyValues, limitAnswer, maxResumptions, maxUnasked, maxValues } from './mcp-limits.ts';
 
 /** The guarded fetch for upstreams. */

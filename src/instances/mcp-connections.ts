@@ -1,7 +1,7 @@
 import type { CallToolResult, Client } from '@modelcontextprotocol/client';
 import { LRUCache } from 'lru-cache';
 import { ServiceError } from '../errors.ts';
-import { hideSecret } from '../hide-secret.ts';
+import { hideSecret } from '../text/hide-secret.ts';
 import {
   describeFailure,
   isAnswer,

@@ -1,8 +1,8 @@
 import type { Tool } from '@modelcontextprotocol/client';
 import { ServiceError } from '../errors.ts';
-import { hideSecret } from '../hide-secret.ts';
 import type { McpServerConfig, PinnedTool } from '../release-config.ts';
-import { storable } from '../storable.ts';
+import { hideSecret } from '../text/hide-secret.ts';
+import { storable } from '../text/storable.ts';
 import { describeFailure, type McpFetch, openMcpClient } from './mcp-client.ts';
 
 /** The tools of a server, to be pinned by a release. Throws `invalid` and says which step failed, and why. */

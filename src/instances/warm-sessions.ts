@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
+import { atMost } from '../work/at-most.ts';
 
 export type WarmState = { status: 'warming' } | { status: 'ready' } | { status: 'error'; message: string };
 

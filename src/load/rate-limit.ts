@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../at-most.ts';
 import { ServiceError } from '../errors.ts';
+import { atMost } from '../work/at-most.ts';
 
 /**
  * A token bucket per organization that fills at `perSecond` and holds `burst`; 0 for either turns the limit off. The processes of

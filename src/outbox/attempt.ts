@@ -1,7 +1,7 @@
 import { contextOfOrg, type SecretBox } from '../accounts/secret-box.ts';
 import type { GuardedFetch } from '../destination/guard.ts';
 import { errorMessage } from '../errors.ts';
-import { storable } from '../storable.ts';
+import { storable } from '../text/storable.ts';
 import { deliveriesUrl } from './gateway-deliveries.ts';
 import type { ClaimedDelivery } from './queue.ts';
 import { signatureOf } from './signature.ts';

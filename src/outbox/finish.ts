@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { Batches } from '../batches.ts';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
+import { Batches } from '../work/batches.ts';
 import type { Outcome } from './attempt.ts';
 import { disableEndpoint } from './endpoint-state.ts';
 import type { ClaimedDelivery } from './queue.ts';

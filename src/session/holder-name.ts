@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { SharedWork } from '../shared-work.ts';
+import { SharedWork } from '../work/shared-work.ts';
 
 /**
  * The name under which this process holds turns. It changes after a write whose answer was lost: that write may still reach the

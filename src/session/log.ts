@@ -1,6 +1,6 @@
-import { Batches } from '../batches.ts';
 import type { Database, PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
+import { Batches } from '../work/batches.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
 import { HolderName } from './holder-name.ts';
 import type { Operation, ResultOf, StartedTurn } from './operations.ts';

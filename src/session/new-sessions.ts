@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
-import { Batches } from '../batches.ts';
 import { type Database, isDatabaseFailure, type PreparedStatement } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
+import { Batches } from '../work/batches.ts';
 import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 
 /**

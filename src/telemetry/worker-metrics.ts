@@ -1,5 +1,5 @@
 import type { Worker } from 'node:cluster';
-import { isRecord } from '../json.ts';
+import { isRecord } from '../text/json.ts';
 
 // The processes of `--workers` share a port, and each scrape reaches any one of them: with its own metrics alone, every counter would seem
 // to fall and rise at random. So the worker that was asked asks the primary process, which asks every worker.

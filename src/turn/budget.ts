@@ -5,7 +5,7 @@ import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { type Instance, instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
-import { SharedWork } from '../shared-work.ts';
+import { SharedWork } from '../work/shared-work.ts';
 import type { SessionRequest } from './open-session.ts';
 
 const sentences: Record<string, string> = {

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { type Database, refusesWrites } from '../database/database.ts';
 import { idList } from '../database/id-list.ts';
 import { isNameOf } from '../session/holder-name.ts';
-import { SharedWork } from '../shared-work.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { SharedWork } from '../work/shared-work.ts';
 import type { Hold, Runner } from './runner.ts';
 
 export interface Leases {

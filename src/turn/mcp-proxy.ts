@@ -8,10 +8,10 @@ import { subAgentOf } from '../harness/prompt.ts';
 import { mcpToolName } from '../harness/tools/mcp.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { type McpMethod, mcpMethods } from '../instances/mcp-methods.ts';
-import { isRecord } from '../json.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import type { Session } from '../session/sessions.ts';
 import { grantKey } from '../session/state.ts';
+import { isRecord } from '../text/json.ts';
 import { mcpTarget } from './mcp-target.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 

@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
-import { atMost } from '../at-most.ts';
 import type { Db } from '../database/database.ts';
 import { type Model, ModelError } from '../harness/model.ts';
 import type { PriceOverrides } from '../harness/models/prices.ts';
@@ -11,6 +10,7 @@ import type { TurnWorld } from '../harness/turn-world.ts';
 import { newId } from '../ids.ts';
 import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
+import { atMost } from '../work/at-most.ts';
 import { Pricing } from './pricing.ts';
 import type { TurnSetting } from './runner.ts';
 

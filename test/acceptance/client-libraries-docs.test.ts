@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
-import { welcome } from '../../src/welcome.ts';
+import { welcome } from '../../src/start/welcome.ts';
 import { startApp } from '../support/app.ts';
 
 const root = join(import.meta.dirname, '../..');

@@ -6,7 +6,7 @@ import { createApp } from '../../src/app.ts';
 import type { Clock } from '../../src/clock.ts';
 import { loadConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
-import { createContext } from '../../src/create-context.ts';
+import { createContext } from '../../src/start/create-context.ts';
 import type { Server } from '../../src/surfaces/shared/fastify.ts';
 import { createDatabase, type TestDatabase } from './engine.ts';
 import { type Json, parseJson } from './json.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
+import { isJsonObject, isRecord, type JsonObject } from '../../text/json.ts';
 import type { ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { isTokenCount, valueLength } from './estimate-tokens.ts';

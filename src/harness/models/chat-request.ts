@@ -1,4 +1,4 @@
-import { isJsonObject } from '../../json.ts';
+import { isJsonObject } from '../../text/json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
 import { readSettings } from './read-settings.ts';
 import { toolInputObject } from './tool-input.ts';

@@ -1,6 +1,6 @@
 import { causesOf, errorCode, errorMessage, networkReason, ServiceError } from '../../errors.ts';
-import { hideSecret } from '../../hide-secret.ts';
-import { isRecord, parseJson } from '../../json.ts';
+import { hideSecret } from '../../text/hide-secret.ts';
+import { isRecord, parseJson } from '../../text/json.ts';
 import { ModelError, type ModelErrorCode } from '../model.ts';
 
 /** The provider that is called, and the key that must not appear in a message about a failure. */

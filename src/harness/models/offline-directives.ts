@@ -1,4 +1,4 @@
-import { parseJson } from '../../json.ts';
+import { parseJson } from '../../text/json.ts';
 import { isTooDeep, maxInputDepth } from './tool-input.ts';
 
 /** What the lines of a message that begin with `/think`, `/tool` and so on tell the offline model to do. */

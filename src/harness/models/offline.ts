@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { isRecord } from '../../json.ts';
+import { isRecord } from '../../text/json.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
 import { sleep } from '../sleep.ts';
 import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';

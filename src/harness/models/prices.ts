@@ -1,5 +1,5 @@
-import { isRecord, parseJson } from '../../json.ts';
 import type { Usage } from '../../session/usage.ts';
+import { isRecord, parseJson } from '../../text/json.ts';
 
 /** Micro-dollars for one token, which is the same number as dollars for a million tokens. */
 export interface Price {

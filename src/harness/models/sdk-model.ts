@@ -1,7 +1,7 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from '@ai-sdk/provider';
-import { isJsonObject, isRecord, type JsonObject } from '../../json.ts';
 import { limitBody } from '../../limit-body.ts';
-import { loadOnce } from '../../load-once.ts';
+import { isJsonObject, isRecord, type JsonObject } from '../../text/json.ts';
+import { loadOnce } from '../../work/load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { countTokens, promptTokens } from './estimate-tokens.ts';

@@ -1,5 +1,5 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from '@ai-sdk/provider';
-import { isRecord } from '../../json.ts';
+import { isRecord } from '../../text/json.ts';
 import type { ModelPart } from '../model.ts';
 import { isTokenCount } from './estimate-tokens.ts';
 import { brokenOf, type Called, cutOff, failureOf, readFailure } from './model-failure.ts';

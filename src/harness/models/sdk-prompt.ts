@@ -8,7 +8,7 @@ import type {
   LanguageModelV4ToolResultPart,
   SharedV4ProviderOptions,
 } from '@ai-sdk/provider';
-import { isJsonObject } from '../../json.ts';
+import { isJsonObject } from '../../text/json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage, ToolResultPart } from '../model.ts';
 import { toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';

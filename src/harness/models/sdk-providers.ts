@@ -1,5 +1,5 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions } from '@ai-sdk/provider';
-import type { JsonObject } from '../../json.ts';
+import type { JsonObject } from '../../text/json.ts';
 
 /** What differs between the providers of the AI SDK. */
 export interface SdkProvider {

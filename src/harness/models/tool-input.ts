@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, parseJson } from '../../json.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../text/json.ts';
 
 /** A tool's input as the model wrote it. What is not JSON, or nested too deeply, stays text, which the tool refuses. */
 export function parseToolInput(text: string): unknown {

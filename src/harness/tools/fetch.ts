@@ -1,6 +1,6 @@
 import { errorMessage, ServiceError } from '../../errors.ts';
-import { withoutFinalDots } from '../../final-dots.ts';
-import { isRecord } from '../../json.ts';
+import { withoutFinalDots } from '../../text/final-dots.ts';
+import { isRecord } from '../../text/json.ts';
 import { failed, succeeded, type Tool, type ToolOutcome } from '../tool.ts';
 import { excerpt, textField } from './input.ts';
 

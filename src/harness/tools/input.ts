@@ -1,4 +1,4 @@
-import { isRecord } from '../../json.ts';
+import { isRecord } from '../../text/json.ts';
 
 /** A tool's input comes from a model: anything may be missing or of another type. */
 export function textField(input: unknown, name: string): string | undefined {

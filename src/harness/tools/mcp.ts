@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { isRecord } from '../../json.ts';
 import type { PinnedTool } from '../../release-config.ts';
+import { isRecord } from '../../text/json.ts';
 import { failed, type Tool, type ToolOutcome } from '../tool.ts';
 import { excerpt } from './input.ts';
 

@@ -1,5 +1,5 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import { loadOnce } from '../../load-once.ts';
+import { loadOnce } from '../../work/load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 
 /** The page gets everything it needs from this server and may send no request elsewhere. */

@@ -1,4 +1,4 @@
-import { fieldOf } from '../../json.ts';
+import { fieldOf } from '../../text/json.ts';
 
 interface Media {
   schema?: unknown;

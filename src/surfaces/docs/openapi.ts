@@ -1,6 +1,6 @@
 import type { SwaggerOptions } from '@fastify/swagger';
 import fastify, { type RouteOptions } from 'fastify';
-import { loadOnce } from '../../load-once.ts';
+import { loadOnce } from '../../work/load-once.ts';
 import type { Server } from '../shared/fastify.ts';
 import { lateCompilers, validateLate } from '../shared/schemas/compile-late.ts';
 import { completeDocument } from './openapi-document.ts';

@@ -3,7 +3,7 @@ import { activateRelease, createRelease, listReleases, type Release } from '../.
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound } from '../../errors.ts';
-import { isRecord } from '../../json.ts';
+import { isRecord } from '../../text/json.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { agentOf, pathNumber } from '../shared/path.ts';

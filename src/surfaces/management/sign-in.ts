@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Organization } from '../../accounts/principal.ts';
 import type { Context } from '../../context.ts';
 import { notFound, ServiceError } from '../../errors.ts';
-import { fieldOf, isRecord, parseJson } from '../../json.ts';
+import { fieldOf, isRecord, parseJson } from '../../text/json.ts';
 import { unauthorized } from '../shared/caller/authenticate.ts';
 import { dashboardMember } from '../shared/caller/dashboard-member.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';

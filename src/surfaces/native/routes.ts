@@ -1,11 +1,11 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { fieldOf } from '../../json.ts';
 import { countSessions, listSessions } from '../../session/list-sessions.ts';
 import { assertMetadata, instanceIdOf } from '../../session/metadata.ts';
 import { isTakenId } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
+import { fieldOf } from '../../text/json.ts';
 import { assertSessionId, openSession, resumeSession } from '../../turn/open-session.ts';
 import { hideFromOtherAgents, principalOf, requireAgent, requireKey, requireScope } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';

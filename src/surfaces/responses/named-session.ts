@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
-import { atMost } from '../../at-most.ts';
 import type { Context } from '../../context.ts';
 import { notFound, orNotFound } from '../../errors.ts';
-import { fieldOf } from '../../json.ts';
 import type { RequestEcho } from '../../session/events.ts';
 import { findSessionOfApproval, findTurnOfResponse, type Session } from '../../session/sessions.ts';
+import { fieldOf } from '../../text/json.ts';
+import { atMost } from '../../work/at-most.ts';
 import { type TurnSession, turnSession } from '../shared/adapters/session.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, requireVisible, visibleSetting } from '../shared/caller/visible-session.ts';

@@ -1,7 +1,7 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import { notFound, orNotFound } from '../../errors.ts';
-import { fieldOf } from '../../json.ts';
+import { fieldOf } from '../../text/json.ts';
 
 /** A parameter of the route's path, as text. */
 export function pathParameter(request: FastifyRequest, name: string): string {

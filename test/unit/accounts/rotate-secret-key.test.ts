@@ -8,7 +8,7 @@ import { rotateSecretKey } from '../../../src/accounts/rotate-secret-key.ts';
 import { createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { checkSecretKey } from '../../../src/accounts/secret-key.ts';
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
-import { deleteExpiredRows } from '../../../src/expired-rows.ts';
+import { deleteExpiredRows } from '../../../src/start/expired-rows.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
 const database = await openTestDatabase();

@@ -14,7 +14,7 @@ import { SignIn } from '../../../src/accounts/sign-in.ts';
 import { loadConfig } from '../../../src/config.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
-import { deleteExpiredRows } from '../../../src/expired-rows.ts';
+import { deleteExpiredRows } from '../../../src/start/expired-rows.ts';
 import { engine, openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 

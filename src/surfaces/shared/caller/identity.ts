@@ -1,8 +1,8 @@
 import type { preValidationAsyncHookHandler } from 'fastify';
 import type { Principal } from '../../../accounts/principal.ts';
 import { ServiceError } from '../../../errors.ts';
-import { fieldOf } from '../../../json.ts';
 import { endUserOf, instanceIdOf } from '../../../session/metadata.ts';
+import { fieldOf } from '../../../text/json.ts';
 import type { SessionRequest } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
 import { assertTranscriptsOpen } from './support-access.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { Principal } from '../../../accounts/principal.ts';
-import { fieldOf } from '../../../json.ts';
+import { fieldOf } from '../../../text/json.ts';
 import { principalOf } from '../caller/authenticate.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { fieldOf } from '../../../json.ts';
+import { fieldOf } from '../../../text/json.ts';
 
 /**
  * Query parameters are text. Where the schema has an integer or a boolean, text that stands for one is converted, and empty text,

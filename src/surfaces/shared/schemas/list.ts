@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 import { ServiceError } from '../../../errors.ts';
-import { parseJson } from '../../../json.ts';
+import { parseJson } from '../../../text/json.ts';
 import { Type } from './type.ts';
 
 /** Lists are `{data, next_cursor}`. The cursor, opaque to the client, says which list it is of and where the page ended. */

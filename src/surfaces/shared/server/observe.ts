@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../../context.ts';
-import { fieldOf } from '../../../json.ts';
+import { fieldOf } from '../../../text/json.ts';
 import type { Server } from '../fastify.ts';
 
 /** Called every few seconds by monitoring: counted, but not worth a line in the log. */

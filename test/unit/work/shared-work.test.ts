@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SharedWork } from '../../src/shared-work.ts';
+import { SharedWork } from '../../../src/work/shared-work.ts';
 
 test('work that is asked for while it is under way is shared, by its name, and begun anew once it has ended, also in failure', async () => {
   const work = new SharedWork<string>();

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { ConfigError } from './config.ts';
+import { ConfigError } from '../config.ts';
 
 /** `parley serve` and its workers run with the arguments of `parley`, so its command and its options are accepted too. */
 const options = { help: { type: 'boolean', short: 'h' }, workers: { type: 'string' }, json: { type: 'boolean' } } as const;

@@ -1,16 +1,16 @@
 // The parts of the context that take more than a call of their constructor. The callbacks that connect a part with others are set here.
-import { Materializer } from './accounts/materialize.ts';
-import type { Upstreams } from './accounts/pin-release.ts';
-import type { Config } from './config.ts';
-import type { Context } from './context.ts';
-import { gatewayUrl } from './gateway/event.ts';
-import { Gateway } from './gateway/gateway.ts';
-import { Courier } from './outbox/courier.ts';
-import type { Tracing } from './telemetry/tracing.ts';
-import { operatorsModelKey } from './turn/create-settings.ts';
-import { holdLeases, holdOn, type Leases } from './turn/leases.ts';
-import { Runner } from './turn/runner.ts';
-import { maxFileBytes } from './workspace-limits.ts';
+import { Materializer } from '../accounts/materialize.ts';
+import type { Upstreams } from '../accounts/pin-release.ts';
+import type { Config } from '../config.ts';
+import type { Context } from '../context.ts';
+import { gatewayUrl } from '../gateway/event.ts';
+import { Gateway } from '../gateway/gateway.ts';
+import { Courier } from '../outbox/courier.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
+import { operatorsModelKey } from '../turn/create-settings.ts';
+import { holdLeases, holdOn, type Leases } from '../turn/leases.ts';
+import { Runner } from '../turn/runner.ts';
+import { maxFileBytes } from '../workspace-limits.ts';
 
 export function createRunner(
   config: Config,
@@ -80,7 +80,7 @@ export function createMaterializer(
     credentialFor,
     hasOperatorsModelKey: (provider) => operatorsModelKey(config, provider) !== undefined,
     async listServerTools(server, credential, signal) {
-      const { listServerTools } = await import('./instances/mcp-tools.ts');
+      const { listServerTools } = await import('../instances/mcp-tools.ts');
       return listServerTools(server, credential, destinations.upstreams.fetch, signal);
     },
   };

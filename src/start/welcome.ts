@@ -1,5 +1,5 @@
-import { localUrl } from './config.ts';
-import type { Context } from './context.ts';
+import { localUrl } from '../config.ts';
+import type { Context } from '../context.ts';
 
 /** What a start prints: the server's URL and, the first time, its keys and a command to try. */
 export function welcome({ config, seeded, warnings }: Pick<Context, 'config' | 'seeded' | 'warnings'>, port: number): string {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { deleteExpiredRows } from '../../src/expired-rows.ts';
-import { engine, openTestDatabase } from '../support/engine.ts';
+import { deleteExpiredRows } from '../../../src/start/expired-rows.ts';
+import { engine, openTestDatabase } from '../../support/engine.ts';
 
 test('expired answers are found by their age, without reading those that are kept', {
   skip: engine === 'postgres' && 'each of its connections counts its scans, and tells of them later',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadOnce } from '../../src/load-once.ts';
+import { loadOnce } from '../../../src/work/load-once.ts';
 
 test('what was loaded is kept, and a load that failed is tried again', async () => {
   let tries = 0;

@@ -1,9 +1,9 @@
 import cluster, { type Worker } from 'node:cluster';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Config, ConfigError } from './config.ts';
-import { fieldOf } from './json.ts';
-import { answerMetrics } from './telemetry/worker-metrics.ts';
+import { type Config, ConfigError } from '../config.ts';
+import { answerMetrics } from '../telemetry/worker-metrics.ts';
+import { fieldOf } from '../text/json.ts';
 
 const restartAfterMs = 500;
 

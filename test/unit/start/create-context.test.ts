@@ -1,12 +1,12 @@
 // Own process: it counts the timers of the process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Directory } from '../../src/accounts/directory.ts';
-import { Materializer } from '../../src/accounts/materialize.ts';
-import { loadConfig } from '../../src/config.ts';
-import { createContext } from '../../src/create-context.ts';
-import { Courier } from '../../src/outbox/courier.ts';
-import { createDatabase } from '../support/engine.ts';
+import { Directory } from '../../../src/accounts/directory.ts';
+import { Materializer } from '../../../src/accounts/materialize.ts';
+import { loadConfig } from '../../../src/config.ts';
+import { Courier } from '../../../src/outbox/courier.ts';
+import { createContext } from '../../../src/start/create-context.ts';
+import { createDatabase } from '../../support/engine.ts';
 
 test('a start that fails halfway closes what it had opened, and nothing keeps the process running', async (t) => {
   const { settings, remove } = await createDatabase();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { Batches } from '../../src/batches.ts';
+import { Batches } from '../../../src/work/batches.ts';
 
 test('what is added while a batch is written goes together into the next, in order, and no batch is longer than it may be', async () => {
   const written: number[][] = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadConfig } from '../../src/config.ts';
-import { welcome } from '../../src/welcome.ts';
+import { loadConfig } from '../../../src/config.ts';
+import { welcome } from '../../../src/start/welcome.ts';
 
 const seeded = { apiKey: 'svc_live_key', ownerToken: 'inv_1' };
 

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
-import type { Db } from './database/database.ts';
-import { dropFilesOfDeletedAgents } from './instances/workspace.ts';
-import { dropEmptied } from './session/deleted-responses.ts';
-import { dropLeftovers } from './session/drop-sessions.ts';
-import type { Feed } from './session/feed.ts';
-import type { Logger } from './telemetry/logger.ts';
+import type { Db } from '../database/database.ts';
+import { dropFilesOfDeletedAgents } from '../instances/workspace.ts';
+import { dropEmptied } from '../session/deleted-responses.ts';
+import { dropLeftovers } from '../session/drop-sessions.ts';
+import type { Feed } from '../session/feed.ts';
+import type { Logger } from '../telemetry/logger.ts';
 
 const everyMs = 10 * 60_000;
 
