@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
-import { notFound, ServiceError } from '../errors.ts';
+import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { selectOpenInvitations } from './invitations.ts';
 import { findMember, type Member } from './members.ts';
@@ -11,13 +11,13 @@ export interface Acceptance {
   orgId: number;
   tokenHash: string;
   email: string;
-  account: { userId: string } | { name: string; passwordHash: string };
+  account: { userId: string } | { name: string; passwordHash: string } | { memberId: string };
 }
 
 /**
- * Checks the invitation's token and the password. Undefined when the token is unknown, used, withdrawn or expired. A person
- * who has an account already keeps it and gives its password; `countAttempt` is called before that password is checked.
- * `email` is needed only where the invitation names none.
+ * Checks the invitation's token and the password. Undefined when the token is unknown, withdrawn, expired or used by somebody else. A
+ * person who has an account already keeps it and gives its password; `countAttempt` is called before that password is checked. `email` is
+ * needed only where the invitation names none.
  */
 export async function prepareAcceptance(
   db: Db,
@@ -28,7 +28,7 @@ export async function prepareAcceptance(
   if (!/^inv_[A-Za-z0-9_-]{32}$/.test(input.token)) return undefined;
   const tokenHash = hashOfSecret(input.token);
   const row = await selectOpenInvitations(db, now).where('token_hash', '=', tokenHash).executeTakeFirst();
-  if (row === undefined) return undefined;
+  if (row === undefined) return findJoined(db, tokenHash, input, countAttempt);
   const email = row.email ?? input.email?.toLowerCase();
   if (email === undefined) throw new ServiceError('invalid', 'email: is required, since this invitation names none');
   const userId = await findUser(db, email, input.password, countAttempt);
@@ -36,9 +36,10 @@ export async function prepareAcceptance(
   return { orgId: row.org_id, tokenHash, email, account };
 }
 
-/** Adds the member to the org. Throws `not-found` when the invitation was accepted or withdrawn meanwhile. */
+/** Adds the member to the org, unless they have joined already. Throws `not-found` when the invitation was accepted or withdrawn meanwhile. */
 export async function acceptInvitation(transaction: Db, actor: Actor, acceptance: Acceptance): Promise<Member> {
   const { email, account } = acceptance;
+  if ('memberId' in account) return orNotFound(await findMember(transaction, actor.orgId, account.memberId));
   const row = await selectOpenInvitations(transaction, actor.at)
     .where('org_id', '=', actor.orgId)
     .where('token_hash', '=', acceptance.tokenHash)
@@ -63,6 +64,31 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
   const member = await findMember(transaction, actor.orgId, userId);
   if (member === undefined) throw new Error('the member that was just added is missing');
   return member;
+}
+
+/** The member who has joined with this very invitation, and asks again because the answer was lost. Undefined for anyone else. */
+async function findJoined(
+  db: Db,
+  tokenHash: string,
+  input: { email?: string; password: string },
+  countAttempt: (email: string) => void,
+): Promise<Acceptance | undefined> {
+  const joined = await db
+    .selectFrom('invitations')
+    // Both times are that of the request that joined.
+    .innerJoin('members', (join) =>
+      join.onRef('members.org_id', '=', 'invitations.org_id').onRef('members.created_at', '=', 'invitations.accepted_at'),
+    )
+    .innerJoin('users', 'users.id', 'members.user_id')
+    .innerJoin('user_accounts', (join) => join.onRef('user_accounts.user_id', '=', 'users.id').on('provider_id', '=', 'credential'))
+    .select(['members.org_id', 'users.id', 'users.email', 'user_accounts.password'])
+    .where('token_hash', '=', tokenHash)
+    .where('users.email', '=', ({ fn, ref, val }) => fn.coalesce(ref('invitations.email'), val(input.email?.toLowerCase() ?? null)))
+    .executeTakeFirst();
+  if (joined === undefined) return undefined;
+  countAttempt(joined.email);
+  if (joined.password === null || !(await isPasswordOf(joined.password, input.password))) return undefined;
+  return { orgId: joined.org_id, tokenHash, email: joined.email, account: { memberId: joined.id } };
 }
 
 /** The id of the account with this address, or undefined. Throws `forbidden` when the password is not the account's. */

@@ -33,7 +33,7 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
         tags: ['Members'],
         summary: 'Accept an invitation',
         description:
-          'The token is the credential. Someone who has an account already gives its password; `email` is needed only where the invitation names none.',
+          'The token is the credential. Someone who has an account already gives its password; `email` is needed only where the invitation names none. Whoever has joined gets the same answer again.',
         security: [],
         body: acceptBody,
         response: answered(201, Type.Object({ member: memberObject })),

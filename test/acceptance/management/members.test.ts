@@ -11,14 +11,20 @@ import { until } from '../../support/until.ts';
 const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
 
-test('the first owner joins with the link of the first start, once', async () => {
+test('the first owner joins with the link of the first start; whoever has joined hears so again, anyone else that it is gone', async () => {
   const token = parley.context.seeded.ownerToken ?? '';
   const body = { token, name: 'Owner', password, email: 'Owner@Example.com' };
   assert.equal((await parley.call('POST', '/api/invitations/accept', { body: { ...body, email: undefined } })).status, 422);
   const joined = await parley.call('POST', '/api/invitations/accept', { body });
   assert.deepEqual([joined.status, joined.body.member.role, joined.body.member.email], [201, 'owner', 'owner@example.com']);
   const again = await parley.call('POST', '/api/invitations/accept', { body });
-  assert.deepEqual([again.status, again.text], [404, '{"detail":"Not Found"}']);
+  assert.deepEqual([again.status, again.text], [201, joined.text]);
+  for (const other of [{ password: 'another password' }, { email: 'other@example.com' }, { email: undefined }]) {
+    const gone = await parley.call('POST', '/api/invitations/accept', { body: { ...body, ...other } });
+    assert.deepEqual([gone.status, gone.text], [404, '{"detail":"Not Found"}']);
+  }
+  const audited = await parley.call('GET', '/api/audit_events?event_action=member.joined', { key: parley.apiKey });
+  assert.equal(audited.body.data.length, 1);
   const session = await parley.call('GET', '/dashboard/session', { headers: await signIn(parley, 'owner@example.com') });
   assert.equal(session.status, 200);
   assert.deepEqual([session.body.user.email, session.body.organization.slug, session.body.role], ['owner@example.com', 'demo', 'owner']);
@@ -138,8 +144,9 @@ test('who is removed does not come back with another link to their address, and 
   const accept = ({ token }: { token: string }) =>
     parley.call('POST', '/api/invitations/accept', { body: { token, name: 'Leaver', password } });
   const joined = await accept(first);
+  assert.deepEqual((await accept(first)).body, joined.body);
   assert.equal((await parley.call('DELETE', `/api/members/${joined.body.member.id}`, { key: club.key })).status, 204);
-  assert.equal((await accept(second)).status, 404);
+  for (const gone of [first, second]) assert.equal((await accept(gone)).status, 404);
   assert.deepEqual((await parley.call('GET', '/api/invitations', { key: club.key })).body.data, []);
   const { data } = (await parley.call('GET', '/api/audit_events?event_action=member.removed', { key: club.key })).body;
   assert.deepEqual(
