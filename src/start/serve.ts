@@ -31,6 +31,9 @@ const canShareAddress = process.platform === 'linux' && cluster.isPrimary;
  */
 const backlog = canShareAddress ? 512 : 4_096;
 
+/** The first worker is the first to serve, and the one that makes the first start's keys: the others start once it serves. */
+const isFirstProcess = cluster.isPrimary || cluster.worker?.id === 1;
+
 /** Starts the server; a signal drains and ends it. */
 export async function serve(config: Config): Promise<void> {
   // Process 1 of a container gets only signals that it has a handler for: without this one, it could not be stopped while it starts.
@@ -83,7 +86,8 @@ export async function serve(config: Config): Promise<void> {
   process.send?.(serving);
   // An output that nobody reads, or a full disk, must not end the process.
   process.stdout.on('error', () => {});
-  process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+  if (isFirstProcess) process.stdout.write(welcome(context, portOf(server.server.address()) ?? config.PORT));
+  else context.logger.info('ready');
 }
 
 /**
