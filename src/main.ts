@@ -23,7 +23,7 @@ try {
       await serve(config);
       setFlagsFromString('--semi-space-growth-factor=2');
     } else {
-      runWorkers(workers, config);
+      await runWorkers(workers, config);
     }
   }
 } catch (error) {

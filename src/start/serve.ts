@@ -1,19 +1,19 @@
 import cluster from 'node:cluster';
 import { once } from 'node:events';
-import { createServer, Server as Listener } from 'node:net';
+import { Server as Listener } from 'node:net';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { createApp } from '../app.ts';
-import { type Config, ConfigError } from '../config.ts';
+import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
-import { errorCode, errorMessage } from '../errors.ts';
 import { limitConnections } from '../load/limit-connections.ts';
 import { listenMore } from '../load/listen-more.ts';
 import type { Server } from '../surfaces/shared/fastify.ts';
 import { watchDescriptors } from '../telemetry/descriptors.ts';
 import { logConsole } from '../telemetry/logger.ts';
 import { createContext } from './create-context.ts';
+import { tryAddress, unusableAddress } from './try-address.ts';
 import { welcome } from './welcome.ts';
 import { askForReplacement, serving, stopSignals } from './workers.ts';
 
@@ -38,7 +38,7 @@ const isFirstProcess = cluster.isPrimary || cluster.worker?.id === 1;
 export async function serve(config: Config): Promise<void> {
   // Process 1 of a container gets only signals that it has a handler for: without this one, it could not be stopped while it starts.
   if (process.pid === 1) for (const signal of stopSignals) process.on(signal, endStarting);
-  await tryAddress(config);
+  if (cluster.isPrimary) await tryAddress(config);
   const context = await createContext(config);
   logConsole(context.logger);
   const { server, listeners } = await listen(context).catch(async (error: unknown) => {
@@ -117,15 +117,6 @@ function endUnclosed({ logger }: Context): void {
   process.exit(1);
 }
 
-/** Called before anything is written: a first start creates keys that are printed only once, so it must not fail after that. */
-async function tryAddress(config: Config): Promise<void> {
-  const probe = createServer().listen(config.PORT, config.HOST);
-  await once(probe, 'listening').catch((error: unknown) => {
-    throw unusableAddress(error, config);
-  });
-  await once(probe.close(), 'close');
-}
-
 async function listen(context: Context): Promise<{ server: Server; listeners: Listener[] }> {
   const { config } = context;
   const server = await createApp(context);
@@ -139,14 +130,6 @@ async function listen(context: Context): Promise<{ server: Server; listeners: Li
   const port = portOf(server.server.address()) ?? config.PORT;
   const more = canShareAddress ? await listenMore(server.server, { ...address, port }) : [];
   return { server, listeners: [server.server, ...more] };
-}
-
-/** Says which setting an address that cannot be listened on comes from. */
-function unusableAddress(error: unknown, { HOST, PORT }: Config): Error {
-  const code = errorCode(error);
-  if (code === 'EADDRINUSE' || code === 'EACCES')
-    return new Error(`PORT: ${PORT} is not available (${errorMessage(error)})`, { cause: error });
-  return new ConfigError(`HOST: cannot listen on ${HOST} (${errorMessage(error)})`, { cause: error });
 }
 
 function portOf(address: string | { port: number } | null): number | undefined {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, ConfigError } from '../config.ts';
 import { answerMetrics } from '../telemetry/worker-metrics.ts';
 import { fieldOf } from '../text/json.ts';
+import { tryAddress } from './try-address.ts';
 
 const restartAfterMs = 500;
 
@@ -21,7 +22,7 @@ const answerMs = 1_000;
  * Runs `count` server processes behind one port, each with its own event loop, and replaces those that stop or die. The first worker
  * is started alone, so that a start that fails is reported once. Signals are passed on; this process ends when all workers have.
  */
-export function runWorkers(count: number, config: Config): void {
+export async function runWorkers(count: number, config: Config): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     throw new ConfigError('--workers: several processes need DATABASE_URL; the embedded database takes one');
   }
@@ -65,6 +66,7 @@ export function runWorkers(count: number, config: Config): void {
       for (const worker of workers) worker.process.kill(signal);
     });
   }
+  await tryAddress(config);
   start();
 }
 

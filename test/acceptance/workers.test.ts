@@ -70,6 +70,23 @@ test('a worker that dies before it has taken a connection leaves no client waiti
   assert.deepEqual((await answers).map(({ status }) => status).toSorted(), ['fulfilled', 'fulfilled', 'rejected']);
 });
 
+test('a connection that waits for a worker is answered by one that starts', options, async (t) => {
+  const { url, workers } = await startWorkers(t);
+  const [halted = 0, killed = 0] = workers();
+  process.kill(killed, 'SIGKILL');
+  await until(async () => !workers().includes(killed));
+  process.kill(halted, 'SIGSTOP');
+  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  // The halted worker is handed the first of them.
+  const asked = [1, 2, 3].map(() => fetch(`${url}/healthz`));
+  await Promise.any([Promise.all([asked[0], asked[1]]), Promise.all([asked[0], asked[2]]), Promise.all([asked[1], asked[2]])]);
+  process.kill(halted, 'SIGCONT');
+  assert.deepEqual(
+    (await Promise.all(asked)).map(({ status }) => status),
+    [200, 200, 200],
+  );
+});
+
 test('a worker that is told to stop is replaced at once, ends its turns, and no request fails', options, async (t) => {
   const { url, printed, workers, started, client } = await startWorkers(t);
   const [leaving = 0] = workers();
