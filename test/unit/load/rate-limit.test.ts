@@ -20,6 +20,7 @@ test('an org may send its burst at once and its rate from then on', () => {
   const limit = new RateLimit(10, 20);
   assert.equal(taken(limit, 50, 0), 20);
   assert.equal(taken(limit, 50, 500), 5);
+  assert.throws(() => limit.take(1, 525), { kind: 'rate-limited', retryAfterSeconds: 0.075 });
 });
 
 test('processes that share the limit keep it together', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { maxAttempts, nextAttemptAt, parseRetryAfter } from '../../../src/outbox/schedule.ts';
+import { longestWaitsMs, maxAttempts, nextAttemptAt, parseRetryAfter } from '../../../src/outbox/schedule.ts';
 
 const failedAt = new Date('2026-01-01T00:00:00Z');
 const minute = 60_000;
@@ -31,10 +31,15 @@ test('Retry-After lengthens a step, up to twice, and never shortens it', () => {
   assert.equal(waitAfter(2, 7 * minute, 0.5), 7 * minute);
   assert.equal(waitAfter(2, 24 * hour, 0.5), 10 * minute);
   assert.equal(waitAfter(2, 1_000, 0.5), 5 * minute);
+  const longest = [0, ...steps.map((_, index) => Number(waitAfter(index + 1, 24 * hour, 0.5)))];
+  assert.deepEqual(
+    longestWaitsMs,
+    longest.map((wait) => wait + minute),
+  );
 });
 
 test('Retry-After is seconds or a date', () => {
-  assert.equal(parseRetryAfter('120', failedAt), 120_000);
+  assert.equal(parseRetryAfter(' 120 ', failedAt), 120_000);
   assert.equal(parseRetryAfter('Thu, 01 Jan 2026 00:01:00 GMT', failedAt), minute);
   for (const text of [null, '', 'soon', '-5', 'Wed, 31 Dec 2025 00:00:00 GMT']) assert.equal(parseRetryAfter(text, failedAt), 0);
 });

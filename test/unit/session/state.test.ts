@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { buildPrompt } from '../../../src/harness/prompt.ts';
 import type { ApprovalDecision, NewEvent, StoredEvent } from '../../../src/session/events.ts';
 import { numberEvents } from '../../../src/session/log.ts';
-import { emptyState, foldSession, grantKey, type SessionState } from '../../../src/session/state.ts';
+import { emptyState, foldSession, type SessionState, type TurnState } from '../../../src/session/state.ts';
 
 const usage = fc.record({ input: fc.nat(1000), output: fc.nat(1000), cachedInput: fc.nat(1000) });
 const step = fc.integer({ min: 1, max: 4 });
@@ -121,7 +121,24 @@ test('a prompt answers every call it shows, whatever the log left open', () => {
 });
 
 const turn = (...events: NewEvent[]): SessionState => foldSession(numberEvents(events, 'turn_1', 1, at));
-const message: NewEvent = { type: 'message-received', data: { messageId: 'msg_1', text: 'hi' } };
+const message = { type: 'message-received' as const, data: { messageId: 'msg_1', text: 'hi' } };
+const none = { input: 0, output: 0, cachedInput: 0 };
+const begun: TurnState = {
+  id: 'turn_1',
+  agent: '',
+  message: message.data,
+  step: 0,
+  usage: none,
+  settledUsage: none,
+  usageOf: new Map(),
+  calls: [],
+  hasSpoken: false,
+  interrupted: false,
+  denied: false,
+  deniedRequestId: undefined,
+  ended: undefined,
+  failure: undefined,
+};
 const called = (id: string, inStep: number): NewEvent => ({
   type: 'tool-called',
   data: { callId: id, tool: 'bash', input: {}, step: inStep, stepUsage: { input: 10, output: 1, cachedInput: 0 } },
@@ -151,7 +168,7 @@ const resolved = (decision: 'approve_once' | 'approve_session' | 'deny'): NewEve
 
 test('an answer is bound to its call, and approve_session to its tool and pattern', () => {
   assert.deepEqual([...turn(message, called('call_1', 1), asked, resolved('approve_once')).grants], []);
-  assert.deepEqual([...turn(message, called('call_1', 1), asked, resolved('approve_session')).grants], [grantKey('bash', 'rm *')]);
+  assert.deepEqual([...turn(message, called('call_1', 1), asked, resolved('approve_session')).grants], ['bash\nrm *']);
   const denied = turn(message, called('call_1', 1), asked, resolved('deny'));
   assert.deepEqual([[...denied.grants], denied.turn?.deniedRequestId], [[], 'req_1']);
   const forged = turn(message, called('call_1', 1), resolved('approve_session'));
@@ -176,13 +193,82 @@ test('the model is told who speaks, and which messages only inform it', () => {
   ]);
 });
 
+test('the fold has all that a turn needs to go on, and nothing of what another turn did', () => {
+  const providerMetadata = { signature: 'abc' };
+  const stepUsage = { input: 10, output: 1, cachedInput: 0 };
+  const call = { callId: 'call_1', tool: 'bash', input: { command: 'ls' } };
+  const log: NewEvent[] = [
+    message,
+    { type: 'turn-started', data: { agent: 'main' } },
+    { type: 'reasoning-produced', data: { messageId: 'msg_2', text: 'Hm.', step: 1, providerMetadata } },
+    { type: 'message-produced', data: { messageId: 'msg_3', text: 'Let me see.', step: 1, agent: 'main' } },
+    { type: 'tool-called', data: { ...call, step: 1, stepUsage, providerMetadata } },
+    asked,
+    resolved('approve_session'),
+    { type: 'tool-finished', data: { callId: 'call_1', tool: 'bash', output: 'No such file', isError: true, notRun: 'denied' } },
+    { type: 'message-produced', data: { messageId: 'msg_4', text: '', step: 2, agent: 'main', stepUsage } },
+    noted,
+  ];
+  const other: NewEvent[] = [called('call_9', 9), { type: 'interrupt-requested', data: { reason: 'user' } }];
+  const state = foldSession([...numberEvents(log, 'turn_1', 1, at), ...numberEvents(other, 'turn_2', 11, at)]);
+  assert.deepEqual(state, {
+    seq: 12,
+    entries: [
+      { seq: 1, type: 'user', message: message.data },
+      { seq: 3, type: 'reasoning', text: 'Hm.', providerMetadata },
+      { seq: 4, type: 'text', text: 'Let me see.' },
+      { seq: 5, type: 'call', ...call, providerMetadata },
+      { seq: 8, type: 'result', callId: 'call_1', tool: 'bash', output: 'No such file', isError: true },
+      { seq: 10, type: 'user', message: noted.data },
+    ],
+    summary: undefined,
+    grants: new Set(['bash\nrm *']),
+    turn: {
+      ...begun,
+      agent: 'main',
+      step: 2,
+      usage: { input: 20, output: 2, cachedInput: 0 },
+      settledUsage: stepUsage,
+      usageOf: new Map([['main', stepUsage]]),
+      hasSpoken: true,
+      denied: true,
+    },
+  });
+  assert.deepEqual(turn(...log.slice(0, 7)).turn?.calls, [
+    { ...call, finished: false, approval: { requestId: 'req_1', pattern: 'rm *', decision: 'approve_session' } },
+  ]);
+  assert.deepEqual(turn(...log.slice(0, 4)).turn, { ...begun, agent: 'main', step: 1, hasSpoken: true });
+  assert.deepEqual(turn(...log.slice(0, 3)).turn, { ...begun, agent: 'main', step: 1 });
+});
+
+test('the end of a turn has the sum of what it used, and a failure what it was', () => {
+  const usage = { input: 30, output: 3, cachedInput: 5 };
+  const end: NewEvent = { type: 'turn-ended', data: { stopReason: 'max_steps', usage, step: 1, stepUsage: usage } };
+  assert.deepEqual(turn(message, end).turn, { ...begun, usage, ended: 'max_steps' });
+  const failed: NewEvent = { type: 'turn-failed', data: { code: 'overloaded', message: 'Later.', provider: 'openai', usage } };
+  const failure = { code: 'overloaded', provider: 'openai' };
+  assert.deepEqual(turn(message, failed).turn, { ...begun, usage, ended: 'failed', failure });
+});
+
+test('what was condensed is left out up to the last of it, and the newest summary counts', () => {
+  const condensed = (throughSeq: number, summary: string | null): NewEvent => ({
+    type: 'context-condensed',
+    data: { throughSeq, summary },
+  });
+  const state = turn(message, message, message, condensed(1, 'Ada likes tea.'));
+  assert.deepEqual([state.entries.map(({ seq }) => seq), state.summary], [[2, 3], 'Ada likes tea.']);
+  foldSession(numberEvents([condensed(2, null)], 'turn_1', 5, at), state);
+  assert.deepEqual([state.entries.map(({ seq }) => seq), state.summary], [[3], undefined]);
+});
+
 test('a new step leaves the calls of the one before behind, and usage adds up', () => {
   const state = turn(message, called('call_1', 1), called('call_2', 2));
   assert.deepEqual(
     state.turn?.calls.map((call) => call.callId),
     ['call_2'],
   );
-  assert.deepEqual(state.turn?.usage, { input: 20, output: 2, cachedInput: 0 });
+  const usage = { input: 20, output: 2, cachedInput: 0 };
+  assert.deepEqual([state.turn?.usage, state.turn?.usageOf], [usage, new Map([['', usage]])]);
 });
 
 test('a pause remembers what it settled', () => {
@@ -195,5 +281,5 @@ test('a handoff moves the turn', () => {
     type: 'tool-finished',
     data: { callId: 'call_1', tool: 'handoff', output: 'ok', isError: false, handoff: 'billing' },
   });
-  assert.equal(state.turn?.agent, 'billing');
+  assert.deepEqual([state.turn?.agent, state.turn?.denied], ['billing', false]);
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NewEvent, StoredEvent } from '../../../src/session/events.ts';
-import { readTranscript, type TranscriptMessage } from '../../../src/session/transcript.ts';
+import { continueText, readTranscript, type TranscriptMessage } from '../../../src/session/transcript.ts';
 import { noUsage } from '../../../src/session/usage.ts';
 
 const asked = (text: string): NewEvent => ({ type: 'message-received', data: { messageId: 'msg_1', text } });
@@ -41,6 +41,12 @@ test('a transcript is read page by page, and only an answer that may go on is he
     (await read([two])).flatMap(([, messages]) => messages),
     [user('c'), assistant('d')],
   );
+  const failed: NewEvent = { type: 'turn-failed', data: { code: 'overloaded', message: 'Later.', usage: noUsage } };
+  assert.deepEqual(
+    (await read([[...two, ['turn_2', failed], ['turn_4', said('f')]]])).flatMap(([, messages]) => messages),
+    [user('c'), assistant('d'), assistant('f')],
+  );
+  assert.deepEqual([continueText('', 'a'), continueText('a', ''), continueText('a', 'b')], ['a', 'a', 'a\n\nb']);
 });
 
 function user(text: string): TranscriptMessage {

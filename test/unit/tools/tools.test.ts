@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { after, test } from 'node:test';
+import fc from 'fast-check';
 import { createDestinations } from '../../../src/destination/destinations.ts';
 import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { decidePermission } from '../../../src/harness/permissions.ts';
@@ -198,6 +199,20 @@ test('a rule is for every tool and action that its patterns match, and a star ma
     const [tool = '', match = ''] = patterns.split('|');
     assert.equal(rule(tool, match), action, patterns);
   }
+});
+
+test('a pattern matches what the regular expression of its stars and question marks does', () => {
+  const [bash = assert.fail()] = createTools({ names: ['bash'], agent: 'main', agents: ['main'], shell, lineId: 1, fetch: lenient });
+  const of = (...characters: string[]) => fc.string({ unit: fc.constantFrom(...characters), maxLength: 8 });
+  fc.assert(
+    fc.property(of('a', 'b'), of('a', 'b', '*', '?'), (command, match) => {
+      const expected = new RegExp(`^${match.replaceAll('*', '.*').replaceAll('?', '.')}$`).test(command);
+      const rules = [{ tool: '*', match, action: 'deny' as const }];
+      const { action, pattern } = decidePermission(bash, { command }, rules, new Set(), 'autonomous');
+      assert.deepEqual([action, pattern], expected ? ['deny', match] : ['allow', '*']);
+    }),
+    { numRuns: 1_000 },
+  );
 });
 
 test('a call that takes too long to be compared with the rules is refused, whatever they say', () => {

@@ -46,6 +46,20 @@ test('beside others the last tenth is for organizations that have less than an e
   assert.equal(fill(third), 1);
 });
 
+test('the last tenth is rounded down, and who holds an equal share already gets none of it', () => {
+  const { places, fill } = room(19);
+  places.take(other).leave();
+  assert.equal(fill(hog), 18);
+  const even = room(20);
+  even.places.take(other).leave();
+  for (let turn = 0; turn < 10; turn += 1) even.running.set(`hog ${turn}`, { orgId: hog });
+  for (let turn = 0; turn < 8; turn += 1) even.running.set(`third ${turn}`, { orgId: third });
+  assert.throws(() => even.places.take(hog), { kind: 'unavailable' });
+  even.running.delete('hog 0');
+  even.running.set('third 8', { orgId: third });
+  even.places.take(hog);
+});
+
 test('turns that are being admitted count for the share too', () => {
   const { places } = room(20);
   places.take(other).leave();

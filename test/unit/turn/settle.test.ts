@@ -53,6 +53,21 @@ test('a turn is counted when it ends and not when it pauses, and its tokens when
   assert.deepEqual(after.used, { ...used, turns: 1, input: 5, output: 4, cached: 0 });
 });
 
+test('what each sub-agent used is charged at the price of its own model, and the turn is counted with the last', () => {
+  const handed: NewEvent = {
+    type: 'tool-finished',
+    data: { callId: 'call_1', tool: 'handoff', output: '', isError: false, handoff: 'billing' },
+  };
+  const usage = { input: 15, output: 6, cachedInput: 3 };
+  const failed: NewEvent = { type: 'turn-failed', data: { code: 'overloaded', message: 'Later.', usage } };
+  assert.deepEqual(operation([...begun, called, handed], { type: 'end', events: [failed] }).used, [
+    { model: 'main', turns: 0, input: 10, output: 2, cached: 3, cost_micros: 12, credit_micros: 0 },
+    { model: 'billing', turns: 1, input: 5, output: 4, cached: 0, cost_micros: 12, credit_micros: 0 },
+  ]);
+  const { kind, currentAgent } = { currentAgent: undefined, ...operation([...begun, called], { type: 'commit', events: [handed] }) };
+  assert.deepEqual([kind, currentAgent], ['append', 'billing']);
+});
+
 test('a failure is the server’s own only where nobody else can be blamed', () => {
   const kindOf = (code: string) => turnFailure({ code, message: '', usage: stepUsage }).kind;
   assert.deepEqual(
