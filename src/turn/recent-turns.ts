@@ -20,12 +20,15 @@ interface Failure {
   seq: number;
   agent: string;
   code: string;
+  /** What the provider said, for example: part of the log, and cut to the length of a line. */
+  message: string;
   at: Date;
 }
 
 /** Failures and durations are taken from at most so many of the newest turns, so that a busy hour costs no more than that. */
 const sampleSize = 5_000;
 const shownFailures = 5;
+const messageLength = 200;
 
 /** Statistics of an organization's turns that ended since then. Reads the index of ended turns, and each turn's last event by its key. */
 export async function readRecentTurns(db: Db, orgId: number, since: Date): Promise<RecentTurns> {
@@ -35,7 +38,7 @@ export async function readRecentTurns(db: Db, orgId: number, since: Date): Promi
   const { rows: sampled } = await sql<{ at: Date; minute: Date; ms: number; failure: Omit<Failure, 'at'> | null }>`
     select t.ended_at as at, date_trunc('minute', t.ended_at) as minute, extract(epoch from t.ended_at - t.created_at)::float8 * 1000 as ms,
       case when e.type = 'turn-failed' then json_build_object('sessionId', t.session_id, 'seq', t.last_seq, 'code', e.data->>'code',
-        'agent', (select slug from agents where id = t.agent_id)) end as failure
+        'message', left(e.data->>'message', ${messageLength}), 'agent', (select slug from agents where id = t.agent_id)) end as failure
     from (
       select session_id, agent_id, last_seq, created_at, ended_at from turns
       where org_id = ${orgId} and state = 'ended' and ended_at >= ${since} order by ended_at desc limit ${sampleSize}

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { Request } from 'playwright-core';
-import { createAgent, createOrganization } from '../support/accounts.ts';
+import { createAgent, createOrganization, operate } from '../support/accounts.ts';
 import { apiKey } from '../support/app.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { openDashboard, overflow, owner, signIn, startDashboard } from '../support/dashboard.ts';
@@ -163,6 +163,26 @@ test('caps that could not be read are said to be missing, and are there once the
   await page.getByRole('alert').getByText('No caps today.').waitFor();
   await page.unrouteAll();
   await page.getByRole('button', { name: 'Change caps' }).waitFor();
+});
+
+test('the overview says why turns failed, and why all are refused, and holds against the credits and the cap what each has used', async () => {
+  const { body: session } = await app.request('POST', '/demo/assistant/v1/sessions', {});
+  await app.request('POST', `/demo/assistant/v1/sessions/${session.id}/messages`, { text: '/fail unauthorized' });
+  await operate(app, 'demo', { credits_micros: 20_000_000 });
+  const budget = { total_tokens_cap: 1, instance_spend_cap_micros: null };
+  await app.request('POST', `/demo/assistant/v1/sessions/${session.id}/messages`, { text: '/say Hello' });
+  await app.request('PUT', '/api/budget', budget);
+  await page.goto('/dashboard/');
+  await page.getByText('The offline model was told to reject its key.').waitFor();
+  await page.getByText(/^\d+ of 1 tokens$/).waitFor();
+  await page.getByRole('link', { name: 'The token cap is reached.' }).click();
+  await page.getByRole('heading', { name: 'Caps' }).waitFor();
+  await page.getByText('The token cap is reached.').waitFor();
+  await app.request('PUT', '/api/budget', { ...budget, total_tokens_cap: null });
+  await operate(app, 'demo', { credits_micros: null });
+  await page.goto('/dashboard/');
+  await page.getByText('no cap is set').waitFor();
+  assert.equal(await page.getByText('Turns are refused').count(), 0);
 });
 
 test('what was typed into the settings stays when they cannot be read again', async () => {

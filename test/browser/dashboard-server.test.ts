@@ -103,10 +103,17 @@ test('the overview leads to the turns that failed: whose they were, why, and whe
     await parley.call('POST', `${path}/${session.id}/messages`, { key: apiKey, body: { text } });
   const { body } = await parley.call('GET', '/dashboard/api/overview', { key: apiKey });
   const [{ at, seq, ...failure }] = body.turns.failures;
-  assert.deepEqual(failure, { session_id: session.id, agent: 'assistant', code: 'byok_key_rejected' });
+  const message = 'The offline model was told to reject its key.';
+  assert.deepEqual(failure, { session_id: session.id, agent: 'assistant', code: 'byok_key_rejected', message });
   const log = await parley.call('GET', `/demo/assistant/v1/managed-agents/sessions/${session.id}`, { key: apiKey });
   const entry = log.body.events.find((event: { seq: number }) => event.seq === seq);
   assert.deepEqual([entry.type, entry.created_at], ['session.error', at]);
+  const setAccess = (transcripts: boolean) =>
+    parley.call('PATCH', '/api/organization', { key: apiKey, body: { support_access: { transcripts } } });
+  await setAccess(false);
+  const closed = (await parley.call('GET', '/dashboard/api/overview', { key: apiKey })).body.turns.failures[0];
+  assert.deepEqual([closed.code, closed.message], ['byok_key_rejected', null], 'it may quote the conversation');
+  await setAccess(true);
 });
 
 test('the session search pages by cursor without a gap, and refuses what is no cursor', async () => {

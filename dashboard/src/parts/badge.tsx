@@ -29,6 +29,7 @@ const states: Record<string, { tone: Tone; pulses?: boolean }> = {
   failed: { tone: 'bad' },
   failing: { tone: 'bad' },
   disabled: { tone: 'bad' },
+  refused: { tone: 'bad' },
 };
 
 /** A state in one word. Its dot pulses if the state will end by itself. */

@@ -74,7 +74,7 @@ export interface Overview {
     median_ms: number | null;
     p95_ms: number | null;
     minutes: { minute: string; turns: number; failed: number }[];
-    failures: { session_id: string; seq: number; agent: string; code: string; at: string }[];
+    failures: { session_id: string; seq: number; agent: string; code: string; message: string | null; at: string }[];
   };
   budget: {
     state: 'ok' | 'exhausted';

@@ -21,7 +21,7 @@ export function overviewRoute(server: Server, context: Context): void {
     '/dashboard/api/overview',
     { config, onRequest: [requireKey(context, 'sessions:read', 'usage:read', 'budgets:read')], schema: { hide: true } },
     async (request) => {
-      const { id: orgId } = principalOf(request).organization;
+      const { id: orgId, transcriptsAccess } = principalOf(request).organization;
       const [turns, budget, pending] = await Promise.all([turnsOf(orgId), readBudget(db, orgId), countWaitingApprovals(db, orgId)]);
       return {
         now: timestamp(context.clock.now()),
@@ -32,11 +32,13 @@ export function overviewRoute(server: Server, context: Context): void {
           median_ms: turns.medianMs,
           p95_ms: turns.p95Ms,
           minutes: turns.minutes.map(({ minute, turns: count, failed }) => ({ minute: timestamp(minute), turns: count, failed })),
-          failures: turns.failures.map(({ sessionId, seq, agent, code, at }) => ({
+          failures: turns.failures.map(({ sessionId, seq, agent, code, message, at }) => ({
             session_id: sessionId,
             seq,
             agent,
             code,
+            // A provider may quote the conversation.
+            message: transcriptsAccess ? message : null,
             at: timestamp(at),
           })),
         },

@@ -59,7 +59,7 @@ export default function OverviewPage() {
       <Section title="Turns">
         <TurnChart overview={overview.data} />
       </Section>
-      <Problems failures={turns.failures} />
+      <Problems {...overview.data} />
       <Section
         title="Latest sessions"
         actions={
@@ -123,7 +123,9 @@ function percentOfCap(budget: Overview['budget']): number | undefined {
 }
 
 function capNote(budget: Overview['budget']): string {
-  if (budget.credits_micros !== null) return `${budget.percent_used} % of ${money(budget.credits_micros)}`;
-  if (budget.total_tokens_cap !== null) return `${compact(budget.tokens_used)} of ${compact(budget.total_tokens_cap)} tokens`;
-  return 'no cap is set';
+  const { percent_used: percent, credits_micros: credits, tokens_used: tokens, total_tokens_cap: cap } = budget;
+  // The percentage is that of whichever is closer to its cap.
+  const isOfTokens = cap !== null && (credits === null || tokens * 100 >= cap * percent);
+  if (isOfTokens) return `${compact(tokens)} of ${compact(cap)} tokens`;
+  return credits === null ? 'no cap is set' : `${percent} % of ${money(credits)}`;
 }

@@ -6,15 +6,19 @@ import { Section } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useAgents, useRead } from '../../server/queries.ts';
 import type { Overview, WebhookList } from '../../server/types.ts';
+import { refusalOf } from '../usage/refusals.ts';
 import { endpointState } from '../webhooks/webhooks.tsx';
 
 /** Lists of what a person should look at, with links. A list without entries is not shown. */
-export function Problems({ failures }: { failures: Overview['turns']['failures'] }) {
+export function Problems({ turns: { failures }, budget }: Overview) {
   const agents = useAgents({ refetchInterval: 15_000 }).data ?? [];
   const { data } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
   const endpoints = data?.webhook_endpoints.filter((endpoint) => endpointState(endpoint) !== 'enabled') ?? [];
   return (
     <>
+      <ProblemList title="Turns are refused">
+        {budget.reason === null ? [] : [<Problem key="budget" state="refused" to="/usage" title={refusalOf(budget.reason)} />]}
+      </ProblemList>
       <ProblemList title="Agents that cannot answer">
         {agents.flatMap(({ slug, name, active_version: version, active_state: state }) =>
           state === null || state === 'materialized'
@@ -23,13 +27,14 @@ export function Problems({ failures }: { failures: Overview['turns']['failures']
         )}
       </ProblemList>
       <ProblemList title="Latest failed turns">
-        {failures.map(({ session_id: id, seq, agent, code, at }) => (
+        {failures.map(({ session_id: id, seq, agent, code, message, at }) => (
           <Problem
             key={`${id} ${seq}`}
             state="failed"
             to={`/sessions/${id}?view=log&seq=${seq}`}
             title={`${agent}: ${code}`}
             aside={<Time at={at} />}
+            text={message ?? undefined}
           />
         ))}
       </ProblemList>
@@ -67,8 +72,8 @@ interface ProblemProps {
   state: string;
   to: string;
   title: string;
-  aside: ReactNode;
-  text?: string;
+  aside?: ReactNode;
+  text?: string | undefined;
 }
 
 function Problem({ state, to, title, aside, text }: ProblemProps) {

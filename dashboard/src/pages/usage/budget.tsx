@@ -13,6 +13,7 @@ import { Failure, Section, Waiting } from '../../parts/page.tsx';
 import { refresh, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Budget } from '../../server/types.ts';
+import { refusalOf } from './refusals.ts';
 
 export function BudgetSection() {
   const { data, error } = useRead<{ budget: Budget }>('/api/budget');
@@ -25,7 +26,7 @@ export function BudgetSection() {
   return (
     <Section
       title="Caps"
-      hint={budget.state === 'exhausted' ? <Badge tone="bad">{budget.reason}</Badge> : 'Turns over a cap are refused with 402.'}
+      hint={budget.reason !== null ? <Badge tone="bad">{refusalOf(budget.reason)}</Badge> : 'Turns over a cap are refused with 402.'}
       actions={mayChange && <Button onClick={() => setEditing(true)}>Change caps</Button>}
     >
       <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
