@@ -1,6 +1,7 @@
 import type { Entry } from '../session/state.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 import { storable } from '../text/storable.ts';
+import { growingSum } from '../work/growing-sum.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
 import { countTokens } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isSilent } from './prompt.ts';
@@ -12,6 +13,8 @@ const fullShare = 0.8;
 /** The part that it fills after a cut: small enough that the next cut, which makes the provider's prompt cache useless, is far off. */
 const keptShare = 0.4;
 
+const lengthOf = growingSum(entryLength);
+
 /**
  * When the prompt nears the context limit, leaves out the oldest turns, or replaces them with a summary, and records that in the log.
  * Tokens are only estimated: `isRefused` says that the model found the prompt too long, whatever we take its limit to be. Returns
@@ -20,7 +23,7 @@ const keptShare = 0.4;
 export async function* condense(step: ModelStep, isRefused = false): AsyncGenerator<TurnYield, boolean, void> {
   const { state, model } = step;
   const settings = step.world.release.context;
-  const characters = state.entries.reduce((sum, entry) => sum + entryLength(entry), 0);
+  const characters = lengthOf(state.entries);
   const limit = isRefused ? countTokens(characters) : (settings.limit_tokens ?? model.contextLimit);
   if (countTokens(characters) <= limit * fullShare) return false;
   const throughSeq = findCut(state.entries, characters, limit * keptShare);

@@ -3,27 +3,43 @@ import type { Entry, SessionState } from '../session/state.ts';
 import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
 import { valueLength } from './models/estimate-tokens.ts';
 
+interface Prompt {
+  messages: PromptMessage[];
+  /** How many entries it was made from. */
+  taken: number;
+  /** Those of them that are not among the messages yet. */
+  silent: Entry[];
+}
+
+/** By the list of entries, which only grows at its end: condensing makes another list. */
+const prompts = new WeakMap<readonly Entry[], Prompt>();
+
 /**
  * The conversation as the model is shown it. Built from the log alone and always in the same way, so that each prompt begins with the
- * one before it, which providers have in their prompt cache.
+ * one before it, which providers have in their prompt cache. It is kept and added to: a turn costs only as much as its own entries.
  */
-export function buildPrompt(state: SessionState): PromptMessage[] {
-  const messages: PromptMessage[] = [];
-  if (state.summary !== undefined)
-    messages.push({ role: 'user', text: `Summary of the conversation before this point:\n${state.summary}` });
-  const silent: Entry[] = [];
-  for (const entry of state.entries) {
-    if (isSilent(entry)) {
-      silent.push(entry);
-      continue;
-    }
-    // Silent messages wait for the next one that a turn answers: in the middle of a turn they could come between a call and its result,
-    // and the model would take them for the question.
-    if (entry.type === 'user') for (const earlier of silent.splice(0)) addEntry(messages, earlier);
-    addEntry(messages, entry);
+export function buildPrompt({ entries, summary }: SessionState): readonly PromptMessage[] {
+  const prompt = prompts.get(entries) ?? { messages: summaryMessages(summary), taken: 0, silent: [] };
+  prompts.set(entries, prompt);
+  for (const entry of entries.slice(prompt.taken)) takeEntry(prompt, entry);
+  prompt.taken = entries.length;
+  closeOpenCalls(prompt.messages);
+  return prompt.messages;
+}
+
+function summaryMessages(summary: string | undefined): PromptMessage[] {
+  return summary === undefined ? [] : [{ role: 'user', text: `Summary of the conversation before this point:\n${summary}` }];
+}
+
+function takeEntry({ messages, silent }: Prompt, entry: Entry): void {
+  if (isSilent(entry)) {
+    silent.push(entry);
+    return;
   }
-  closeOpenCalls(messages);
-  return messages;
+  // Silent messages wait for the next one that a turn answers: in the middle of a turn they could come between a call and its result,
+  // and the model would take them for the question.
+  if (entry.type === 'user') for (const earlier of silent.splice(0)) addEntry(messages, earlier);
+  addEntry(messages, entry);
 }
 
 /** A message between participants that no turn answers. */
@@ -53,6 +69,7 @@ export function entryLength(entry: Entry): number {
 function addEntry(messages: PromptMessage[], entry: Entry): void {
   switch (entry.type) {
     case 'user': {
+      closeOpenCalls(messages);
       for (const earlier of entry.message.context ?? []) {
         if (earlier.role === 'assistant') messages.push({ role: 'assistant', parts: [{ type: 'text', text: earlier.text }] });
         else if (earlier.role === 'system') messages.push({ role: 'user', text: `[system] ${earlier.text}`, told: true });
@@ -69,17 +86,17 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
       return;
     }
     case 'text':
-      assistantParts(messages).push({ type: 'text', text: entry.text });
+      addPart(messages, { type: 'text', text: entry.text });
       return;
     case 'reasoning':
-      assistantParts(messages).push({
+      addPart(messages, {
         type: 'reasoning',
         text: entry.text,
         ...(entry.providerMetadata === undefined ? {} : { providerMetadata: entry.providerMetadata }),
       });
       return;
     case 'call':
-      assistantParts(messages).push({
+      addPart(messages, {
         type: 'tool-call',
         callId: entry.callId,
         tool: entry.tool,
@@ -88,42 +105,36 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
       });
       return;
     case 'result':
-      toolResults(messages).push({ callId: entry.callId, tool: entry.tool, output: entry.output, isError: entry.isError });
+      addResult(messages, { callId: entry.callId, tool: entry.tool, output: entry.output, isError: entry.isError });
       return;
   }
 }
 
-function assistantParts(messages: PromptMessage[]): AssistantPart[] {
+function addPart(messages: PromptMessage[], part: AssistantPart): void {
   const last = messages.at(-1);
-  if (last?.role === 'assistant') return last.parts;
-  const parts: AssistantPart[] = [];
-  messages.push({ role: 'assistant', parts });
-  return parts;
+  if (last?.role === 'assistant') {
+    last.parts.push(part);
+    return;
+  }
+  closeOpenCalls(messages);
+  messages.push({ role: 'assistant', parts: [part] });
 }
 
-function toolResults(messages: PromptMessage[]): ToolResultPart[] {
+function addResult(messages: PromptMessage[], result: ToolResultPart): void {
   const last = messages.at(-1);
-  if (last?.role === 'tool') return last.results;
-  const results: ToolResultPart[] = [];
-  messages.push({ role: 'tool', results });
-  return results;
+  if (last?.role === 'tool') last.results.push(result);
+  else messages.push({ role: 'tool', results: [result] });
 }
 
-/** Adds a result to each call that a failed turn left without one: providers refuse a call without a result. */
+/** Adds a result to each call of the last step that has none, because its turn failed: providers refuse a call without a result. */
 function closeOpenCalls(messages: PromptMessage[]): void {
-  for (let index = 0; index < messages.length; index += 1) {
-    const message = messages[index];
-    if (message?.role !== 'assistant') continue;
-    const calls = message.parts.filter((part) => part.type === 'tool-call');
-    if (calls.length === 0) continue;
-    const following = messages[index + 1];
-    const results = following?.role === 'tool' ? following.results : [];
-    // A set, because a step may have a thousand of each.
-    const answered = new Set(results.map((result) => result.callId));
-    for (const call of calls) {
-      if (answered.has(call.callId)) continue;
-      results.push({ callId: call.callId, tool: call.tool, output: 'The call did not finish.', isError: true });
-    }
-    if (following?.role !== 'tool') messages.splice(index + 1, 0, { role: 'tool', results });
+  const last = messages.at(-1);
+  const step = last?.role === 'tool' ? messages.at(-2) : last;
+  if (step?.role !== 'assistant') return;
+  // A set, because a step may have a thousand of each.
+  const answered = new Set(last?.role === 'tool' ? last.results.map((result) => result.callId) : []);
+  for (const part of step.parts) {
+    if (part.type !== 'tool-call' || answered.has(part.callId)) continue;
+    addResult(messages, { callId: part.callId, tool: part.tool, output: 'The call did not finish.', isError: true });
   }
 }

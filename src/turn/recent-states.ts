@@ -2,12 +2,10 @@ import { LRUCache } from 'lru-cache';
 import type { StoredEvent } from '../session/events.ts';
 import type { SessionLog } from '../session/log.ts';
 import { type Entry, emptyState, foldSession, type SessionState } from '../session/state.ts';
+import { growingSum } from '../work/growing-sum.ts';
 
 interface Kept {
   readonly state: SessionState;
-  /** The list whose size was counted, how many of its entries, and the sum. */
-  readonly entries: readonly Entry[];
-  readonly counted: number;
   readonly bytes: number;
 }
 
@@ -16,7 +14,7 @@ export interface Bounds {
   bytes: number;
 }
 
-/** Besides the text of the entries. Measured: 650 for a state and 100 for an entry without any optional field. */
+/** Besides the text of the entries. Measured: 650 for a state, 100 for an entry without any optional field, and as much for it in the prompt. */
 const bytesOfState = 1_000;
 const bytesOfEntry = 200;
 
@@ -78,13 +76,8 @@ export class RecentStates {
   }
 
   keep(sessionId: string, state: SessionState): void {
-    const known = this.kept.peek(sessionId);
-    // Condensing makes a new list of entries, which is counted from its beginning.
-    const { counted, bytes } = known?.entries === state.entries ? known : { counted: 0, bytes: bytesOfState };
-    let sum = bytes;
-    for (let index = counted; index < state.entries.length; index += 1) sum += bytesOf(state.entries[index]);
     // A new object each time, because the cache computes the size of an object only once.
-    this.kept.set(sessionId, { state, entries: state.entries, counted: state.entries.length, bytes: sum });
+    this.kept.set(sessionId, { state, bytes: bytesOfState + bytesOfEntries(state.entries) });
   }
 
   /** Counts what a turn has added to a kept state. One that was dropped meanwhile stays dropped: it may be outdated. */
@@ -103,9 +96,7 @@ export class RecentStates {
   }
 }
 
-function bytesOf(entry: Entry | undefined): number {
-  return entry === undefined ? 0 : bytesOfEntry + textsOf(entry).reduce((sum, text) => sum + bytesOfText(text), 0);
-}
+const bytesOfEntries = growingSum((entry: Entry) => textsOf(entry).reduce((sum, text) => sum + bytesOfText(text), bytesOfEntry));
 
 /** V8 takes one byte a character for a text of ASCII, and for most others two. */
 function bytesOfText(text: string): number {

@@ -1,3 +1,4 @@
+import { growingSum } from '../../work/growing-sum.ts';
 import type { ModelCall, PromptMessage } from '../model.ts';
 
 /** An estimate of four characters a token: close enough for budgets and limits when no provider counts, and always the same. */
@@ -10,11 +11,11 @@ export function isTokenCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value < 2 ** 31;
 }
 
-/** Only adds up lengths, without serialising anything, so that a long conversation costs little more than a short one. */
-export function promptTokens(call: ModelCall): number {
-  let characters = call.instructions.length;
-  for (const message of call.messages) characters += messageLength(message);
-  return countTokens(characters);
+const lengthOf = growingSum(messageLength);
+
+/** Only adds up lengths, and those of a prompt that grows only once, so that a long conversation costs little more than a short one. */
+export function promptTokens({ instructions, messages }: ModelCall): number {
+  return countTokens(instructions.length + lengthOf(messages));
 }
 
 function messageLength(message: PromptMessage): number {

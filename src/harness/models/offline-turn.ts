@@ -4,20 +4,16 @@ import type { PromptMessage, ToolResultPart } from '../model.ts';
 export interface TurnSoFar {
   text: string;
   files: readonly string[];
-  /** How many user messages the conversation has. */
-  number: number;
+  /** How many user messages the conversation has. Counted on request: few answers say it. */
+  number(): number;
   calls: { tool: string; input: unknown; result: ToolResultPart | undefined }[];
 }
 
 export function readTurn(messages: readonly PromptMessage[]): TurnSoFar {
   const start = messages.findLastIndex((message) => message.role === 'user');
   const asked = messages[start];
-  const turn: TurnSoFar = { text: '', files: [], number: 0, calls: [] };
-  if (asked?.role === 'user') {
-    turn.text = asked.text;
-    turn.files = asked.files ?? [];
-  }
-  for (const message of messages) if (message.role === 'user' && message.told !== true) turn.number += 1;
+  const { text, files = [] } = asked?.role === 'user' ? asked : { text: '' };
+  const turn: TurnSoFar = { text, files, number: () => messages.filter(beganTurn).length, calls: [] };
   const results = new Map<string, ToolResultPart>();
   for (let index = messages.length - 1; index > start; index -= 1) {
     const message = messages[index];
@@ -31,4 +27,8 @@ export function readTurn(messages: readonly PromptMessage[]): TurnSoFar {
     }
   }
   return turn;
+}
+
+function beganTurn(message: PromptMessage): boolean {
+  return message.role === 'user' && message.told !== true;
 }

@@ -114,7 +114,7 @@ function describeCall({ tool, input, result }: TurnSoFar['calls'][number]): stri
 function plainAnswer(question: string, turn: TurnSoFar): string {
   const asked = question.length > 300 ? `${question.slice(0, 300).toWellFormed()}...` : question;
   const attached = turn.files.length === 0 ? '' : ` You attached ${turn.files.join(', ')}.`;
-  return `You said: "${asked}".${attached} This is turn ${turn.number} of our conversation.`;
+  return `You said: "${asked}".${attached} This is turn ${turn.number()} of our conversation.`;
 }
 
 function failureOf(code: FailureCode): ModelError {

@@ -120,6 +120,19 @@ test('a prompt answers every call it shows, whatever the log left open', () => {
   );
 });
 
+test('a prompt that has grown with its conversation is the one that would be built anew', () => {
+  fc.assert(
+    fc.property(anyLog, (log) => {
+      const grown = emptyState();
+      for (const [index, event] of log.entries()) {
+        foldSession([event], grown);
+        if (event.type === 'message-received')
+          assert.deepEqual(buildPrompt(grown), buildPrompt(foldSession(log.slice(0, index + 1))), `at ${index}`);
+      }
+    }),
+  );
+});
+
 const turn = (...events: NewEvent[]): SessionState => foldSession(numberEvents(events, 'turn_1', 1, at));
 const message = { type: 'message-received' as const, data: { messageId: 'msg_1', text: 'hi' } };
 const none = { input: 0, output: 0, cachedInput: 0 };
