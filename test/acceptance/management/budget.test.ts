@@ -51,6 +51,8 @@ test('an exhausted budget blocks turns and minting with its reason, and leaves r
   await operate(parley, acme.slug, { subscription: { plan: 'pro', status: 'active' }, credits_micros: 1 });
   assert.equal((await say(acme, 'hello')).status, 200);
   assert.equal((await budgetOf(acme)).credits_remaining_micros, 0);
+  await operate(parley, acme.slug, { total_tokens_cap: 1_000_000 });
+  assert.equal((await budgetOf(acme)).credits_remaining_micros, 0, 'another cap leaves the credits as they are');
   await operate(parley, acme.slug, { credits_micros: 500 });
   assert.equal((await budgetOf(acme)).credits_remaining_micros, 500, 'what was spent before does not count');
 });
@@ -231,7 +233,13 @@ test('a changed cap is reported as far as it is used, which the next turn does n
   await operate(parley, acme.slug, { credits_micros: 0 });
   assert.deepEqual(await reported(), [50, 50, 50, 80, 80, 100, 100], 'no credits are used to their end');
   await operate(parley, acme.slug, { credits_micros: null });
-  assert.deepEqual(await reported(), [50, 50, 50, 50, 80, 80, 100, 100], 'the cap of tokens, used by half');
+  const all = [50, 50, 50, 50, 80, 80, 100, 100];
+  assert.deepEqual(await reported(), all, 'the cap of tokens, used by half');
+  await operate(parley, acme.slug, { credits_micros: null });
+  assert.deepEqual(await reported(), all, 'there were no credits before');
+  assert.equal((await parley.call('PUT', '/api/budget', { key: acme.key, body: { instance_spend_cap_micros: 1_000_000 } })).status, 200);
+  assert.equal((await say(acme, '/say hi')).status, 200);
+  assert.deepEqual(await reported(), all, 'the cap of an instance has no thresholds');
 });
 
 test('a bad budget is refused, naming the field', async () => {
