@@ -35,6 +35,13 @@ test('a chain of many writers holds, each org its own', async () => {
     const verdict = await verifyAuditChain(database.db, orgId);
     assert.deepEqual([verdict.valid, verdict.checked], [true, 10]);
   }
+  for (const [head, isKept] of [
+    ['0'.repeat(64), true],
+    ['f'.repeat(64), false],
+  ] as const) {
+    const { valid, hasKeptHead } = await verifyAuditChain(database.db, 1, head);
+    assert.deepEqual([valid, hasKeptHead], [isKept, isKept], 'the head of a log that was empty is one of its heads');
+  }
 });
 
 test('the database refuses to change or delete what is recorded', async () => {

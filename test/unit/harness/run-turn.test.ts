@@ -166,6 +166,38 @@ test('an answer that broke off and comes again is shown on from where it was, an
   assert.ok(slept.length === 1 && Number(slept[0]) >= 200);
 });
 
+test('an answer that comes again and differs, or is shorter, is shown anew as another message', async () => {
+  for (const again of ['Uno', 'One']) {
+    const { shown, added } = await run({
+      events: [received('hi')],
+      answers: [
+        [text('One two'), broken],
+        [text(again), finish],
+      ],
+    });
+    assert.deepEqual(
+      shown.map(({ text, offset }) => [offset, text]),
+      [
+        [0, 'One two'],
+        [0, again],
+      ],
+    );
+    assert.notEqual(shown[0]?.messageId, shown[1]?.messageId);
+    assert.deepEqual([messages(added)[0]?.messageId, messages(added)[0]?.text], [shown[1]?.messageId, again]);
+  }
+});
+
+test('an answer that ends before its end is asked for again after a moment, and what will not pass is not', async () => {
+  const { slept } = await run({ events: [received('hi')], answers: [[text('One')], [text('One.'), finish]] });
+  assert.equal(slept.length, 1);
+  const rejected = new ModelError('byok_key_rejected', 'offline', 'No.');
+  const { added } = await run({ events: [received('hi')], answers: [[rejected]] });
+  assert.deepEqual(
+    added.map(({ type, data }) => [type, Object(data).code]),
+    [['turn-failed', 'byok_key_rejected']],
+  );
+});
+
 test('words that come with the end of the answer are shown when they are stored, but never the first words', async () => {
   const last = (said: string): ModelPart => ({ type: 'text-delta', text: said, isLast: true });
   const { shown, added } = await run({ events: [received('hi')], answers: [[text('One '), last('two'), finish]] });

@@ -80,6 +80,9 @@ test('a line whose first has waited too long is closed: 503 with a time to come 
     );
   assert.deepEqual([...seconds].toSorted(), [1, 2, 3], 'not all come back in the same second');
   assert.equal(room.shed, 50);
+  assert.deepEqual([room.isClosedTo(1), room.isClosedTo(2), room.shed], [true, false, 50]);
+  assert.equal(room.refusalOf(1)?.kind, 'unavailable');
+  assert.deepEqual([room.refusalOf(2), room.shed], [undefined, 51]);
   const other = visit(room, 2, order);
   first.leave();
   (await waiting).leave();

@@ -22,7 +22,8 @@ const delivery: ClaimedDelivery = {
 };
 
 function attempt(fetch: AttemptParts['fetch'], sent = delivery, now = new Date()) {
-  return attemptDelivery(sent, now, { fetch, gatewayFetch: fetch, secrets, peers: {} }, new AbortController().signal);
+  const gatewayFetch = async () => assert.fail('this is for gateways');
+  return attemptDelivery(sent, now, { fetch, gatewayFetch, secrets, peers: {} }, new AbortController().signal);
 }
 
 test('an attempt may take 15 s', async (t) => {
@@ -87,14 +88,19 @@ test('any 2xx is a success, and nothing else is', async () => {
 test('what a receiver asks for is heard with a 429 and a 503 only; what cannot be stored of its answer is left out', async () => {
   const answered = (status: number, body = '') =>
     attempt(async () => new Response(body, { status, headers: { 'retry-after': '7' } }), delivery);
-  const asked = await Promise.all([429, 503, 500].map(async (status) => (await answered(status)).retryAfter));
-  assert.deepEqual(asked, ['7', '7', null]);
-  assert.equal((await answered(302)).error, 'Redirects are not followed.');
+  const heard = async (status: number) => {
+    const { error, retryAfter } = await answered(status);
+    return [error, retryAfter];
+  };
+  for (const status of [429, 503]) assert.deepEqual(await heard(status), [null, '7']);
+  for (const status of [400, 500]) assert.deepEqual(await heard(status), [null, null]);
+  for (const status of [300, 399]) assert.deepEqual(await heard(status), ['Redirects are not followed.', null]);
   assert.equal((await answered(500, 'a\0b')).excerpt, 'a\uFFFDb');
-  const failed = await attempt(async () => {
-    throw new Error('no\0thing');
-  });
-  assert.equal(failed.error, 'nothing');
+  const failure = async (error: Error) => (await attempt(() => Promise.reject(error))).error;
+  assert.equal(await failure(new Error('no\0thing')), 'nothing');
+  assert.equal(await failure(new Error('fetch failed', { cause: new Error('ECONNRESET') })), 'fetch failed: ECONNRESET');
+  assert.equal(await failure(new Error(`${'x'.repeat(499)}😀`)), `${'x'.repeat(499)}\uFFFD`);
+  assert.equal(await failure(new Error('')), 'The connection failed');
 });
 
 test('the key of a gateway goes to that gateway and to no other', async () => {
@@ -105,7 +111,7 @@ test('the key of a gateway goes to that gateway and to no other', async () => {
       key = new Headers(init?.headers).get('authorization');
       return new Response();
     };
-    const parts = { fetch: gatewayFetch, gatewayFetch, secrets, peers };
+    const parts = { fetch: async () => assert.fail('this is for webhooks'), gatewayFetch, secrets, peers };
     await attemptDelivery({ ...delivery, endpoint_id: null, url }, new Date(), parts, new AbortController().signal);
     return key;
   };

@@ -169,10 +169,6 @@ const asked: NewEvent = {
     pattern: 'rm *',
   },
 };
-const finished = (id: string): NewEvent => ({
-  type: 'tool-finished',
-  data: { callId: id, tool: 'bash', output: 'done', isError: false },
-});
 const noted: NewEvent = { type: 'message-received', data: { messageId: 'msg_2', text: 'psst', silent: true } };
 const resolved = (decision: 'approve_once' | 'approve_session' | 'deny'): NewEvent => ({
   type: 'approval-resolved',
@@ -186,24 +182,6 @@ test('an answer is bound to its call, and approve_session to its tool and patter
   assert.deepEqual([[...denied.grants], denied.turn?.deniedRequestId], [[], 'req_1']);
   const forged = turn(message, called('call_1', 1), resolved('approve_session'));
   assert.deepEqual([...forged.grants], [], 'an answer to what was not asked grants nothing');
-});
-
-test('what was only noted in the middle of a turn is shown with the next message, and never between a call and its result', () => {
-  const rolesOf = (...events: NewEvent[]) => buildPrompt(turn(...events)).map((shown) => (shown.role === 'user' ? shown.text : shown.role));
-  const events = [message, called('call_1', 1), called('call_2', 1), finished('call_1'), noted, finished('call_2')];
-  assert.deepEqual(rolesOf(...events), ['hi', 'assistant', 'tool']);
-  assert.deepEqual(rolesOf(...events, message), ['hi', 'assistant', 'tool', 'psst', 'hi']);
-});
-
-test('the model is told who speaks, and which messages only inform it', () => {
-  const context = [{ role: 'system' as const, text: 'Be brief.' }];
-  const said: NewEvent = { type: 'message-received', data: { messageId: 'msg_9', text: 'Hello', participantName: 'Bo', context } };
-  const heard: NewEvent = { type: 'message-received', data: { messageId: 'msg_8', text: 'psst', participantName: 'Al', silent: true } };
-  assert.deepEqual(buildPrompt(turn(heard, said)), [
-    { role: 'user', text: 'psst', name: 'Al', told: true },
-    { role: 'user', text: '[system] Be brief.', told: true },
-    { role: 'user', text: 'Hello', name: 'Bo' },
-  ]);
 });
 
 test('the fold has all that a turn needs to go on, and nothing of what another turn did', () => {

@@ -96,6 +96,7 @@ test('reading and listing ask nobody; everything else does', () => {
     assert.equal(filesTool.guards(input), true);
   }
   assert.equal(filesTool.subject({ path: './a//b' }), 'a/b');
+  assert.deepEqual([filesTool.subject({ path: '../a' }), filesTool.subject({})], ['../a', ''], 'rules are for what was asked');
   assert.equal(filesTool.prompt({ operation: 'delete', path: 'a' }), 'Delete the file a?');
   assert.equal(filesTool.prompt({ operation: 'write', path: 'a', content: 'ü' }), 'Write 2 bytes to the file a?');
 });
@@ -109,8 +110,8 @@ test('limits hold, a file and a directory never share a path, and a bad input ch
     { operation: 'write', path: 'dir', content: 'x' },
     { operation: 'write', path: 'c' },
     { operation: 'write', path: 'c', content: 7 },
-    { operation: 'chmod', path: 'a' },
-    { path: 'a' },
+    { operation: 'chmod', path: 'c', content: 'x' },
+    { path: 'c', content: 'x' },
     null,
     [],
     'text',
@@ -119,6 +120,14 @@ test('limits hold, a file and a directory never share a path, and a bad input ch
     assert.equal(outcome.isError, true);
     assert.equal(outcome.changes, undefined);
   }
+});
+
+test('a list is in the order of the paths, below a directory or of one file, and a bad input is told before anybody is asked', async () => {
+  const workspace = new MemoryWorkspace({ b: '', 'a/2': '', 'a/1': '', 'a.txt': '' });
+  const listed = async (path?: string) => (await run(filesTool, { operation: 'list', path }, workspace)).output.replaceAll(/ .*$/gm, '');
+  assert.deepEqual([await listed(), await listed('a'), await listed('a/2')], ['a.txt\na/1\na/2\nb', 'a/1\na/2', 'a/2']);
+  assert.equal(filesTool.problem({ operation: 'chmod', path: 'a' }), 'The operation must be one of read, write, list, delete');
+  assert.equal(filesTool.problem({ operation: 'read', path: 'a' }), undefined);
 });
 
 test('a workspace may be as full as its limits say, and what is deleted or replaced makes room', () => {
