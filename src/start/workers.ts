@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, ConfigError } from '../config.ts';
 import { answerMetrics } from '../telemetry/worker-metrics.ts';
-import { fieldOf } from '../text/json.ts';
+import { closeForgotten } from './close-forgotten.ts';
 import { tryAddress } from './try-address.ts';
 
 const restartAfterMs = 500;
@@ -29,13 +29,14 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
   let stopping = false;
   let hasServed = false;
   const workers = new Set<Worker>();
+  const closeForgottenBy = closeForgotten();
   const start = () => {
     if (stopping) return;
     let isReplaced = false;
     const worker = cluster.fork();
     workers.add(worker);
     answerMetrics(worker, workers);
-    closeUntaken(worker);
+    closeForgottenBy(worker);
     worker.on('message', (message: unknown) => {
       if (message === leaving) {
         isReplaced = !stopping;
@@ -68,32 +69,6 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
   }
   await tryAddress(config);
   start();
-}
-
-/**
- * Closes the connections that a worker was handed and had not taken when it died: node:cluster forgets them, and their clients would wait
- * for ever. It hands a connection over with a numbered message (`newconn`), and the worker sends back that number when it has taken it.
- */
-function closeUntaken(worker: Worker): void {
-  const untaken = new Map<unknown, unknown>();
-  const send = worker.process.send.bind(worker.process);
-  Object.assign(worker.process, {
-    send(...sent: Parameters<typeof send>) {
-      const [message, connection] = sent;
-      if (fieldOf(message, 'act') === 'newconn') untaken.set(fieldOf(message, 'seq'), connection);
-      return send(...sent);
-    },
-  });
-  worker.process.on('internalMessage', (message: unknown) => untaken.delete(fieldOf(message, 'ack')));
-  worker.on('exit', () => {
-    for (const connection of untaken.values()) closeConnection(connection);
-  });
-}
-
-/** What node:cluster hands over is neither a `Socket` nor anything else that has a public type. */
-function closeConnection(connection: unknown): void {
-  if (typeof connection === 'object' && connection !== null && 'close' in connection && typeof connection.close === 'function')
-    connection.close();
 }
 
 /** In a worker that was told to stop: tells the primary process. True if a new worker takes its place; false if all workers stop. */

@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { Agent, type IncomingMessage, request } from 'node:http';
+import { Agent, get, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { apiKey } from '../support/app.ts';
 import { startDatabaseProxy } from '../support/database-proxy.ts';
-import { createDatabase, engine } from '../support/engine.ts';
+import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
 import { freePort } from '../support/free-port.ts';
 import { spawnServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
@@ -68,6 +68,23 @@ test('a worker that dies before it has taken a connection leaves no client waiti
   await Promise.any([Promise.all([asked[0], asked[1]]), Promise.all([asked[0], asked[2]]), Promise.all([asked[1], asked[2]])]);
   process.kill(halted, 'SIGKILL');
   assert.deepEqual((await answers).map(({ status }) => status).toSorted(), ['fulfilled', 'fulfilled', 'rejected']);
+});
+
+test('the last worker leaves no client waiting when it is told to stop', options, async (t) => {
+  const { url, database, workers } = await startWorkers(t);
+  await refuseWrites(database);
+  const [leaving = 0, killed = 0] = workers();
+  process.kill(killed, 'SIGKILL');
+  await until(async () => !workers().includes(killed));
+  // Each on a connection of its own, so that one is being handed over at any moment.
+  const ask = () =>
+    new Promise<number>((resolve) => {
+      get(`${url}/healthz`, { agent: false }, (response) => resolve(response.resume().statusCode ?? 0)).on('error', () => resolve(0));
+    });
+  const asked: Promise<number>[] = [];
+  setTimeout(() => process.kill(leaving, 'SIGTERM'), 200);
+  for (; workers().includes(leaving); await sleep(5)) asked.push(...Array.from({ length: 20 }, ask));
+  assert.ok((await Promise.all(asked)).includes(200));
 });
 
 test('a connection that waits for a worker is answered by one that starts', options, async (t) => {
@@ -130,15 +147,11 @@ test('a worker that is told to stop is replaced at once, ends its turns, and no 
 
 test('a worker that cannot start again leaves the others serving, and is there when it can', options, async (t) => {
   const { database, printed, workers, started, client } = await startWorkers(t);
-  const admin = new pg.Client({ connectionString: database.settings.DATABASE_URL });
-  await admin.connect();
-  // As of a standby that has not been promoted yet.
-  await admin.query(`alter database ${admin.database} set default_transaction_read_only = on`);
+  const allowWrites = await refuseWrites(database);
   process.kill(workers()[0] ?? 0, 'SIGKILL');
   await until(async () => /^parley: process \d+ ended \(exit code 2\); another is started$/m.test(printed()), 30_000);
   assert.equal((await client.get('/healthz')).status, 200);
-  await admin.query(`alter database ${admin.database} reset default_transaction_read_only`);
-  await admin.end();
+  await allowWrites();
   await started(3);
 });
 
@@ -164,6 +177,18 @@ test('the first process ends with the exit code of one that could not close', op
   primary.kill('SIGINT');
   assert.deepEqual(await exited, [1, null]);
 });
+
+/** For connections that are opened from now on, as of a standby that has not been promoted yet. Returns what ends it. */
+async function refuseWrites({ settings }: TestDatabase): Promise<() => Promise<void>> {
+  const alter = async (change: string) => {
+    const admin = new pg.Client({ connectionString: settings.DATABASE_URL, options: '-c default_transaction_read_only=off' });
+    await admin.connect();
+    await admin.query(`alter database ${admin.database} ${change}`);
+    await admin.end();
+  };
+  await alter('set default_transaction_read_only = on');
+  return () => alter('reset default_transaction_read_only');
+}
 
 async function startWorkers(t: TestContext) {
   const database = await createDatabase();
