@@ -18,6 +18,8 @@ test('a member reads and deletes no response while support access is off, but fo
     return `/quiet/desk/v1/responses/${answer.body.id}`;
   };
   const [theirs, own] = [await said({ end_user_id: 'ada' }), await said({ source: 'playground' })];
+  const nobodys = await said({});
+  const ofInstance = await said({ source: 'playground', agent_instance_id: 'vip' });
   assert.equal((await parley.call('GET', theirs, { headers })).status, 200);
   await parley.call('PATCH', '/api/organization', { key: quiet.key, body: { support_access: { transcripts: false } } });
   for (const [method, path] of [
@@ -26,6 +28,8 @@ test('a member reads and deletes no response while support access is off, but fo
     ['GET', `${theirs}/input_items`],
     ['POST', `${theirs}/cancel`],
     ['DELETE', theirs],
+    ['GET', nobodys],
+    ['GET', ofInstance],
   ] as const) {
     const refused = await parley.call(method, path, { headers });
     assert.deepEqual([refused.status, refused.body.detail], [403, 'Transcript access is disabled for this organization'], path);

@@ -167,7 +167,7 @@ test('an answer that broke off and comes again is shown on from where it was, an
 });
 
 test('an answer that comes again and differs, or is shorter, is shown anew as another message', async () => {
-  for (const again of ['Uno', 'One']) {
+  for (const again of ['Uno dos tres', 'One']) {
     const { shown, added } = await run({
       events: [received('hi')],
       answers: [
