@@ -67,5 +67,7 @@ export function isDatabaseFailure(error: unknown): boolean {
   const code = errorCode(error) ?? '';
   if (socketCodes.has(code) || serverStates.has(code) || tlsCodes.test(code)) return true;
   if (code.length === 5 && serverClasses.has(code.slice(0, 2))) return true;
+  // What ends a connection, or refuses one, is not the statement, whatever its state: 55000 is also a database closed for maintenance.
+  if ('severity' in error && error.severity === 'FATAL') return true;
   return lostConnection.test(error.message);
 }

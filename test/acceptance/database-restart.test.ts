@@ -1,10 +1,10 @@
-// PostgreSQL crashes and comes back under load, or is read-only: requests of that moment hear 503, and nothing acknowledged is lost.
+// PostgreSQL crashes and comes back under load, is read-only or closed: requests of that moment hear 503, and nothing acknowledged is lost.
 // One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import pg from 'pg';
-import { startApp } from '../support/app.ts';
-import { engine } from '../support/engine.ts';
+import { type Owner, startApp } from '../support/app.ts';
+import { createDatabase, engine } from '../support/engine.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
@@ -14,13 +14,12 @@ const skip = engine === 'postgres' ? false : 'the embedded database lives and di
 test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
   // What it acknowledged must survive its own crash, so that a loss would be ours.
   const postgres = await startPostgres({ synchronous_commit: 'on' });
-  const shared = process.env.TEST_DATABASE_URL;
-  process.env.TEST_DATABASE_URL = postgres.url;
-  context.after(() => {
-    process.env.TEST_DATABASE_URL = shared;
+  const database = await createDatabase(postgres.url);
+  const app = await startApp(context, { database, settings: { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'silent' } });
+  context.after(async () => {
+    await database.remove();
+    await postgres.stop();
   });
-  const app = await startApp(context, { settings: { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'silent' } });
-  context.after(() => postgres.stop());
   const tenant = await createTenant(await app.listen());
   const sessions = await Promise.all(Array.from({ length: 12 }, () => tenant.session()));
   const acknowledged = new Map<string, string[]>(sessions.map((id) => [id, []]));
@@ -70,15 +69,7 @@ test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
 
 test('while PostgreSQL is read-only, as a standby is, the process is not ready, and says why', { skip }, async (context) => {
   const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
-  const admin = new pg.Client({ connectionString: app.context.config.DATABASE_URL });
-  await admin.connect();
-  // Only connections that are opened afterwards hear of a change.
-  const change = async (how: string) => {
-    await admin.query(`alter database ${admin.database} ${how}`);
-    await admin.query(
-      'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
-    );
-  };
+  const change = await databaseChanger(app.context.config.DATABASE_URL, context);
   const becomes = (status: number) => until(async () => (await app.call('GET', '/readyz')).status === status);
   await becomes(200);
   await change('set default_transaction_read_only = on');
@@ -88,5 +79,31 @@ test('while PostgreSQL is read-only, as a standby is, the process is not ready, 
   assert.deepEqual([status, headers['retry-after']], [503, '1']);
   await change('reset default_transaction_read_only');
   await becomes(200);
-  await admin.end();
 });
+
+test('a database that is closed for maintenance is 503, as one that cannot be reached', { skip }, async (context) => {
+  const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
+  const tenant = await createTenant(await app.listen());
+  const change = await databaseChanger(app.context.config.DATABASE_URL, context);
+  await change('with allow_connections false');
+  await until(async () => (await tenant.get('/readyz')).status === 503);
+  const { status, headers, text } = await tenant.post('/v1/sessions', {});
+  assert.deepEqual([status, text], [503, '{"detail":"The database is not reachable at the moment."}']);
+  assert.equal(headers.get('retry-after'), '1');
+  await change('with allow_connections true');
+  await until(async () => (await tenant.post('/v1/sessions', {})).status === 200);
+});
+
+/** Alters the database, from another one. Only connections that are opened afterwards hear of it, so it ends all that are open. */
+async function databaseChanger(url: string | undefined, owner: Owner): Promise<(how: string) => Promise<void>> {
+  const elsewhere = new URL(url ?? '');
+  const name = elsewhere.pathname.slice(1);
+  elsewhere.pathname = '/postgres';
+  const admin = new pg.Client({ connectionString: elsewhere.href });
+  await admin.connect();
+  owner.after(() => admin.end());
+  return async (how) => {
+    await admin.query(`alter database ${name} ${how}`);
+    await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
+  };
+}
