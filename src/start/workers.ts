@@ -15,8 +15,9 @@ export const serving = 'serving';
 
 /** A worker's message when it was told to stop, and the two answers. */
 const leaving = 'leaving';
-const answers = { replaced: 'another is started', stopping: 'all of them stop' };
-const answerMs = 1_000;
+const answers = { replaced: 'another serves', stopping: 'all of them stop' };
+/** How long a worker that was told to stop waits for another to serve: several times what a start takes. */
+const replacementMs = 5_000;
 
 /**
  * Runs `count` server processes behind one port, each with its own event loop, and replaces those that stop or die. The first worker
@@ -30,7 +31,8 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
   let hasServed = false;
   const workers = new Set<Worker>();
   const closeForgottenBy = closeForgotten();
-  const start = () => {
+  /** `leaver` is told when the new worker serves. Until then it listens: it may be the only one that does. */
+  const start = (leaver?: Worker) => {
     if (stopping) return;
     let isReplaced = false;
     const worker = cluster.fork();
@@ -38,13 +40,13 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
     answerMetrics(worker, workers);
     closeForgottenBy(worker);
     worker.on('message', (message: unknown) => {
-      if (message === leaving) {
-        isReplaced = !stopping;
-        // A failure is ignored: the worker may have been killed meanwhile.
-        worker.send(isReplaced ? answers.replaced : answers.stopping, () => undefined);
-        if (isReplaced) process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
-        start();
+      if (message === leaving && stopping) tell(worker, answers.stopping);
+      if (message === leaving && !stopping) {
+        isReplaced = true;
+        process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
+        start(worker);
       }
+      if (message === serving && leaver !== undefined) tell(leaver, answers.replaced);
       if (message !== serving || hasServed) return;
       hasServed = true;
       for (let index = 1; index < count; index += 1) start();
@@ -56,7 +58,7 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
       // The first worker could not start, so no other could.
       if (!hasServed) process.exit(code || 1);
       process.stderr.write(`parley: process ${worker.process.pid} ended (${signal ?? `exit code ${code}`}); another is started\n`);
-      setTimeout(start, restartAfterMs);
+      setTimeout(start, restartAfterMs, leaver);
     });
   };
   for (const signal of stopSignals) {
@@ -64,14 +66,25 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
       stopping = true;
       // As a single process that is stopped while it starts: nobody was served.
       if (!hasServed) process.exitCode = 128 + constants.signals[signal];
-      for (const worker of workers) worker.process.kill(signal);
+      for (const worker of workers) {
+        worker.process.kill(signal);
+        tell(worker, answers.stopping);
+      }
     });
   }
   await tryAddress(config);
   start();
 }
 
-/** In a worker that was told to stop: tells the primary process. True if a new worker takes its place; false if all workers stop. */
+/** A failure is ignored: the worker may have been killed meanwhile. */
+function tell(worker: Worker, message: string): void {
+  if (worker.isConnected()) worker.send(message, () => undefined);
+}
+
+/**
+ * In a worker that was told to stop: tells the primary process. True once a new worker serves in its place; false if all workers stop, or
+ * no other could start in time.
+ */
 export async function askForReplacement(): Promise<boolean> {
   if (!cluster.worker?.isConnected()) return false;
   const { promise, resolve } = Promise.withResolvers<boolean>();
@@ -80,5 +93,5 @@ export async function askForReplacement(): Promise<boolean> {
     if (message === answers.stopping) resolve(false);
   });
   process.send?.(leaving);
-  return Promise.race([promise, sleep(answerMs, false)]);
+  return Promise.race([promise, sleep(replacementMs, false, { ref: false })]);
 }

@@ -76,15 +76,22 @@ test('the last worker leaves no client waiting when it is told to stop', options
   const [leaving = 0, killed = 0] = workers();
   process.kill(killed, 'SIGKILL');
   await until(async () => !workers().includes(killed));
-  // Each on a connection of its own, so that one is being handed over at any moment.
-  const ask = () =>
-    new Promise<number>((resolve) => {
-      get(`${url}/healthz`, { agent: false }, (response) => resolve(response.resume().statusCode ?? 0)).on('error', () => resolve(0));
-    });
   const asked: Promise<number>[] = [];
   setTimeout(() => process.kill(leaving, 'SIGTERM'), 200);
-  for (; workers().includes(leaving); await sleep(5)) asked.push(...Array.from({ length: 20 }, ask));
+  // So many that one is being handed over at any moment.
+  for (; workers().includes(leaving); await sleep(5)) asked.push(...Array.from({ length: 20 }, () => statusOnNewConnection(url)));
   assert.ok((await Promise.all(asked)).includes(200));
+});
+
+test('a worker that is told to stop while no other serves goes on until another does', options, async (t) => {
+  const { url, workers } = await startWorkers(t);
+  const [leaving = 0, killed = 0] = workers();
+  process.kill(killed, 'SIGKILL');
+  await until(async () => !workers().includes(killed));
+  process.kill(leaving, 'SIGTERM');
+  const asked: Promise<number>[] = [];
+  for (; workers().includes(leaving); await sleep(5)) asked.push(statusOnNewConnection(url));
+  assert.deepEqual([...new Set(await Promise.all(asked))], [200]);
 });
 
 test('a connection that waits for a worker is answered by one that starts', options, async (t) => {
@@ -216,6 +223,13 @@ async function startWorkers(t: TestContext) {
     workers: () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number),
     started,
   };
+}
+
+/** 0 if the connection failed. */
+function statusOnNewConnection(url: string): Promise<number> {
+  return new Promise((resolve) => {
+    get(`${url}/healthz`, { agent: false }, (response) => resolve(response.resume().statusCode ?? 0)).on('error', () => resolve(0));
+  });
 }
 
 async function statusOf(client: Wire, sessionId: string): Promise<unknown> {
