@@ -104,7 +104,7 @@ test('the same key with another body or path is 422 and runs nothing', async () 
     await tenant.post(`/v1/sessions/${other}/messages`, { text: 'hello' }, key),
   ]) {
     assert.equal(refused.status, 422);
-    assert.equal(refused.body.detail.error, 'idempotency_key_reused');
+    assert.deepEqual([refused.body.error, refused.body.detail.error], ['idempotency_key_reused', 'idempotency_key_reused']);
     assert.equal(typeof refused.body.detail.message, 'string');
   }
   assert.deepEqual([await turnsOf(tenant, id), await turnsOf(tenant, other)], [1, 0]);

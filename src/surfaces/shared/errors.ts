@@ -69,7 +69,13 @@ export function failureBody(error: unknown): { detail: WireError['detail'] } {
 /** The body in the shape of the surface, which may set its own with `config.errorBody`. */
 export function wireBody(request: FastifyRequest, error: WireError): string {
   const { errorBody } = request.routeOptions.config;
-  return JSON.stringify(errorBody === undefined ? { detail: error.detail } : errorBody(error));
+  return JSON.stringify(errorBody === undefined ? plainBody(error) : errorBody(error));
+}
+
+/** The code of a reused key is at the top too: a client may know this error as `{error: 'idempotency_key_reused'}`. */
+function plainBody({ detail }: WireError): unknown {
+  const isReusedKey = typeof detail === 'object' && detail.error === 'idempotency_key_reused';
+  return isReusedKey ? { error: detail.error, detail } : { detail };
 }
 
 export function sendError(reply: FastifyReply, error: ServiceError): FastifyReply {
