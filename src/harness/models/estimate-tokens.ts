@@ -13,7 +13,7 @@ export function isTokenCount(value: unknown): value is number {
 
 const lengthOf = growingSum(messageLength);
 
-/** Only adds up lengths, and those of a prompt that grows only once, so that a long conversation costs little more than a short one. */
+/** Only adds up lengths, and each only once while a prompt grows, so that a long conversation costs no more than a short one. */
 export function promptTokens({ instructions, messages }: ModelCall): number {
   return countTokens(instructions.length + lengthOf(messages));
 }
