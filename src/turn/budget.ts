@@ -22,7 +22,7 @@ export function budgetError(reason: string): ServiceError {
 }
 
 /** Throws when the budget does not allow another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
-export async function checkBudget(db: Db, payer: Instance, ownKey: boolean = false): Promise<void> {
+export async function checkBudget(db: Db, payer: Instance, ownKey: boolean): Promise<void> {
   const refusal = await budgetRefusal(db, payer, ownKey ? 0 : 1);
   if (refusal !== undefined) throw budgetError(refusal);
 }

@@ -250,7 +250,7 @@ export class Turns {
     const release =
       agent === undefined ? undefined : await this.parts.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
     if (release?.state === 'materialized') return;
-    await checkBudget(this.parts.database.db, setting);
+    await checkBudget(this.parts.database.db, setting, setting.pricing.isOnOwnKeys());
     requireMaterialized(release);
   }
 

@@ -75,6 +75,20 @@ test('a turn of a session whose release is not materialized is 409, after the bu
   assert.equal((await send({ agent: 'nobody' })).status, 422);
 });
 
+test('with a key of its own an organization without credits is told of the release, not of the credits that it does not need', async () => {
+  const tenant = await createTenant(url);
+  await tenant.put('/api/model_credentials/openai', { api_key: 'sk-of-the-customer' });
+  await tenant.release({ model: { provider: 'openai', name: 'gpt-5' } });
+  const id = await tenant.session();
+  await tenant.operate({ credits_micros: 0 });
+  await app.context.database.db.updateTable('releases').set({ state: 'failed' }).where('org_id', '=', tenant.orgId).execute();
+  app.context.directory.invalidate(tenant.orgId);
+  const send = async () => (await tenant.post(`/v1/sessions/${id}/messages`, { text: 'hi' })).status;
+  assert.equal(await send(), 409);
+  await tenant.delete('/api/model_credentials/openai');
+  assert.equal(await send(), 402, 'without the key it needs them');
+});
+
 test('a session takes up the tools that its release gets later: nothing of a release that is not materialized is kept', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();
