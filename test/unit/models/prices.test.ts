@@ -99,6 +99,15 @@ test('the context limit is known by the beginning of a name, behind a gateway to
     ['gemini-2.5-pro', 1_048_576],
     ['something-new', 128_000],
     ['Qwen/Qwen3-32B', 32_000],
+    ['openai/gpt-oss-120b', 128_000],
+    ['gpt-oss:20b', 128_000],
+    ['gemma2:9b', 8_000],
+    ['google/gemma-3n-E4B-it', 32_000],
+    ['gemma3:1b', 32_000],
+    ['gemma3:27b', 128_000],
+    ['llama3', 8_000],
+    ['llama3:70b', 8_000],
+    ['llama3.1', 128_000],
   ];
   for (const [name, tokens] of limits) assert.equal(contextLimitOf(name), tokens, name);
 });
