@@ -14,14 +14,16 @@ const everyMs = 10 * 60_000;
  * the sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
+  const steps = [
+    () => deleteExpiredRows(db),
+    () => dropLeftovers(db, feed),
+    () => dropEmptied(db, feed),
+    () => dropFilesOfDeletedAgents(db),
+    stopAbandoned,
+  ];
   let sweeping: Promise<void> = Promise.resolve();
   const timer = setInterval(() => {
-    sweeping = deleteExpiredRows(db)
-      .then(() => dropLeftovers(db, feed))
-      .then(() => dropEmptied(db, feed))
-      .then(() => dropFilesOfDeletedAgents(db))
-      .then(stopAbandoned)
-      .catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
+    sweeping = sweep(steps, logger);
   }, everyMs).unref();
   return {
     async stop() {
@@ -29,6 +31,12 @@ export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandon
       await sweeping;
     },
   };
+}
+
+/** One step after the other. One that fails is tried again at the next sweep, and does not keep the others from being done. */
+async function sweep(steps: readonly (() => Promise<void>)[], logger: Logger): Promise<void> {
+  for (const step of steps)
+    await step().catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
 }
 
 /** In small statements, so that none delays the turns that write to the same tables. */

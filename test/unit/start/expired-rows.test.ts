@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { deleteExpiredRows } from '../../../src/start/expired-rows.ts';
+import { Feed } from '../../../src/session/feed.ts';
+import { deleteExpiredRows, sweepExpiredRows } from '../../../src/start/expired-rows.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
 import { engine, openTestDatabase } from '../../support/engine.ts';
 
 test('expired answers are found by their age, without reading those that are kept', {
@@ -28,4 +30,17 @@ test('expired answers are found by their age, without reading those that are kep
   assert.deepEqual(await scans(), before);
   const { rows } = await sql<{ count: number }>`select count(*)::integer as count from idempotency_keys`.execute(db);
   assert.deepEqual(rows, [{ count: 20_000 }]);
+});
+
+test('a step of the sweep that fails is reported, and does not keep the next ones from being done', async (t) => {
+  const { db, close } = await openTestDatabase();
+  t.after(close);
+  await sql`drop table user_rate_limits`.execute(db);
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const done: string[] = [];
+  const logger = createLogger('warn', { write: (line) => done.push(JSON.parse(line).msg) });
+  const sweeper = sweepExpiredRows(db, new Feed(), logger, async () => void done.push('stopped'));
+  t.mock.timers.tick(10 * 60_000);
+  await sweeper.stop();
+  assert.deepEqual(done, ['could not delete expired rows; will retry', 'stopped']);
 });
