@@ -17,7 +17,7 @@ export class Feed {
   /** Called when a session was dropped by this process. */
   onDropped: (sessionId: string) => void = () => {};
 
-  subscribe(sessionId: string, live: boolean, mayRunElsewhere = false): Subscription {
+  subscribe(sessionId: string, live: boolean): Subscription {
     const set = this.subscriptions.get(sessionId) ?? new Set();
     const subscription = new Subscription(sessionId, live, () => {
       set.delete(subscription);
@@ -26,7 +26,15 @@ export class Feed {
     set.add(subscription);
     this.subscriptions.set(sessionId, set);
     if (live) for (const fragment of this.draftsOf(sessionId)) subscription.push(fragment);
-    if (live && mayRunElsewhere) this.onWatched(sessionId);
+    return subscription;
+  }
+
+  /** Subscribes to what others began: its turn may run in another process, and the session may have been dropped since it was found. */
+  join(sessionId: string, live: boolean): Subscription {
+    const subscription = this.subscribe(sessionId, live);
+    // The notice of a drop may have come before we subscribed, and no other follows.
+    subscription.mayBeDropped = true;
+    if (live) this.onWatched(sessionId);
     return subscription;
   }
 
@@ -117,7 +125,7 @@ export class Subscription {
   stranded: unknown;
   /** The session was dropped, and its log with it. */
   dropped = false;
-  /** Whether it still exists has to be looked up, once the log has nothing new: its drop may be what a notice without a seq was about. */
+  /** Look up whether the session still exists, once the log has nothing new: a notice that named no seq may have been about its drop. */
   mayBeDropped = false;
   private readonly onClose: () => void;
   private pending: SessionUpdate[] = nothing;

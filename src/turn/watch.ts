@@ -55,10 +55,7 @@ function ownPart<Update extends SessionUpdate>(turn: WatchableTurn, updates: rea
 
 /** A turn that began earlier, to be watched from its beginning or from `after` on. */
 export function subscribeAgain(feed: Feed, sessionId: string, turnId: string, after: number, live: boolean): WatchableTurn {
-  const subscription = feed.subscribe(sessionId, live, true);
-  // Its session may have been dropped since the turn was found: then the notice of that has come and gone, and no other follows.
-  subscription.mayBeDropped = true;
-  return { sessionId, turnId, after, replay: true, subscription };
+  return { sessionId, turnId, after, replay: true, subscription: feed.join(sessionId, live) };
 }
 
 /** Whether a turn rests after this event: it ended, failed, or waits for an approval. */

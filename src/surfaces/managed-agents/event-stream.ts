@@ -21,9 +21,7 @@ export function streamLog(
   session: Session,
   { after, until, deltas = false }: Static<typeof streamQuery>,
 ): void {
-  const subscription = context.feed.subscribe(session.id, deltas, true);
-  // The session may have been dropped since it was found: then the notice of that has come and gone, and no other follows.
-  subscription.mayBeDropped = true;
+  const subscription = context.feed.join(session.id, deltas);
   const follower = new Follower(context.log, subscription, cursorOf(request, after, session.lastSeq), true);
   pushEvents(reply, new LogSource(subscription, follower, until === 'idle'), closingFrame);
 }
