@@ -46,7 +46,7 @@ export async function* runTurn(
       }
       const agent = subAgentOf(world.release, turn.agent);
       const model = await world.modelFor(agent, turn.message?.onOwnKeys ?? false);
-      const step = { ...run, agent, model, tools: await world.toolsFor(agent) };
+      const step = { ...run, agent, model, tools: world.toolsFor(agent) };
       yield* condense(step);
       const answer = yield* answerOrCondense(step);
       if (answer === undefined) continue;
@@ -87,7 +87,7 @@ function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
 
 /** What to store next for a tool call: its result after running it, why it did not run, or the approval that it needs. */
 async function settleCall({ state, turn, world, signal }: TurnRun, call: CallState, mayHaveBegun: boolean): Promise<CommitPoint> {
-  const tools = await world.toolsFor(subAgentOf(world.release, turn.agent));
+  const tools = world.toolsFor(subAgentOf(world.release, turn.agent));
   const tool = tools.find((candidate) => candidate.name === call.tool);
   if (tool === undefined) return refuse(call, `There is no tool named ${call.tool}.`);
   const decision = call.approval?.decision;

@@ -13,7 +13,7 @@ export interface TurnWorld {
    * would need some because a key was deleted meanwhile.
    */
   modelFor(agent: SubAgentConfig, holdsNoCredits: boolean): Promise<Model>;
-  toolsFor(agent: SubAgentConfig): Promise<Tool[]>;
+  toolsFor(agent: SubAgentConfig): Tool[];
   workspace: Workspace;
   /** Whether anybody may be watching the text as it comes. */
   isWatched(): boolean;

@@ -81,7 +81,7 @@ async function assertPermitted(database: Database, { session, setting, release, 
   const { world } = setting;
   const pinned = release.pinnedTools.find((tool) => tool.server === server.name && tool.name === params.name);
   if (pinned === undefined) throw new ServiceError('bad-request', 'params.name: the release has no such tool');
-  const tools = await world.toolsFor(subAgentOf(world.release, session.currentAgent));
+  const tools = world.toolsFor(subAgentOf(world.release, session.currentAgent));
   const tool = tools.find((candidate) => candidate.name === mcpToolName(pinned));
   if (tool === undefined) throw new ServiceError('bad-request', 'params.name: the agent has no such tool');
   const grants = await readGrants(database, session.id);

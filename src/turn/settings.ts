@@ -143,7 +143,7 @@ export class Settings {
       release: config,
       permissionMode: session.permissionMode ?? config.permissions.mode,
       modelFor: (agent, holdsNoCredits) => modelOf(agent, holdsNoCredits, new Map()),
-      async toolsFor(agent) {
+      toolsFor(agent) {
         const known = tools.get(agent.name) ?? parts.toolsFor(session, release, agent);
         tools.set(agent.name, known);
         return known;

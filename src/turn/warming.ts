@@ -28,8 +28,7 @@ export function createWarming({ directory, settings, runner, log, mcp, credentia
     const { world } = setting;
     const main = subAgentOf(world.release, world.release.main);
     await world.modelFor(main, false);
-    const tools = await world.toolsFor(main);
-    if (tools.some((tool) => tool.name === 'bash')) warmTools();
+    if (world.toolsFor(main).some((tool) => tool.name === 'bash')) warmTools();
     await runner.states.warm(log, sessionId);
     for (const server of world.release.mcp_servers) {
       await mcp.request(sessionId, await mcpTarget(credentialFor, orgId, server), 'tools/list', {}, signal);

@@ -61,7 +61,7 @@ async function run({ events, answers = [], recovered = false, repeatable = false
     release: completeReleaseConfig(release),
     permissionMode: 'interactive' as const,
     modelFor: async () => model,
-    toolsFor: async () => [tool],
+    toolsFor: () => [tool],
     workspace: new MemoryWorkspace(),
     isWatched: () => true,
     newId,
