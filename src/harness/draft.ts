@@ -34,7 +34,8 @@ export class Draft {
   private readonly world: TurnWorld;
   private readonly text: Block;
   private readonly reasoning: Block[] = [];
-  private reasoningIsOpen = false;
+  /** The last block of reasoning, until it ends. */
+  private openReasoning: Block | undefined;
   /** What watchers were shown so far, by any attempt. The keys are `text`, `reasoning 0`, `reasoning 1`, … */
   private shown: Map<string, Block>;
 
@@ -68,10 +69,10 @@ export class Draft {
 
   /** Ends a block of reasoning. A block without text may still have metadata that the provider needs back. */
   endReasoning(providerMetadata: Record<string, unknown> | undefined): void {
-    if (!this.reasoningIsOpen && providerMetadata === undefined) return;
+    if (this.openReasoning === undefined && providerMetadata === undefined) return;
     const { block } = this.blockFor('reasoning-delta');
     if (providerMetadata !== undefined) block.providerMetadata = providerMetadata;
-    this.reasoningIsOpen = false;
+    this.openReasoning = undefined;
   }
 
   /** Whether this attempt continues differently from what an earlier one showed. */
@@ -154,12 +155,11 @@ export class Draft {
 
   private blockFor(type: DeltaType): { key: string; block: Block } {
     if (type === 'text-delta') return { key: 'text', block: this.text };
-    if (!this.reasoningIsOpen) {
-      this.reasoning.push(this.newBlock(`reasoning ${this.reasoning.length}`));
-      this.reasoningIsOpen = true;
+    if (this.openReasoning === undefined) {
+      this.openReasoning = this.newBlock(`reasoning ${this.reasoning.length}`);
+      this.reasoning.push(this.openReasoning);
     }
-    const last = this.reasoning.length - 1;
-    return { key: `reasoning ${last}`, block: this.reasoning[last] ?? this.text };
+    return { key: `reasoning ${this.reasoning.length - 1}`, block: this.openReasoning };
   }
 
   private newBlock(key: string): Block {
