@@ -24,7 +24,6 @@ process.on('message', (message: ToShell) => {
     (error) => send({ type: 'done', ...failure(error) }),
   );
 });
-send({ type: 'ready' });
 
 async function run(command: string, stored: WorkspaceFile[], timeoutMs: number): Promise<ShellResult> {
   const files = withoutShadowed(stored);

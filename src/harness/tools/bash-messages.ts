@@ -5,7 +5,7 @@ export type ToShell =
   | { type: 'run'; command: string; files: WorkspaceFile[]; timeoutMs: number }
   | { type: 'content'; path: string; content: Uint8Array | undefined };
 
-export type FromShell = { type: 'ready' } | { type: 'read'; path: string } | ({ type: 'done' } & ShellResult);
+export type FromShell = { type: 'read'; path: string } | ({ type: 'done' } & ShellResult);
 
 export interface ShellResult {
   stdout: string;

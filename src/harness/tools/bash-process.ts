@@ -80,8 +80,8 @@ export class ShellProcess {
             reading -= 1;
             this.send({ type: 'content', path: message.path, content });
           }, fail);
+          return;
         }
-        if (message.type !== 'done') return;
         // The command ended while it waited for a file, as `timeout 1 cat` can. The next command, of another workspace, must not get that.
         if (reading > 0) this.end();
         settle(() => resolve(message));
