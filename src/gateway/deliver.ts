@@ -13,7 +13,7 @@ import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
 import { checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
-import { finishEvent, recordEvent } from './seen.ts';
+import { finishEvent, recordEvent, sessionTarget } from './seen.ts';
 
 interface DeliveryParts {
   database: Database;
@@ -73,7 +73,7 @@ async function addToSession(
   event: GatewayEvent,
 ): Promise<void> {
   const { db } = database;
-  const target = `session ${session.id}`;
+  const target = sessionTarget(session.id);
   assertRoomFor(session.participants, event.sender_id);
   const seen = await recordEvent(db, orgId, event, target, session.id);
   if (seen.state === 'done') return;

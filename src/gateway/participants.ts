@@ -6,6 +6,7 @@ import { orNotFound, ServiceError } from '../errors.ts';
 import type { Participant } from '../session/participants.ts';
 import { findSession, type Session } from '../session/sessions.ts';
 import { type GatewayEvent, senderGateway } from './event.ts';
+import { sessionTarget } from './seen.ts';
 
 const maxUrlLength = 2_048;
 
@@ -65,7 +66,7 @@ export async function newestSessionWith(
       (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
        order by updated_at desc, id desc limit 1)
       union all
-      (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = 'session ' || s.id
+      (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = ${sessionTarget('')} || s.id
        where g.org_id = ${orgId} and g.event_id = ${eventId}
          and (s.agent_id = ${agent?.id ?? 0} or exists (select 1 from session_participants where session_id = s.id and name = ${participantId})))
     ) found order by created_at desc, id desc limit 1`.execute(db);

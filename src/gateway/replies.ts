@@ -4,7 +4,7 @@ import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-delive
 import { betweenSteps } from '../session/transcript.ts';
 import { type GatewayEvent, maxHops, maxMessageCharacters, senderGateway } from './event.ts';
 import { joinSession, senderOf } from './participants.ts';
-import { submitTarget } from './seen.ts';
+import { submitTarget, turnKeyOf } from './seen.ts';
 
 export interface GatewayIdentity {
   /** What this gateway adds to the hops of an event. */
@@ -52,7 +52,7 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, identity: Gatewa
 export async function findUnmarked(db: Db, skipped: number): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, k.turn_id, g.event from gateway_events g
-    join idempotency_keys k on k.org_id = g.org_id and k.key = 'gateway ' || g.event_id and k.turn_id is not null
+    join idempotency_keys k on k.org_id = g.org_id and k.key = ${turnKeyOf('')} || g.event_id and k.turn_id is not null
     where g.state = 'received' and g.target = ${submitTarget} and g.created_at < now() - interval '10 seconds'
     order by g.created_at, g.org_id, g.event_id offset ${skipped} limit 50`.execute(db);
   return rows;

@@ -15,6 +15,11 @@ export interface SeenEvent {
 /** The target of an event that was submitted. Other targets name the session or gateway that it is delivered to. */
 export const submitTarget = 'submit';
 
+/** The target of an event that is delivered to a session here. */
+export function sessionTarget(sessionId: string): string {
+  return `session ${sessionId}`;
+}
+
 const staleSeconds = 10;
 
 /** The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. */
