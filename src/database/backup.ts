@@ -82,7 +82,10 @@ async function keyInUse(config: Config): Promise<string | undefined> {
   return (await isThere(secretKeyFile(config))) ? readFile(secretKeyFile(config), 'utf8') : undefined;
 }
 
-/** Restores a backup into an empty data directory or an empty PostgreSQL database. If it fails, nothing is changed. */
+/**
+ * Restores a backup into an empty data directory or an empty PostgreSQL database. If that fails, nothing is changed. It also throws if the
+ * tables were restored into a schema in which a server would not find them, and says what to do.
+ */
 export async function restore(config: Config, folder: string, isUsed = isInstalled): Promise<void> {
   const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);

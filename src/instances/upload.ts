@@ -13,9 +13,9 @@ const { fileBytes, totalBytes, files } = workspaceLimits;
  * Writes an upload into the workspace of the session and lists it for the next turn, in one transaction. Returns its path, or
  * undefined when the org has no such session. A file of the same name is replaced. `maxBytes` limits the files of the org together.
  *
- * The rows that turns write too, the session's, the count of the org's bytes and the file's, are locked last and in this order.
- * Turns of all organizations are written in one batch, which would wait for these locks, and waiting for another upload and writing
- * the content both take time.
+ * Turns write three of these rows too: the session's, the count of the org's bytes, and the file's. They are locked last, and in this
+ * order: the turns of all organizations are written in one batch, which would wait for the locks while another upload is waited for and
+ * the content is written.
  */
 export async function stageUpload(
   db: Db,

@@ -35,7 +35,7 @@ export const defaultRoom: RoomLimits = {
   maxWaiting: 8_192,
 };
 
-/** After requests of two organizations, the places are shared for this long. A flood that stops for less goes on as the same one. */
+/** For how long places stay shared after two organizations sent requests, and for how long a flood may stop and count as the same one. */
 const recentMs = 2_000;
 const checkEveryMs = 50;
 

@@ -6,11 +6,11 @@ import { insertDeliveries, newDelivery } from './new-deliveries.ts';
 /** Per transaction, because until it commits no other events are taken and, on the embedded database, no other statement runs. */
 const limits = { events: 200, deliveries: 1_000 };
 /**
- * Organizations take turns among this many of the oldest events, so that one whose events go to hundreds of endpoints each does
- * not delay the events of others. If so many wait, all organizations with endpoints are looked at: the oldest may be of one only.
+ * Organizations take turns among this many of the oldest events, so that one with hundreds of endpoints does not delay the others. If so
+ * many wait, all of them may be of one organization: then the oldest events of every organization with an endpoint are added.
  */
 const mostInTurns = 2_000;
-/** Then, so many of each organization: all of them are sorted, for a transaction that takes only `limits.events`. */
+/** How many of each: few, because all are sorted, for a transaction that takes only `limits.events`. */
 const mostOfEach = 10;
 
 interface EventRow {

@@ -44,8 +44,8 @@ export class AttemptRecorder {
 }
 
 /**
- * Records attempts: a row for each, the next state of its delivery, and what its outcome means for the endpoint. It means
- * nothing if the endpoint was changed or enabled since the attempt began: that may have another URL, or its destination may be well again.
+ * Records attempts: a row for each, the next state of its delivery, and what its outcome means for the endpoint. It means nothing if the
+ * endpoint was changed or enabled since the attempt began: the endpoint may have another URL now, or its destination may be well again.
  */
 export async function finishDeliveries(
   db: Db,

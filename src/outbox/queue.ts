@@ -179,9 +179,9 @@ export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
 }
 
 /**
- * Puts a claimed delivery back until its endpoint is enabled, because the endpoint was disabled after the delivery became due. If it
- * was enabled again meanwhile, which passed over the claimed delivery, that is due as scheduled. One whose resend was asked for
- * meanwhile is due now.
+ * Puts a claimed delivery back, because its endpoint was disabled after the delivery became due: it waits until the endpoint is enabled.
+ * If that has happened meanwhile, it passed over this delivery, which was claimed, so the delivery is due as scheduled. If its resend was
+ * asked for meanwhile, it is due now.
  */
 export async function parkDelivery(db: Db, processId: string, id: string, now: Date): Promise<void> {
   await sql`

@@ -8,7 +8,7 @@ import type { Participant } from './participants.ts';
 /**
  * Deletes a conversation with everything that belongs to it, for clients that asked that it not be stored. False when one of its turns
  * is active, since that one holds a reservation of the budget until its end; or when its log goes on after `lastSeq` with a turn whose
- * answer may still be read. Its turns and approvals are found through its log, since their tables have no index by session.
+ * answer may still be read. Its turns and approvals are found through its log, since no index by session has all of them.
  */
 export async function dropSession(db: Db, orgId: number, sessionId: string, lastSeq?: number): Promise<boolean> {
   return db.transaction().execute((transaction) => dropSessionIn(transaction, orgId, sessionId, lastSeq));

@@ -2,11 +2,12 @@ import type { Worker } from 'node:cluster';
 import { fieldOf } from '../text/json.ts';
 
 /**
- * Closes the connections that node:cluster forgets, whose clients would wait for ever. It hands a connection over with a numbered message
- * (`newconn`), and the worker sends back that number when it has taken it, or refuses it because it no longer listens. Forgotten are:
- * - one that a worker had not taken when it died
- * - one that a worker refuses after all had stopped listening: it goes into the queue of a socket that was closed then, with all that was
- *   in it, and not to the workers that came later and listen at the next
+ * Closes the connections that node:cluster forgets: their clients would wait for ever. The primary process hands a connection to a worker
+ * with a numbered message (`newconn`). The worker answers with that number: it took the connection, or refuses it, because it no longer
+ * listens. Two kinds are forgotten:
+ * - Those that a worker had not answered when it died.
+ * - Those that a worker refuses after the last one had stopped listening. The socket that the workers shared is closed then, and what they
+ *   refuse afterwards goes into its queue. Workers that start later share another socket and never look there.
  */
 export function closeForgotten(): (worker: Worker) => void {
   const listening = new Set<Worker>();

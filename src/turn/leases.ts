@@ -28,8 +28,8 @@ interface LeaseParts {
 const maxClaimed = 100;
 /**
  * The index of running turns keeps its entries of ended turns until a vacuum, and a vacuum waits for the oldest open transaction,
- * such as a backup that takes an hour. So that not every look reads those entries, most look only at leases that ran out within
- * this time; one look in this time, and each after a failure, is at all of them.
+ * such as a backup that takes an hour. So most looks are only at leases that ran out within this time, which passes over those entries. One
+ * look in this time, and each look after a failure, is at all leases.
  */
 const recentMs = 60_000;
 

@@ -25,8 +25,8 @@ export class Pricing {
   }
 
   /**
-   * The price of the usage on the model of this sub-agent. `calledOnOwnKey` says of providers that the turn has called whether all
-   * of its calls were made with the own key: only then they are free.
+   * The price of the usage on the model of this sub-agent. `calledOnOwnKey` has each provider that the turn has called, and whether all
+   * those calls were made with the customer's own key: only then are they free.
    */
   price(subAgent: string, usage: Usage, calledOnOwnKey: ReadonlyMap<string, boolean>) {
     const model = subAgentOf(this.config, subAgent).model ?? this.config.model;

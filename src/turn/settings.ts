@@ -44,7 +44,7 @@ export interface SettingParts {
 export class Settings {
   private readonly parts: SettingParts;
   private readonly cache = new LRUCache<string, SessionSetting>(atMost(10_000));
-  /** The last reading of each session that is under way. One that is forgotten meanwhile is not kept: it may have been dropped since. */
+  /** The newest read of each session that is under way. If the session is forgotten meanwhile, its result is not kept: it may be outdated. */
   private readonly readings = new Map<string, symbol>();
   /** Called when a session is forgotten. */
   onForgotten: (sessionId: string) => void = () => {};

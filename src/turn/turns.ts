@@ -132,7 +132,7 @@ export class Turns {
     try {
       return await work();
     } finally {
-      // The admission takes a place again. No other request comes in between while all that the admission reads before is in memory.
+      // The admission takes a place again. No other request can be first, as long as what the admission reads before is in memory.
       place.leave();
     }
   }
