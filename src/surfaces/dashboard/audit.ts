@@ -6,7 +6,7 @@ import { orNotFound, ServiceError } from '../../errors.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';
 import { pathNumber } from '../shared/path.ts';
-import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
+import { decodeBigintCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { auditQuery } from './schemas.ts';
 
 const config = { family: 'management' as const };
@@ -20,7 +20,7 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
     const { id: orgId } = principalOf(request).organization;
     const { action, user_id: userId, from, to } = request.query;
     const filters = { action, userId, from: validDay(from), to: validDay(to) };
-    const before = decodeIntegerCursor('audit_events', request.query.cursor);
+    const before = decodeBigintCursor('audit_events', request.query.cursor);
     const page = await readPage(
       'audit_events',
       limitOf(request.query),
@@ -33,7 +33,7 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/audit/:id', { config, onRequest, schema: { hide: true } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
-    const id = pathNumber(request, 'id');
+    const id = pathNumber(request, 'id', Number.MAX_SAFE_INTEGER);
     const [newest] = await readAuditPage(db, orgId, {}, { limit: 1, before: id + 1 });
     return { event: showEvent(orNotFound(newest?.id === id ? newest : undefined)) };
   });

@@ -96,7 +96,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 }
 
 function searchOf({ state, surface, release, q, cursor }: SearchQuery): Omit<SessionSearch, 'limit'> {
-  const position = decodeCursor('sessions', cursor, ['string', 'string']);
+  const position = decodeCursor('sessions', cursor, ['text', 'text']);
   const after = position === undefined ? undefined : { updatedAt: String(position[0]), id: String(position[1]) };
   if (after !== undefined && !isTime(after.updatedAt)) throw badCursor();
   return { state, surface, release, text: q?.trim() || undefined, after };

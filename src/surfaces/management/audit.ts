@@ -11,7 +11,7 @@ import { actorOf } from '../shared/caller/actor.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeIntegerCursor, limitOf, readPage } from '../shared/schemas/list.ts';
+import { decodeBigintCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 
 const tags = ['Audit log'];
@@ -78,7 +78,7 @@ export function auditRoutes(server: Server, context: Context): void {
     async (request) => {
       const { id: orgId } = principalOf(request).organization;
       const { db } = context.database;
-      const before = decodeIntegerCursor('audit_events', request.query.cursor);
+      const before = decodeBigintCursor('audit_events', request.query.cursor);
       const limit = limitOf(request.query, 100, 500);
       const filters = filtersOf(request.query);
       await recordExport(request, { format: 'json', ...parametersOf(filters), limit });

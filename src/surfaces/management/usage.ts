@@ -38,7 +38,7 @@ const query = Type.Object({
 });
 
 /** The type that each dimension has in a cursor. */
-const cursorShape = { day: 'string', agent: 'integer', model: 'string', end_user: 'string' } as const;
+const cursorShape = { day: 'text', agent: 'integer', model: 'text', end_user: 'text' } as const;
 
 export function usageRoutes(server: Server, context: Context): void {
   server.get(

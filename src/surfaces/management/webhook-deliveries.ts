@@ -10,7 +10,7 @@ import type { Server } from '../shared/fastify.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
 import { pathNumber, pathParameter, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { badCursor, decodeCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { decodeBigintCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { endpointOfPath, requireEndpointOfPath } from './path.ts';
 import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
@@ -41,15 +41,12 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      // As text, because positions are counted over all organizations and may exceed the integers of a cursor.
-      const before = decodeCursor('webhook_deliveries', request.query.cursor, ['string'])?.[0];
-      if (before !== undefined && !/^\d{1,18}$/.test(String(before))) throw badCursor();
-      const filter = { before: before === undefined ? undefined : Number(before), state: request.query.state };
+      const filter = { before: decodeBigintCursor('webhook_deliveries', request.query.cursor), state: request.query.state };
       return readPage(
         'webhook_deliveries',
         limitOf(request.query),
         (limit) => listDeliveries(db, principalOf(request).organization.id, pathNumber(request, 'id'), { limit, ...filter }),
-        (delivery) => String(delivery.position),
+        (delivery) => delivery.position,
         showDelivery,
       );
     },

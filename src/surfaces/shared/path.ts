@@ -10,10 +10,10 @@ export function pathParameter(request: FastifyRequest, name: string): string {
   return value;
 }
 
-/** A numeric id in the path; any other text is 404. */
-export function pathNumber(request: FastifyRequest, name: string): number {
+/** A numeric id in the path; any other text is 404, and so is a number beyond `most`, by default that of an integer column. */
+export function pathNumber(request: FastifyRequest, name: string, most = 2 ** 31 - 1): number {
   const text = pathParameter(request, name);
-  if (!/^[1-9]\d{0,8}$/.test(text)) throw notFound();
+  if (!/^[1-9]\d{0,15}$/.test(text) || Number(text) > most) throw notFound();
   return Number(text);
 }
 

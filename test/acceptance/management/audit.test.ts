@@ -147,6 +147,21 @@ test('limit is 100 unless said, 500 at most, and the cursor goes on', async () =
   );
 });
 
+test('events of all organizations together may be more than an integer counts, in an export and in the dashboard', async () => {
+  await sql`alter table audit_events alter column id restart with 3000000000`.execute(parley.context.database.db);
+  const acme = await createOrganization(parley);
+  const headers = await browserOf(parley, acme, 'counter@example.com', 'owner');
+  const first = await exported(acme.key, '?limit=1');
+  const second = await exported(acme.key, `?limit=1&cursor=${first.meta.next_cursor}`);
+  assert.deepEqual([first.data[0]?.action, second.data[0]?.action], ['audit_log.exported', 'member.joined']);
+  const page = await parley.call('GET', '/dashboard/api/audit?limit=3', { headers });
+  const rest = await parley.call('GET', `/dashboard/api/audit?limit=1&cursor=${page.body.next_cursor}`, { headers });
+  assert.equal(rest.body.data[0]?.action, 'member.invited', rest.text);
+  const { id } = rest.body.data[0];
+  assert.ok(id >= 3_000_000_000);
+  assert.deepEqual((await parley.call('GET', `/dashboard/api/audit/${id}`, { headers })).body, { event: rest.body.data[0] });
+});
+
 test('what is left empty is as if it were not there', async () => {
   const { key } = await createOrganization(parley);
   const { data, meta } = await exported(key, '?event_action=&user_id=&from=&to=&limit=&cursor=');

@@ -44,19 +44,23 @@ export function encodeCursor(list: string, position: (string | number)[]): strin
   return Buffer.from(JSON.stringify([list, ...position])).toString('base64url');
 }
 
-/** The position in a cursor; `shape` has the types of its parts. Throws `invalid` for anything that is not a cursor of this list. */
+/** Whether a part of a position can be compared with a column of this type: any other value would fail in the query. */
+const fitsColumn = {
+  text: (part: unknown) => typeof part === 'string' && !part.includes('\0') && part.isWellFormed(),
+  integer: (part: unknown) => Number.isSafeInteger(part) && Math.abs(Number(part)) < 2 ** 31,
+  bigint: (part: unknown) => Number.isSafeInteger(part),
+};
+
+/** The position in a cursor; `shape` has the types of the columns. Throws `invalid` for anything that is not a cursor of this list. */
 export function decodeCursor(
   list: string,
   cursor: string | undefined,
-  shape: readonly ('string' | 'integer')[],
+  shape: readonly (keyof typeof fitsColumn)[],
 ): (string | number)[] | undefined {
   if (cursor === undefined || cursor === '') return undefined;
   const parts = parseJson(Buffer.from(cursor, 'base64url').toString('utf8'));
   const [name, ...position] = Array.isArray(parts) ? parts : [];
-  const fits =
-    name === list &&
-    position.length === shape.length &&
-    position.every((part, index) => (shape[index] === 'string' ? isText(part) : Number.isSafeInteger(part) && Math.abs(part) < 2 ** 31));
+  const fits = name === list && position.length === shape.length && shape.every((type, index) => fitsColumn[type](position[index]));
   // Base64 decoding skips invalid characters: an altered cursor shows when the position is encoded again.
   if (!fits || encodeCursor(list, position) !== cursor) throw badCursor();
   return position;
@@ -67,7 +71,7 @@ export function badCursor(): ServiceError {
 }
 
 export function decodeTextCursor(list: string, cursor: string | undefined): string | undefined {
-  const position = decodeCursor(list, cursor, ['string'])?.[0];
+  const position = decodeCursor(list, cursor, ['text'])?.[0];
   return position === undefined ? undefined : String(position);
 }
 
@@ -76,6 +80,8 @@ export function decodeIntegerCursor(list: string, cursor: string | undefined): n
   return position === undefined ? undefined : Number(position);
 }
 
-function isText(part: unknown): boolean {
-  return typeof part === 'string' && !part.includes('\0') && part.isWellFormed();
+/** For rows that are counted over all organizations together, which may be more than an integer counts. */
+export function decodeBigintCursor(list: string, cursor: string | undefined): number | undefined {
+  const position = decodeCursor(list, cursor, ['bigint'])?.[0];
+  return position === undefined ? undefined : Number(position);
 }
