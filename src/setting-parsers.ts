@@ -98,9 +98,9 @@ export function redisUrl(value: string): string {
 export function networks(value: string): string[] {
   const entries = list(value);
   for (const entry of entries) {
-    const [address = '', prefix = '1'] = entry.split('/');
+    const [address = '', prefix = '1', ...rest] = entry.split('/');
     const most = isIP(address) === 4 ? 32 : 128;
-    if (isIP(address) === 0 || !/^[1-9]\d{0,2}$/.test(prefix) || Number(prefix) > most)
+    if (isIP(address) === 0 || !/^[1-9]\d{0,2}$/.test(prefix) || Number(prefix) > most || rest.length > 0)
       throw new Error(`must be addresses or networks such as 10.0.0.0/8, not "${entry}"`);
   }
   return entries;

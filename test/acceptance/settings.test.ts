@@ -31,6 +31,7 @@ const badSettings: [name: string, value: string, says: string][] = [
   ['PARLEY_LOG_LEVEL', 'loud', 'must be one of fatal, error, warn, info, debug, trace, silent, not "loud"'],
   ['PARLEY_BASE_HOST', 'https://api.example.com', 'must be a host name such as api.example.com, not "https://api.example.com"'],
   ['PARLEY_TRUST_PROXY', '10.0.0.0/33', 'must be addresses or networks such as 10.0.0.0/8, not "10.0.0.0/33"'],
+  ['PARLEY_TRUST_PROXY', '10.0.0.0/8/8', 'must be addresses or networks such as 10.0.0.0/8, not "10.0.0.0/8/8"'],
   [
     'PARLEY_CORS_ORIGINS',
     'https://a.example, https://b.example/',
