@@ -50,15 +50,26 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
   if (request.method === 'POST' && request.headers.cookie !== undefined && request.headers['x-parley-dashboard'] !== '1')
     throw new ServiceError('forbidden', 'Requests with a cookie must send X-Parley-Dashboard: 1');
   const email = path === 'sign-in/email' ? emailOf(request.body) : undefined;
-  if (email !== undefined) context.signIn.guesses.count(email);
   const fetchRequest = toFetchRequest(request, path === 'change-password' ? endOtherSessions(request.body) : request.rawBody);
-  const response = await (email === undefined ? context.signIn.handle(fetchRequest) : context.signIn.signIn(email, fetchRequest));
-  if (email !== undefined && response.ok) context.signIn.guesses.forget(email);
-  // The library refuses a client that tries too often before it looks at the password.
-  if (email !== undefined && response.status === 429) context.signIn.guesses.takeBack(email);
+  const response = await (email === undefined ? context.signIn.handle(fetchRequest) : countedSignIn(context, email, fetchRequest));
   // The library does not know the path with this method.
   if (response.status === 404) throw notFound();
   return answerWith(reply, response);
+}
+
+/** Signs in. Counts as a guess at the account's password, unless nobody looked at the password. */
+async function countedSignIn(context: Context, email: string, request: Request): Promise<Response> {
+  const { guesses } = context.signIn;
+  guesses.count(email);
+  const response = await context.signIn.signIn(email, request).catch((error: unknown) => {
+    // Not a refusal: the database is away.
+    if (!(error instanceof ServiceError)) guesses.takeBack(email);
+    throw error;
+  });
+  if (response.ok) guesses.forget(email);
+  // The library refuses a client that tries too often before it looks at the password.
+  if (response.status === 429) guesses.takeBack(email);
+  return response;
 }
 
 /** Whoever signed in with the old password, perhaps a thief of it, is signed out: the library does this only when it is asked to. */

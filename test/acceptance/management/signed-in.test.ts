@@ -132,7 +132,7 @@ test('a suspended org keeps its members out', async () => {
   assert.equal((await parley.call('GET', '/api/agents', { headers })).status, 403);
 });
 
-test('while the database is away whoever is signed in hears 503, as with a key', {
+test('while the database is away, whoever is signed in or signs in hears 503, as with a key', {
   skip: engine === 'pglite' && 'the embedded database lives and dies with its process',
 }, async (context) => {
   const database = await createDatabase();
@@ -145,8 +145,12 @@ test('while the database is away whoever is signed in hears 503, as with a key',
     const answer = await app.call('GET', path, { headers });
     assert.deepEqual([answer.status, answer.headers['retry-after']], [503, '1'], `${path}: ${answer.text}`);
   }
+  const signIn = () => app.call('POST', '/auth/sign-in/email', { body: { email: 'ada@example.com', password } });
+  const attempts = await Promise.all(Array.from({ length: 10 }, signIn));
+  assert.deepEqual(new Set(attempts.map(({ status }) => status)), new Set([503]));
   proxy.loses = () => false;
   await until(async () => (await app.call('GET', '/api/members', { headers })).status === 200);
+  assert.equal((await signIn()).status, 200, 'no password was checked, so none of these attempts counts as a guess');
 });
 
 test('after ten guesses at a password there is 429', async () => {
