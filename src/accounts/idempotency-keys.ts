@@ -106,8 +106,8 @@ export async function giveBackKey(db: Db, own: RequestKey): Promise<void> {
 }
 
 /**
- * Notes, by a hold that is over, that a repetition goes on under the key. False if the request that took it has given it back, or another
- * has taken it since.
+ * Marks the key as shared, by a hold that has expired already: a repetition does the work too, so the first request may no longer give the
+ * key back. False if it has done so, or if another request has taken the key since.
  */
 export async function shareKey(db: Db, own: RequestKey): Promise<boolean> {
   const shared = await db

@@ -14,7 +14,7 @@ export interface TokenRequest {
   endUserId?: string | undefined;
   agentInstanceId?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
-  /** True unless it is false. */
+  /** By default true. */
   mayApprove?: boolean | undefined;
   ttlSeconds: number;
 }

@@ -47,7 +47,7 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         answer = new AnswerBody(controller, () => signal?.removeEventListener('abort', abort));
         try {
           resolve(responseOf(status, received, method === 'HEAD' || bodilessStatuses.has(status) ? null : answer.stream));
-          // The only one of these with which undici reads a body, and nobody would read it from us.
+          // Of these statuses, undici reads a body with this one only, and nobody would take it from us.
           if (status === 205) void answer.stream.cancel();
         } catch (error) {
           reject(error);

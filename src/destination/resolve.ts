@@ -19,8 +19,8 @@ export function createDnsResolve({ servers, timeoutMs = 1_500 }: { servers?: rea
   /** One for many names, because each has a socket of its own. It knows only the servers that the system had when it was made. */
   function resolverNow(): Resolver {
     if (current !== undefined && performance.now() - current.madeAt < keptMs) return current.resolver;
-    // After a few quick answers it waits a second at most before it tries again, whatever the timeout, and after slow ones up to five
-    // without `maxTimeout`. So there are more tries, for names whose own servers take a few seconds.
+    // It adapts to the answers that it got. After quick ones it tries again within a second, whatever `timeout` says: hence five tries, for
+    // names whose own servers take a few seconds. After slow ones it would wait up to five seconds: hence `maxTimeout`.
     const resolver = new Resolver({ timeout: timeoutMs, maxTimeout: timeoutMs, tries: 5 });
     if (servers !== undefined) resolver.setServers(servers);
     current = { resolver, madeAt: performance.now() };

@@ -124,7 +124,7 @@ async function answerRequests(lines: AsyncIterator<string>, session: Session, fi
   }
 }
 
-/** Asks until there is a decision, or the input ends or Ctrl-C quits, and the request stays pending. Returns the id of the turn's next one, if any. */
+/** Asks until there is a decision; if the input ends or Ctrl-C quits, the request stays open. Returns the id of the turn's next one, if any. */
 async function answerRequest(lines: AsyncIterator<string>, session: Session, requestId: string): Promise<string | undefined> {
   const decisions: Record<string, string> = { y: 'approve_once', a: 'approve_session', n: 'deny' };
   let decision: string | undefined;

@@ -46,8 +46,8 @@ export function sessionCommands(program: Command): void {
         print(command, entry, () => line.slice(early.length));
         early = '';
         last = entry.seq ?? last;
-        // Only a write shows that the program that reads the output has ended, as `head` does, and the next entry may be long in
-        // coming. Its line begins with a space, which is written early; JSON may have spaces before it.
+        // That the reader of a pipe has ended, as `head` does, only shows when something is written, and the next entry may be long in
+        // coming. So the space that its line begins with is written early. With --json it comes before the JSON, where it may be.
         if (!isPiped()) continue;
         timer = setTimeout(() => {
           early = ' ';

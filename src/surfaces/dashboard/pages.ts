@@ -48,7 +48,7 @@ export function dashboardPages(server: Server, context: Context): void {
     return sendBuilt(request, withSecurityHeaders(reply).header('cache-control', 'public, max-age=86400'), icon);
   });
 
-  // During an update the dashboard in a browser may be newer than this process, and ask for what it does not have.
+  // Not the page below: during an update, the dashboard in a browser may be newer than this process and ask for routes that it lacks.
   server.get('/dashboard/api/*', { config, schema, onRequest }, (_request, reply) => reply.callNotFound());
 
   server.get('/dashboard/*', { config, schema, onRequest }, async (request, reply) => {

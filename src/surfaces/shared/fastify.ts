@@ -36,7 +36,7 @@ declare module 'fastify' {
     rawBody: string;
     /** Who calls; set by the authentication hook of every route that is not public. */
     principal: Principal | undefined;
-    /** Held while the request is processed; left while it waits for its body, a turn or another server, at the latest with its response. */
+    /** Held while the request is processed. Left while it waits for its body, a turn or another server, and when it is answered. */
     place: Place | undefined;
     /** The turn that this request, or an earlier copy of it, started. */
     turn: { sessionId: string; turnId: string } | undefined;

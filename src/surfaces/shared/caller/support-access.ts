@@ -20,14 +20,14 @@ export function assertOpenToMember(request: FastifyRequest, session: Session): v
   if (principalOf(request).type === 'member' && !isOfPlayground(session)) assertTranscriptsOpen(request);
 }
 
-/** Anybody can write so into metadata, so it counts only for a session that has no end user and no instance with a name. */
-function isOfPlayground({ metadata, endUserId }: Session): boolean {
-  return metadata.source === 'playground' && endUserId === undefined && instanceIdOf(metadata) === undefined;
-}
-
 /** The same for a member who sends to a session: they would read the agent's answer, and could have it repeat the rest. */
 export async function assertMayJoin(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
   const { type, organization } = principalOf(request);
   if (type !== 'member' || organization.transcriptsAccess) return;
   assertOpenToMember(request, await visibleSession(context, request, sessionId));
+}
+
+/** Metadata is what any client says, so this counts only for a session that has no end user and no instance with a name. */
+function isOfPlayground({ metadata, endUserId }: Session): boolean {
+  return metadata.source === 'playground' && endUserId === undefined && instanceIdOf(metadata) === undefined;
 }

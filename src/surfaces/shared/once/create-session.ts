@@ -29,8 +29,9 @@ export async function createSessionOnce<Body>(
   const { earlier, takenAt } = await takeKey(db, requestKey, { response: sealAnswer(context, requestKey, chosen) });
   if (earlier?.response === null) throw keyReused();
   const kept: Kept<Body> = earlier === undefined ? chosen : openAnswer(context, requestKey, earlier.response);
-  const goesOn = kept.body === undefined && earlier !== undefined;
-  if (goesOn && !(await shareKey(db, { ...requestKey, takenAt }))) return createSessionOnce(context, request, reply, wantedId, create);
+  const isUnanswered = kept.body === undefined && earlier !== undefined;
+  if (isUnanswered && !(await shareKey(db, { ...requestKey, takenAt })))
+    return createSessionOnce(context, request, reply, wantedId, create);
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {

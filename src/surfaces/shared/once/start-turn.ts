@@ -60,8 +60,8 @@ export async function findEarlierTurn(
 }
 
 /**
- * The same, for a request that names its session, but without a look at the Idempotency-Key: admission looks at it anyway, and
- * while this request waited for a query of its own, a later message could overtake it.
+ * The same for a request that names its session, but without a look at the Idempotency-Key. Admission looks at it anyway, and while this
+ * request waited for a query of its own, a later message to the session could overtake it.
  */
 export async function findRetriedTurn(context: Context, request: FastifyRequest, live: boolean): Promise<WatchableTurn | undefined> {
   if (idempotencyKey(request) !== undefined || !isLibraryRetry(request)) return undefined;

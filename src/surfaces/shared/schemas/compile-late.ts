@@ -10,7 +10,7 @@ const load = createRequire(import.meta.url);
 type Validator = ReturnType<typeof import('typebox/schema').Compile>;
 type SerializerCompiler = ReturnType<ReturnType<typeof SerializerSelector>>;
 
-/** By schema, as many routes have the same one: that of an error, for each of its statuses. */
+/** By schema, because several routes may have the same one. */
 const validators = new WeakMap<object, Validator>();
 const serializers = new WeakMap<object, ReturnType<SerializerCompiler>>();
 

@@ -1,6 +1,7 @@
 import { Type } from './type.ts';
 
-/** Fields that the bodies of the management API and of the operator's routes have in common. */
+// Fields that the bodies of the management API and of the operator's routes have in common.
+
 export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
 /** What the sign-in library accepts as an address: a member with any other could never sign in. */

@@ -4,7 +4,7 @@ import { notFound, ServiceError } from '../../../errors.ts';
 import type { RouteFamily } from '../fastify.ts';
 import { hostOf } from './host-header.ts';
 
-/** If families of routes have hosts of their own, each answers only there; a family without one on all hosts that are not another's. */
+/** A family of routes with a host of its own answers only there. One without answers on every host that is not another family's. */
 export function splitHosts(config: Config): onRequestAsyncHookHandler {
   const hosts: Record<RouteFamily, string | undefined> = {
     base: config.PARLEY_BASE_HOST,

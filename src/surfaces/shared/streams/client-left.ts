@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 
-/** One for all: `abort` without a reason makes one with a stack, at each response, since each of them closes in the end. */
+/** Shared by all: without a reason, `abort` would make an error with a stack for every response, since each closes in the end. */
 const clientLeft = new DOMException('The client has disconnected', 'AbortError');
 
 /** Aborted when the client disconnects, or if it has already: a response that is closed does not emit `close` again. */

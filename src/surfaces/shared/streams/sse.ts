@@ -44,7 +44,7 @@ export async function sendEvents(
       if (text === '') continue;
       clearTimeout(headTimer);
       const isTaken = response.write(escapeLineBreaks(text));
-      // The last frame goes by what the source has made: text that it made before the stream was ended is sent too.
+      // Only after the write: the last frame says how to go on after all that the source has made.
       if (abort.signal.aborted) break;
       if (!isTaken) await drained(response, abort.signal, streams);
     }
