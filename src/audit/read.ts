@@ -24,6 +24,11 @@ export async function readAuditPage(
   return query.execute();
 }
 
+/** Undefined when the org has no such event. */
+export async function findAuditEvent(db: Db, orgId: number, id: number): Promise<AuditRow | undefined> {
+  return filtered(db, orgId, {}).selectAll().where('id', '=', id).executeTakeFirst();
+}
+
 /** How many events the filters match: exact up to ten thousand, above that an estimate of the query planner. */
 export async function estimateAuditRows(db: Db, orgId: number, filters: AuditFilters): Promise<number> {
   const exactUpTo = 10_000;

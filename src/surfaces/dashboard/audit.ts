@@ -1,5 +1,5 @@
 import type { onRequestAsyncHookHandler } from 'fastify';
-import { type AuditRow, estimateAuditRows, readAuditPage } from '../../audit/read.ts';
+import { type AuditRow, estimateAuditRows, findAuditEvent, readAuditPage } from '../../audit/read.ts';
 import { timestamp, validDay } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
@@ -33,9 +33,8 @@ export function dashboardAuditRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/audit/:id', { config, onRequest, schema: { hide: true } }, async (request) => {
     const { id: orgId } = principalOf(request).organization;
-    const id = pathNumber(request, 'id', Number.MAX_SAFE_INTEGER);
-    const [newest] = await readAuditPage(db, orgId, {}, { limit: 1, before: id + 1 });
-    return { event: showEvent(orNotFound(newest?.id === id ? newest : undefined)) };
+    const event = await findAuditEvent(db, orgId, pathNumber(request, 'id', Number.MAX_SAFE_INTEGER));
+    return { event: showEvent(orNotFound(event)) };
   });
 }
 
