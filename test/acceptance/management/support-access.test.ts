@@ -106,3 +106,24 @@ test('while support access is off, a member is shown no files of an end user or 
   const own = await parley.call('POST', '/sealed/desk/v1/responses', { headers, body: { input: text } });
   assert.deepEqual([own.status, own.body.output_text], [200, 'files answered: The workspace is empty.']);
 });
+
+test('turning support access off ends the stream of a member who had opened another before it was on', { timeout: 20_000 }, async () => {
+  const watched = await createOrganization(parley, 'watched');
+  await createAgent(parley, watched.key, 'desk');
+  const headers = await browserOf(parley, watched, 'watcher@example.com', 'owner');
+  const url = await parley.listen();
+  const access = (transcripts: boolean) =>
+    parley.call('PATCH', '/api/organization', { key: watched.key, body: { support_access: { transcripts } } });
+  const follow = async (metadata: Record<string, unknown>) => {
+    const created = await parley.call('POST', '/watched/desk/v1/managed-agents/sessions', { key: watched.key, body: { metadata } });
+    const response = await fetch(`${url}/watched/desk/v1/managed-agents/sessions/${created.body.id}/events/stream`, { headers });
+    assert.equal(response.status, 200);
+    return { ended: response.text() };
+  };
+  await access(false);
+  const ofPlayground = await follow({ source: 'playground' });
+  await access(true);
+  const ofEndUser = await follow({ end_user_id: 'ada' });
+  await access(false);
+  for (const { ended } of [ofEndUser, ofPlayground]) assert.match(await ended, /"credential_revoked"/);
+});

@@ -23,7 +23,7 @@ interface Credential {
   agentId: number | undefined;
   /** When its streams are ended: `graceMs` after a token expires, never for keys and cookies. */
   endsAt: number;
-  /** Whether members could read what end users say when it was first seen. If that is turned off, a member's streams end. */
+  /** Whether members could read what end users say when one of the streams was opened. If that is turned off, a member's streams end. */
   hadTranscripts: boolean;
   streams: Set<EndableStream>;
 }
@@ -110,6 +110,7 @@ export class OpenStreams {
       streams: new Set(),
     };
     const credential = this.credentials.get(mapKeyOf(fresh)) ?? fresh;
+    credential.hadTranscripts ||= fresh.hadTranscripts;
     this.credentials.set(mapKeyOf(credential), credential);
     return credential;
   }
