@@ -20,11 +20,11 @@ async function organizationWithAgent(slug: string, config: Record<string, unknow
   return organization;
 }
 
-async function say({ slug, key }: TestOrganization, text: string, metadata: Record<string, unknown> = {}) {
-  const session = await parley.call('POST', `/${slug}/desk/v1/sessions`, { key, body: { metadata } });
+async function say({ slug, key }: TestOrganization, text: string, metadata: Record<string, unknown> = {}, agent = 'desk') {
+  const session = await parley.call('POST', `/${slug}/${agent}/v1/sessions`, { key, body: { metadata } });
   if (session.status === 503) return session;
   assert.equal(session.status, 200, session.text);
-  return parley.call('POST', `/${slug}/desk/v1/sessions/${session.body.id}/messages`, { key, body: { text } });
+  return parley.call('POST', `/${slug}/${agent}/v1/sessions/${session.body.id}/messages`, { key, body: { text } });
 }
 
 const budgetOf = async ({ key }: TestOrganization) => (await parley.call('GET', '/api/budget', { key })).body.budget;
@@ -65,6 +65,8 @@ test('an instance over its spend cap is refused; another instance is not', async
   const refused = await say(acme, 'hello again', { end_user_id: 'ada' });
   assert.deepEqual([refused.status, refused.body.detail.error], [402, 'instance_spend_cap_exceeded']);
   assert.equal((await say(acme, 'hello', { end_user_id: 'bob' })).status, 200);
+  await createAgent(parley, acme.key, 'shop');
+  assert.equal((await say(acme, 'hello', { end_user_id: 'ada' }, 'shop')).status, 200, 'nor is hers at another agent');
 });
 
 test('a turn is counted by day, agent, model and end user, and nothing stays reserved', async () => {

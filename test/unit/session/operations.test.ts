@@ -121,6 +121,53 @@ test('turns of one organization and one instance that end together are counted a
   assert.deepEqual(instances, [{ spent_micros: 222 }]);
 });
 
+test('a turn holds of the credits and of its instance what it may take of each, and gives it back when it pauses, ends or never runs', async () => {
+  const caps = { credits_micros: 1_000, instance_spend_cap_micros: 1_000 };
+  await db.updateTable('budgets').set(caps).where('org_id', '=', 1).execute();
+  const held = async () => {
+    const budget = await db.selectFrom('budgets').selectAll().where('org_id', '=', 1).executeTakeFirstOrThrow();
+    const instances = await db.selectFrom('instance_spend').select('reserved_micros').where('instance_key', 'like', '%bea%').execute();
+    return [budget.reserved_tokens, budget.reserved_micros, ...instances.map(({ reserved_micros }) => reserved_micros)];
+  };
+  const reservation = { reserveTokens: 10, reserveMicros: 30, reserveCreditMicros: 20 };
+  const session = await newSession({ end_user_id: 'bea' });
+  const [turn, behind] = [newId('turn_'), newId('turn_')];
+  const asked = { ...request, requestId: newId('req_') };
+  const step = { org: 1, session, turn, events: [], messages: undefined, used: { ...used, cost_micros: 0 }, webhooks: [] };
+  assert.equal((await apply({ ...admission(session, turn), ...reservation })).status, 'started');
+  assert.deepEqual(await held(), [10, 20, 30]);
+  await apply({ ...step, kind: 'pause', request: asked, pendingInput: pendingInputOf(asked) });
+  assert.deepEqual(await held(), [0, 0, 0]);
+  const answer = { org: 1, session, requestId: asked.requestId, decision: 'deny' as const, ...reservation };
+  assert.equal((await apply({ ...answer, kind: 'resolve' })).status, 'resumed');
+  assert.deepEqual(await held(), [10, 20, 30]);
+  await apply({ ...admission(session, behind), ...reservation });
+  assert.deepEqual(await held(), [20, 40, 60]);
+  await apply({ kind: 'stop', org: 1, session, reason: 'stop' });
+  await apply({ ...step, kind: 'end' });
+  assert.deepEqual(await held(), [0, 0, 0]);
+  const alone = { ...step, session: await newSession({ end_user_id: 'bea' }), turn: newId('turn_') };
+  await apply({ ...admission(alone.session, alone.turn), ...reservation });
+  assert.deepEqual(await held(), [10, 20, 30]);
+  const none = { credits_micros: null, instance_spend_cap_micros: null };
+  await db.updateTable('budgets').set(none).where('org_id', '=', 1).execute();
+  await apply({ ...alone, kind: 'end' });
+  assert.deepEqual(await held(), [0, 0, 0], 'also where no cap is left meanwhile');
+});
+
+test('a turn ends as any other where a cap was set meanwhile that is far below what is used, and the next has nothing more to report', async () => {
+  const [session, turn] = [await newSession(), newId('turn_')];
+  await apply(admission(session, turn));
+  const setBudget = (values: object) => db.updateTable('budgets').set(values).where('org_id', '=', 1).execute();
+  const budget = () => db.selectFrom('budgets').selectAll().where('org_id', '=', 1).executeTakeFirstOrThrow();
+  const { tokens_used } = await budget();
+  await setBudget({ total_tokens_cap: 1, tokens_used: 1_000_000_000 });
+  const end: Operation = { kind: 'end', org: 1, session, turn, events: [], messages: undefined, used, webhooks: [] };
+  assert.equal((await apply(end)).status, 'done');
+  assert.equal((await budget()).threshold_fired, 100);
+  await setBudget({ total_tokens_cap: null, tokens_used, threshold_fired: 0 });
+});
+
 test('a turn is interrupted once, however often that is asked for, and does not pause any more', async () => {
   const [session, turn] = [await newSession(), newId('turn_')];
   await apply(admission(session, turn));
