@@ -11,6 +11,7 @@ import { Feed } from '../../../src/session/feed.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
+import { until } from '../../support/until.ts';
 import { admission, said, upTo, write } from '../../support/written-log.ts';
 
 const app = await startApp({ after });
@@ -175,6 +176,19 @@ test('with thousands of writes waiting no message is taken any more, but what ru
   held.resolve();
   await Promise.all(writes);
   assert.equal(written, 4_098);
+});
+
+test('a batch of many sessions tells the other processes of each how far its log goes', { timeout: 20_000 }, async () => {
+  const heard: string[] = [];
+  await database.listen((payload) => {
+    const [process, subject, ...sessions] = payload.split(' ');
+    if (process === 'proc_told' && subject === 'sessions') heard.push(...sessions);
+  });
+  const log = new SessionLog(database, 'proc_told', 5_000, true);
+  const sessions = await Promise.all(upTo(90).map(newSession));
+  await Promise.all(sessions.map((session) => write(log, new Feed(), session, [said('Hi')])));
+  await until(async () => heard.length >= sessions.length);
+  assert.deepEqual(heard.toSorted(), sessions.map((session) => `${session}:1`).toSorted());
 });
 
 test('one bad write fails alone: its neighbours in the same statement are stored', async () => {
