@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { engine } from '../../support/engine.ts';
@@ -68,6 +69,25 @@ test('what a process that fell silent had claimed is sent by another when the le
   assert.equal(receiver.received.at(-1)?.body.id, lost.id);
   assert.equal(receiver.received.length, 3);
   await courier.stop();
+});
+
+test('an attempt whose outcome could not be written holds up nothing: its courier can stop, and it is made again', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 1, clock.now());
+  const courier = createCourier(clock);
+  await sql`alter table delivery_attempts rename to delivery_attempts_away`.execute(db);
+  const isIdle = courier.idle();
+  await receiver.until((received) => received.length === 1);
+  await isIdle;
+  await courier.stop();
+  await sql`alter table delivery_attempts_away rename to delivery_attempts`.execute(db);
+  const next = createCourier(clock);
+  await next.idle();
+  await next.stop();
+  const [delivery] = await deliveriesTo(endpointId);
+  assert.deepEqual([delivery?.state, delivery?.attempts.length, receiver.received.length], ['delivered', 1, 2]);
 });
 
 test('a start on the embedded database sends at once what the last process had claimed', { skip: engine === 'postgres' }, async (t) => {

@@ -135,8 +135,8 @@ test('a result is written by who holds the claim, a success by anyone; a resend 
   assert.deepEqual([state, attempts], ['pending', 2], 'another gateway may be there again');
   assert.ok(next instanceof Date && next > now);
   const endpoint = () => sql`select consecutive_failures, xmin::text from webhook_endpoints where id = ${endpointId}`.execute(db);
-  await finish({}, [500, 200, 500]);
-  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 1, 'only what failed since');
+  await finish({}, [500, 200, 500, 500]);
+  assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 2, 'only what failed since, and all of that');
   await finish({}, 200);
   const { rows: well } = await endpoint();
   await finish({}, 200);

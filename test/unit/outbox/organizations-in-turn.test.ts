@@ -47,6 +47,28 @@ test('many destinations of one organization, well or in trouble, delay no other 
   assert.deepEqual(await claim({ perLane: 32, healthy: 0, troubled: 1 }, { healthy: 0, troubled: 1 }), [small.id]);
 });
 
+test('a destination that hangs here is tried with one attempt, and of the slots for such ones, though no failure of it is on record', async () => {
+  await db.deleteFrom('deliveries').execute();
+  await db.updateTable('webhook_endpoints').set({ consecutive_failures: 0 }).execute();
+  const [hung, well] = large.endpoints;
+  assert.ok(hung && well);
+  const event = { type: 'turn.completed', createdAt: now, data: {} };
+  const fresh = [hung, hung, hung, well, well].map((endpoint) => newDelivery(null, endpoint, event));
+  await insertDeliveries(db, fresh, now);
+  const { lane } = await db.selectFrom('deliveries').select('lane').where('endpoint_id', '=', hung.id).limit(1).executeTakeFirstOrThrow();
+  const claim = async (running: number, healthy: number) => {
+    const times = { now, since: new Date(0), leaseUntil: new Date(now.getTime() + 5_000) };
+    const slots = { perLane: 32, healthy, troubled: 9 };
+    const lanes = [{ lane, running, troubled: true }];
+    const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, running: [], lanes, organizations: [] });
+    await releaseAllClaims(db, now);
+    return claimed.map((delivery) => (delivery.endpoint_id === hung.id ? 'hung' : 'well')).sort();
+  };
+  assert.deepEqual(await claim(0, 9), ['hung', 'well', 'well']);
+  assert.deepEqual(await claim(0, 0), ['hung']);
+  assert.deepEqual(await claim(1, 9), ['well', 'well']);
+});
+
 test('events of one organization that go to many endpoints delay no other organization’s', async () => {
   await db.deleteFrom('deliveries').execute();
   for (const [at, orgId] of [large.id, large.id, large.id, small.id].entries()) {
