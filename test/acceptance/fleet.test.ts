@@ -118,7 +118,7 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
       seen.map((entry) => entry.type),
       ['user.message', 'session.status_running', 'agent.message', 'session.status_idle'],
     );
-    await first.start(settings);
+    await first.start();
   });
 
   test('columns that a newer version adds to tables do not disturb a process that runs', async () => {
@@ -157,7 +157,7 @@ describe('a fleet on PostgreSQL', { skip: engine === 'pglite' ? 'the embedded da
     for (let round = 0; round < 2; round += 1) {
       await sleep(300);
       assert.equal(await first.stop('SIGTERM'), 0);
-      await first.start(settings);
+      await first.start();
     }
     stopped = true;
     await traffic;

@@ -25,13 +25,15 @@ export interface ServerProcess {
   /** Sends a signal, SIGTERM by default, and returns the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
   /** Starts it again, on the same data and port, and waits until it is ready. */
-  start(settings?: Record<string, string>): Promise<void>;
+  start(): Promise<void>;
   /** The same without waiting, for a test that kills it before it is ready. */
-  launch(settings?: Record<string, string>): void;
+  launch(): void;
 }
 
 export interface ServerOptions {
   settings?: Record<string, string>;
+  /** For a server whose address others must know before it starts. */
+  port?: number;
   /** Use this database instead of a new one, and do not remove it, so that several servers can share it. */
   database?: TestDatabase;
 }
@@ -39,7 +41,7 @@ export interface ServerOptions {
 /** Starts a server and waits for its `/readyz`. It is killed, if it still runs, when its owner ends. */
 export async function startServer(owner: Owner, options: ServerOptions = {}): Promise<ServerProcess> {
   const database = options.database ?? (await createDatabase());
-  const port = await freePort();
+  const port = options.port ?? (await freePort());
   const url = `http://127.0.0.1:${port}`;
   const printed: string[] = [];
   let child: ChildProcess | undefined;
@@ -56,8 +58,8 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
     if (options.database === undefined) await database.remove();
   });
 
-  const launch = (settings: Record<string, string> = {}): ChildProcess => {
-    child = spawnServer({ ...database.settings, PORT: String(port), ...options.settings, ...settings }, (text) => printed.push(text));
+  const launch = (): ChildProcess => {
+    child = spawnServer({ ...database.settings, PORT: String(port), ...options.settings }, (text) => printed.push(text));
     return child;
   };
   const server: ServerProcess = {
@@ -73,8 +75,8 @@ export async function startServer(owner: Owner, options: ServerOptions = {}): Pr
       await end('SIGKILL');
     },
     stop: (signal = 'SIGTERM') => end(signal),
-    async start(settings) {
-      await untilReady(url, launch(settings), server.output);
+    async start() {
+      await untilReady(url, launch(), server.output);
     },
     launch,
   };

@@ -1,6 +1,8 @@
 // A human and two AI participants on two gateways, each a process of its own.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { apiKey } from '../../support/app.ts';
+import { freePort } from '../../support/free-port.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
 
@@ -42,17 +44,18 @@ async function createAgent(server: ServerProcess, slug: string): Promise<string>
 }
 
 test('a human and two agents talk across two gateways, also when one of them does not answer for a while', async (t) => {
-  const servers = await Promise.all([startServer(t), startServer(t)]);
-  const [harbour, hill] = servers;
-  const start = (server: ServerProcess, peer: ServerProcess) =>
-    server.start({
-      PARLEY_GATEWAY: '1',
-      PARLEY_LEASE_MS: '500',
-      PARLEY_PUBLIC_URL: server.url,
-      PARLEY_GATEWAY_PEERS: JSON.stringify({ [peer.url]: peer.apiKey }),
+  const ports = [await freePort(), await freePort()] as const;
+  const start = (port: number, peerPort: number) =>
+    startServer(t, {
+      port,
+      settings: {
+        PARLEY_GATEWAY: '1',
+        PARLEY_LEASE_MS: '500',
+        PARLEY_PUBLIC_URL: `http://127.0.0.1:${port}`,
+        PARLEY_GATEWAY_PEERS: JSON.stringify({ [`http://127.0.0.1:${peerPort}`]: apiKey }),
+      },
     });
-  await Promise.all(servers.map((server) => server.kill()));
-  await Promise.all([start(harbour, hill), start(hill, harbour)]);
+  const [harbour, hill] = await Promise.all([start(ports[0], ports[1]), start(ports[1], ports[0])]);
   const atHarbour = await createAgent(harbour, 'pilot');
   const atHill = await createAgent(hill, 'scout');
   const message = (sender_id: string, sender_type: string, text: string, session_id: string) => ({
