@@ -135,16 +135,18 @@ test('a tool call that is opened stays where it was clicked; once it is closed, 
   const measure = (what: string) =>
     page.evaluate<number>(`(({ scrollHeight, scrollTop, clientHeight }) => ${what})(
     document.querySelector('[role=log]'))`);
+  const distance = () => measure('scrollHeight - scrollTop - clientHeight');
+  await until(async () => (await distance()) < 2);
   const top = await measure('scrollTop');
   await call.click();
   await log().getByText('"operation"', { exact: true }).waitFor();
-  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) > 60);
+  await until(async () => (await distance()) > 60);
   assert.equal(await measure('scrollTop'), top);
   await call.click();
-  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) < 2);
+  await until(async () => (await distance()) < 2);
   await say('/words 200');
   await page.getByRole('region', { name: 'Events' }).getByText('session.status_idle').nth(2).waitFor();
-  await until(async () => (await measure('scrollHeight - scrollTop - clientHeight')) < 2);
+  await until(async () => (await distance()) < 2);
 });
 
 test('a network that is gone without a word is noticed, and what waited for an answer is asked again', async () => {
