@@ -133,13 +133,12 @@ export class Gateway {
   }
 
   private async open(agent: Agent, event: GatewayEvent, sessionId: string): Promise<Session> {
-    const { database, directory, turns } = this.parts;
     const { metadata = {} } = event;
     const wanted = { surface: 'gateway' as const, sessionId, metadata, agentInstanceId: instanceIdOf(metadata), sameAgent: false };
     const open = () => openSession(this.parts, agent, wanted);
     if (event.message === undefined) return open();
-    return turns.withPlace(agent.orgId, async () => {
-      await checkBudgetOfNew(database.db, directory, agent, wanted);
+    return this.parts.turns.withPlace(agent.orgId, async () => {
+      await checkBudgetOfNew(this.parts, agent, wanted);
       return open();
     });
   }

@@ -1,12 +1,11 @@
 import type { Agent } from '../accounts/agents.ts';
 import { budgetRefusal } from '../accounts/budgets.ts';
-import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { type Instance, instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
 import { SharedWork } from '../work/shared-work.ts';
-import type { SessionRequest } from './open-session.ts';
+import type { SessionRequest, SessionStore } from './open-session.ts';
 
 const sentences: Record<string, string> = {
   credits_exhausted: 'The prepaid balance is exhausted.',
@@ -21,9 +20,9 @@ export function budgetError(reason: string): ServiceError {
   return new ServiceError('budget', sentences[reason] ?? 'The budget is exhausted.', { code: 'budget_exhausted', fields: { reason } });
 }
 
-/** Throws when the budget does not allow another turn now. Reserves nothing. A turn on the customer's own key needs no credits. */
-export async function checkBudget(db: Db, payer: Instance, ownKey: boolean): Promise<void> {
-  const refusal = await budgetRefusal(db, payer, ownKey ? 0 : 1);
+/** Throws when the budget does not allow another turn now. Reserves nothing. */
+export async function checkBudget(db: Db, payer: Instance, needsCredits: boolean): Promise<void> {
+  const refusal = await budgetRefusal(db, payer, needsCredits ? 1 : 0);
   if (refusal !== undefined) throw budgetError(refusal);
 }
 
@@ -32,33 +31,21 @@ export async function checkBudget(db: Db, payer: Instance, ownKey: boolean): Pro
  * and, as the contract orders the checks, before the release is.
  */
 export async function checkBudgetOfNew(
-  db: Db,
-  directory: Directory,
+  { database, directory, settings }: Pick<SessionStore, 'database' | 'directory' | 'settings'>,
   agent: Agent,
   request: Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'>,
 ): Promise<void> {
   const release = await directory.activeRelease(agent);
   const endUserId = request.endUserId ?? endUserOf(request.metadata);
   const key = instanceKey(release?.config.instance.scope ?? 'session', { ...request, sessionId: '', endUserId });
-  await checkTogether(db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await runsOnOwnKey(directory, agent));
-}
-
-/** Whether new sessions of the agent use only the customer's own provider keys: such sessions need no prepaid credits. */
-export async function runsOnOwnKey(directory: Directory, agent: Agent): Promise<boolean> {
-  const config = (await directory.activeRelease(agent))?.config;
-  if (config === undefined) return false;
-  for (const subAgent of config.agents) {
-    const { provider } = subAgent.model ?? config.model;
-    if (provider === 'offline' || (await directory.sealedCredential(agent.orgId, provider)) === undefined) return false;
-  }
-  return true;
+  await checkTogether(database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await settings.needsCredits(agent));
 }
 
 /** Equal checks at the same moment share one query. Its answer may be a little old: what counts is the check at admission. */
-function checkTogether(db: Db, payer: Instance, ownKey: boolean): Promise<void> {
+function checkTogether(db: Db, payer: Instance, needsCredits: boolean): Promise<void> {
   const checks = checksOf.get(db) ?? new SharedWork<void>();
   checksOf.set(db, checks);
-  return checks.run(`${payer.orgId} ${payer.agentId} ${ownKey} ${payer.instanceKey}`, () => checkBudget(db, payer, ownKey));
+  return checks.run(`${payer.orgId} ${payer.agentId} ${needsCredits} ${payer.instanceKey}`, () => checkBudget(db, payer, needsCredits));
 }
 
 const checksOf = new WeakMap<Db, SharedWork<void>>();

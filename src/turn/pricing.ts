@@ -1,7 +1,7 @@
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
 import { subAgentOf } from '../harness/prompt.ts';
 import type { ModelConfig, ReleaseConfig } from '../release-config.ts';
-import type { Usage } from '../session/usage.ts';
+import { noUsage, type Usage } from '../session/usage.ts';
 
 /** What the turns of a release cost, and what of it comes from prepaid credits because the customer's own keys do not pay for it. */
 export class Pricing {
@@ -33,9 +33,20 @@ export class Pricing {
     return { model: `${model.provider}/${model.name}`, ...this.priceOf(model, usage, calledOnOwnKey) };
   }
 
-  /** The highest price of the usage, since the turn may be handed to any sub-agent. */
-  priceAtMost(usage: Usage): { costMicros: number; creditMicros: number } {
-    const prices = this.models.map((model) => this.priceOf(model, usage));
+  /** Whether a turn needs prepaid credits: not if its models cost nothing, or the customer's own keys pay for them. */
+  needsCredits(): boolean {
+    return this.priceAtMost(1).creditMicros > 0;
+  }
+
+  /**
+   * The highest price of so many tokens, since the turn may be handed to any sub-agent. As input or, where that costs nothing, as output:
+   * a turn that reserves no credits is admitted without any.
+   */
+  priceAtMost(tokens: number): { costMicros: number; creditMicros: number } {
+    const prices = this.models.map((model) => {
+      const asInput = this.priceOf(model, { ...noUsage, input: tokens });
+      return asInput.costMicros > 0 ? asInput : this.priceOf(model, { ...noUsage, output: tokens });
+    });
     return {
       costMicros: Math.max(...prices.map((price) => price.costMicros)),
       creditMicros: Math.max(...prices.map((price) => price.creditMicros)),

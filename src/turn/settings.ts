@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Release } from '../accounts/releases.ts';
 import type { Db } from '../database/database.ts';
@@ -82,6 +83,15 @@ export class Settings {
     return (await this.parts.modelFor(orgId, config)).model;
   }
 
+  /** Whether the turns of a new session of the agent need prepaid credits, as far as that is known: without a release they do. */
+  async needsCredits(agent: Agent): Promise<boolean> {
+    const release = await this.parts.directory.activeRelease(agent);
+    if (release === undefined) return true;
+    const pricing = new Pricing(release.config, this.parts.prices);
+    await this.lookUpKeys(agent.orgId, pricing);
+    return pricing.needsCredits();
+  }
+
   /** For a session that was stopped or dropped. */
   forget(sessionId: string): void {
     this.cache.delete(sessionId);
@@ -108,12 +118,15 @@ export class Settings {
     return { setting: this.build(session, release, agent.slug), mayKeep: release.state === 'materialized' };
   }
 
-  /** Looks up again which providers the organization has a key of its own for: that may change while a session lives. */
   private async refreshed(setting: SessionSetting): Promise<SessionSetting> {
-    const { orgId, pricing } = setting;
-    for (const provider of pricing.ownKeys.keys())
-      pricing.ownKeys.set(provider, (await this.parts.directory.sealedCredential(orgId, provider)) !== undefined);
+    await this.lookUpKeys(setting.orgId, setting.pricing);
     return setting;
+  }
+
+  /** Looks up which providers the organization has a key of its own for: that may change while a session lives. */
+  private async lookUpKeys(orgId: number, { ownKeys }: Pricing): Promise<void> {
+    for (const provider of ownKeys.keys())
+      ownKeys.set(provider, (await this.parts.directory.sealedCredential(orgId, provider)) !== undefined);
   }
 
   private async hasLimitedCredits(orgId: number): Promise<boolean> {

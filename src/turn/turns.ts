@@ -250,7 +250,7 @@ export class Turns {
     const release =
       agent === undefined ? undefined : await this.parts.directory.release(setting.orgId, setting.agentId, setting.releaseVersion);
     if (release?.state === 'materialized') return;
-    await checkBudget(this.parts.database.db, setting, setting.pricing.isOnOwnKeys());
+    await checkBudget(this.parts.database.db, setting, setting.pricing.needsCredits());
     requireMaterialized(release);
   }
 
@@ -260,7 +260,7 @@ export class Turns {
 
   private reservation(setting: SessionSetting, text: string): Reservation {
     const tokens = this.parts.limits.reservationTokens + countTokens(text.length);
-    const { costMicros, creditMicros } = setting.pricing.priceAtMost({ input: tokens, output: 0, cachedInput: 0 });
+    const { costMicros, creditMicros } = setting.pricing.priceAtMost(tokens);
     return { reserveTokens: tokens, reserveMicros: costMicros, reserveCreditMicros: creditMicros };
   }
 }

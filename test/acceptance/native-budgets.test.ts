@@ -6,7 +6,12 @@ import { serveLocally } from '../support/local-server.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
 import { nothingReserved, reserved } from '../support/turns.ts';
 
-const settings = { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
+const prices = {
+  'offline/dear': { input: 100, output: 100 },
+  'offline/output': { input: 0, output: 1 },
+  'offline/free': { input: 0, output: 0 },
+};
+const settings = { PARLEY_PRICES: JSON.stringify(prices), PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
 const app = await startApp({ after }, { settings });
 const url = await app.listen();
 
@@ -55,6 +60,27 @@ test('credits are spent by turns and then they are gone', async () => {
   const { body } = await tenant.get('/api/budget');
   assert.equal(body.budget.spent_micros, usage.total_tokens, 'a micro-dollar a token');
   assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
+});
+
+test('a model whose input costs nothing needs credits for its output', async () => {
+  const tenant = await createTenant(url, { model: { provider: 'offline', name: 'output' } });
+  const id = await tenant.session();
+  await tenant.operate({ credits_micros: 10 });
+  const { usage } = await tenant.say(id, '/words 30');
+  assert.ok(usage.output_tokens > 10);
+  assert.equal((await refusal(tenant, id)).reason, 'credits_exhausted');
+  assert.equal((await tenant.get('/api/budget')).body.budget.spent_micros, usage.output_tokens);
+  assert.deepEqual(await reserved(app, tenant.orgId), nothingReserved);
+});
+
+test('a model that costs nothing needs no credits, in a new session neither', async () => {
+  const tenant = await createTenant(url, { model: { provider: 'offline', name: 'free' } });
+  const id = await tenant.session();
+  await tenant.operate({ credits_micros: 0 });
+  assert.equal((await tenant.say(id, '/say free')).text, 'free');
+  const chat = await tenant.post(`${tenant.agentPath}/v1/chat/completions`, { messages: [{ role: 'user', content: '/say free' }] });
+  assert.equal(chat.status, 200, chat.text);
+  assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 200);
 });
 
 test('a model call that is stopped, times out or breaks off is paid for as far as it came, each attempt of it', async () => {

@@ -3,7 +3,7 @@ import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
 import { ServiceError } from '../../errors.ts';
 import { assertMetadata, endUserOf } from '../../session/metadata.ts';
-import { checkBudget, runsOnOwnKey } from '../../turn/budget.ts';
+import { checkBudget } from '../../turn/budget.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { recordOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
@@ -83,18 +83,18 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
       if (metadata !== undefined) checkMetadata(metadata, endUserId);
       const agent = agentOf(request);
       const payer = { orgId: agent.orgId, agentId: agent.id, instanceKey: '' };
-      const ownKey = await runsOnOwnKey(context.directory, agent);
+      const needsCredits = await context.settings.needsCredits(agent);
       const { organization } = principalOf(request);
       const token = await context.tokens.mint(organization, agent, { ttlSeconds, endUserId, agentInstanceId, metadata, mayApprove });
       const answer = { token: token.token, expires_at: timestamp(token.expiresAt) };
       // Usually nothing is written, so no transaction is needed.
       if (!context.config.PARLEY_AUDIT_TOKENS && request.headers['idempotency-key'] === undefined) {
-        await checkBudget(context.database.db, payer, ownKey);
+        await checkBudget(context.database.db, payer, needsCredits);
         return answer;
       }
       return recordOnce(context, request, reply, async (transaction, actor) => {
         // Inside `recordOnce`, so that a repeated request gets the first answer even if the budget is exhausted by now.
-        await checkBudget(transaction, payer, ownKey);
+        await checkBudget(transaction, payer, needsCredits);
         if (context.config.PARLEY_AUDIT_TOKENS) {
           await recordAudit(transaction, actor, {
             action: 'session_token.minted',

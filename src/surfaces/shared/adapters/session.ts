@@ -138,14 +138,13 @@ export async function dropUnlessUsed(context: Context, session: TurnSession, las
 
 async function openNew(context: Context, request: FastifyRequest, wanted: WantedSession): Promise<Session> {
   const agent = agentOf(request);
-  const { directory, database, turns } = context;
   const identity = identityOf(principalOf(request), wanted.metadata);
   assertMetadata(identity.metadata, 'invalid');
   const { surface, stored, runsTurn, newSessionId: sessionId } = wanted;
   const open = () => openSession(context, agent, { ...identity, surface, stored, sessionId, sameAgent: true });
   if (!runsTurn) return open();
-  return turns.withPlace(agent.orgId, async () => {
-    await checkBudgetOfNew(database.db, directory, agent, identity);
+  return context.turns.withPlace(agent.orgId, async () => {
+    await checkBudgetOfNew(context, agent, identity);
     return open();
   });
 }
