@@ -271,4 +271,7 @@ test('what cannot be summarized leaves the summary before it in place, and a mod
     failed.added.map(({ type }) => type),
     ['turn-failed'],
   );
+  assert.deepEqual([failed.asked.length, failed.slept.length], [3, 2], 'asked again after a wait');
+  const rejected = new ModelError('byok_key_rejected', 'offline', 'No.');
+  assert.equal((await run({ events, release, answers: [[rejected]] })).asked.length, 1, 'and only where that may help');
 });

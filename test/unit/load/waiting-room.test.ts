@@ -14,7 +14,7 @@ function visit(room: WaitingRoom, orgId: number, order: string[], name = String(
 }
 
 test('whoever comes alone takes every place, and the next one waits for one to be left', async () => {
-  const room = new WaitingRoom({ ...defaultRoom, places: 3 });
+  const room = new WaitingRoom({ ...defaultRoom, places: 3, placesBesideOthers: 1 });
   const order: string[] = [];
   const alone = () => visit(room, 1, order);
   const places = await Promise.all([alone(), alone(), alone()]);
@@ -25,6 +25,17 @@ test('whoever comes alone takes every place, and the next one waits for one to b
   places[0]?.leave();
   (await waiting).leave();
   assert.deepEqual([order.length, room.working, room.waiting], [4, 2, 0]);
+});
+
+test('who comes when a place was just left does not overtake who waits for it', async () => {
+  const room = new WaitingRoom({ ...defaultRoom, places: 1 });
+  const order: string[] = [];
+  const first = await visit(room, 1, order, 'first');
+  const second = visit(room, 1, order, 'second').then((place) => place.leave());
+  first.leave();
+  const third = visit(room, 1, order, 'third').then((place) => place.leave());
+  await Promise.all([second, third]);
+  assert.deepEqual(order, ['first', 'second', 'third']);
 });
 
 test('organizations take turns, however long one of their lines is', async () => {
@@ -51,7 +62,8 @@ test('an organization that floods beside others is served one by one, with a pau
   const guest = await visit(room, 2, order);
   const crowd = Array.from({ length: 40 }, () => visit(room, 1, order));
   assert.equal(room.working, 5, 'four of the crowd came before it had a line');
-  for (const place of await Promise.all(crowd.slice(0, 4))) place.leave();
+  // Left a second time, which frees no place of another.
+  for (const place of [...(await Promise.all(crowd.slice(0, 4))), await crowd[0]]) place?.leave();
   await nextPass();
   assert.equal(room.working, 1, 'the guest: the crowd pauses');
   await crowd[4];
@@ -60,6 +72,16 @@ test('an organization that floods beside others is served one by one, with a pau
   assert.equal(room.working, 5, 'the guest waits for nobody');
   for (const place of [guest, ...more]) place.leave();
   for (const place of crowd.slice(4)) (await place).leave();
+  assert.deepEqual([room.working, room.waiting], [0, 0]);
+});
+
+test('a burst beside others is served one by one without a pause', { timeout: 10_000 }, async () => {
+  const room = new WaitingRoom({ ...defaultRoom, pausesAfterMs: 60_000, waitingPerPauseMs: 0.001, maxPauseMs: 60_000 });
+  const order: string[] = [];
+  const guest = await visit(room, 2, order);
+  const crowd = Array.from({ length: 40 }, () => visit(room, 1, order));
+  for (const place of crowd) (await place).leave();
+  guest.leave();
   assert.deepEqual([room.working, room.waiting], [0, 0]);
 });
 
@@ -112,4 +134,15 @@ test('a place is not kept for a client that has left, nor for one that waits for
   assert.deepEqual(order, ['slow', 'next'], 'though the slow one has not left');
   slow.leave();
   assert.equal(room.working, 0);
+});
+
+test('a place that has not been held for long is kept, though others wait', async () => {
+  const room = new WaitingRoom({ ...defaultRoom, places: 1, placeLastsMs: 60_000 });
+  const order: string[] = [];
+  const first = await visit(room, 1, order);
+  const second = visit(room, 1, order);
+  await sleep(200);
+  assert.deepEqual([room.working, room.waiting], [1, 1]);
+  first.leave();
+  (await second).leave();
 });
