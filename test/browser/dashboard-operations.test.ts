@@ -185,6 +185,38 @@ test('the overview says why turns failed, and why all are refused, and holds aga
   assert.equal(await page.getByText('Turns are refused').count(), 0);
 });
 
+test('the overview leads to the sessions whose last turn failed; the list stays live, and tells when one of them has recovered', async () => {
+  const { body: session } = await app.request('POST', '/demo/assistant/v1/sessions', {});
+  const messages = `/demo/assistant/v1/sessions/${session.id}/messages`;
+  await app.request('POST', messages, { text: '/fail overloaded' });
+  await page.goto('/dashboard/');
+  await page.getByRole('link', { name: 'Sessions whose last turn failed' }).click();
+  const row = page.getByRole('row').filter({ hasText: session.id });
+  await row.getByText('failed', { exact: true }).waitFor();
+  assert.deepEqual([...new Set(await page.locator('tbody tr td:nth-child(2)').allTextContents())], ['failed']);
+  await row.getByRole('link', { name: session.id }).click();
+  const header = page.getByRole('banner').or(page.locator('header')).filter({ hasText: session.id });
+  await header.getByText('failed', { exact: true }).waitFor();
+  await page.goBack();
+  await row.waitFor();
+  await app.request('POST', messages, { text: '/say Hello again' });
+  await row.waitFor({ state: 'detached' });
+});
+
+test('where none of the latest sessions has failed the list says so, and looks further back when it is asked to', async () => {
+  const { body: found } = await app.request('GET', '/dashboard/api/sessions?limit=1');
+  await page.route('**/dashboard/api/sessions?state=failed*', (route) => {
+    const isFirst = !route.request().url().includes('cursor=');
+    return route.fulfill({ json: isFirst ? { data: [], next_cursor: 'further' } : { ...found, next_cursor: null } });
+  });
+  await page.goto('/dashboard/sessions?state=failed');
+  await page.getByText('None of the latest sessions failed in its last turn.').waitFor();
+  assert.equal(await page.locator('tbody tr').count(), 0);
+  await page.getByRole('button', { name: 'Look through older sessions' }).click();
+  await page.locator('tbody tr').waitFor();
+  await page.unrouteAll();
+});
+
 test('what was typed into the settings stays when they cannot be read again', async () => {
   await page.goto('/dashboard/settings/organization');
   await page.getByLabel('Name').fill('Not saved yet');

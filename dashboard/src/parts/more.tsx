@@ -38,12 +38,18 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
 }
 
 /** The button that reads the next page of a list. */
-export function More({ pages }: { pages: Pick<Pages<unknown>, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'> }) {
+export function More({
+  pages,
+  label = 'Show more',
+}: {
+  pages: Pick<Pages<unknown>, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>;
+  label?: string;
+}) {
   if (!pages.hasNextPage) return null;
   return (
     <div className="mt-3 text-center">
       <Button disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
-        Show more
+        {label}
       </Button>
     </div>
   );

@@ -38,7 +38,7 @@ export interface SessionRow {
   release: number;
   surface: string;
   status: 'active' | 'stopped';
-  state: 'running' | 'waiting' | 'idle' | 'stopped';
+  state: 'running' | 'waiting' | 'failed' | 'idle' | 'stopped';
   end_user_id: string | null;
   message_count: number;
   event_count: number;

@@ -1,7 +1,7 @@
 // Choices for filters and forms that no route of the server lists. A test compares each with the server's own list.
 
 export const roles = ['owner', 'admin', 'member'];
-export const sessionStates = ['running', 'waiting', 'idle', 'stopped'];
+export const sessionStates = ['running', 'waiting', 'failed', 'idle', 'stopped'];
 export const surfaces = ['native', 'managed', 'chat', 'responses', 'gateway'];
 /** The providers that need a key, so not the offline one. */
 export const providers = ['openai', 'anthropic', 'google', 'openai-compatible'];

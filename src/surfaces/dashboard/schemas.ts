@@ -3,7 +3,7 @@ import { Type } from '../shared/schemas/type.ts';
 
 export const searchQuery = Type.Object({
   agent: Type.Optional(Type.String({ maxLength: 64 })),
-  state: Type.Optional(Type.Enum(['running', 'waiting', 'idle', 'stopped'])),
+  state: Type.Optional(Type.Enum(['running', 'waiting', 'failed', 'idle', 'stopped'])),
   surface: Type.Optional(Type.Enum(['native', 'managed', 'chat', 'responses', 'gateway'])),
   release: Type.Optional(Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })),
   q: Type.Optional(Type.String({ maxLength: 256 })),

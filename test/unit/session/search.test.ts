@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { seedDemo } from '../../../scripts/seed-demo.ts';
-import { type SessionSearch, searchSessions, sessionsPerRelease } from '../../../src/session/search.ts';
+import { findSessionRow, type SessionSearch, searchSessions, sessionsPerRelease } from '../../../src/session/search.ts';
 import { startApp } from '../../support/app.ts';
 
 const app = await startApp({ after });
@@ -44,6 +44,9 @@ test('whatever is looked for and however little is looked through at a time, eve
     { release: 1, agentId: other },
     { surface: 'managed', state: 'stopped' },
     { surface: 'native', state: 'idle' },
+    { state: 'idle' },
+    { state: 'failed' },
+    { state: 'failed', agentId: other },
     { surface: 'nothing' },
   ];
   for (const filter of filters) {
@@ -68,6 +71,31 @@ test('what is rare and old takes several looks, none of which goes further than 
 test('what is common is found without looking further than its page needs', async () => {
   const { sessions, horizon } = await searchSessions(db, orgId, { release: 1, agentId: main, limit: 6, maxScanned: 250 });
   assert.deepEqual([sessions.length, horizon?.id], [6, 'ses_demo_0000010']);
+});
+
+test('a session has failed if its last turn did and nothing came after it, and is not idle then', async () => {
+  const failed = [39, 79, 119, 159, 199, 239, 279].map((number) => `ses_demo_${String(number).padStart(7, '0')}`);
+  assert.deepEqual((await search({ state: 'failed' }, 50)).ids, failed);
+  const { ids: idle } = await search({ state: 'idle' }, 50);
+  assert.equal(idle.length, 300 - Math.floor(300 / 23) - failed.length);
+  assert.deepEqual(
+    idle.filter((id) => failed.includes(id)),
+    [],
+  );
+  const [newest = '', second = ''] = failed;
+  await sql`update sessions set last_seq = last_seq + 1 where id = ${newest}`.execute(db);
+  await sql`update sessions set status = 'stopped' where id = ${second}`.execute(db);
+  assert.deepEqual((await search({ state: 'failed' }, 50)).ids, failed.slice(2));
+  const states = await Promise.all([newest, second, failed[2] ?? ''].map((id) => findSessionRow(db, orgId, id)));
+  assert.deepEqual(
+    states.map((row) => row?.state),
+    ['idle', 'stopped', 'failed'],
+  );
+});
+
+test('whether sessions failed is looked up for a limited number of them at a time, not counting one that is stopped', async () => {
+  const { sessions, horizon } = await searchSessions(db, orgId, { state: 'failed', agentId: main, limit: 50, maxScanned: 30 });
+  assert.deepEqual([sessions, horizon?.id], [[], 'ses_demo_0000031']);
 });
 
 test('sessions of each release are counted, and the answer says when not all of them were', async () => {

@@ -26,7 +26,14 @@ export function Problems({ turns: { failures }, budget }: Overview) {
             : [<Problem key={slug} state={state} to={`/agents/${slug}`} title={name} aside={`Release ${version}`} />],
         )}
       </ProblemList>
-      <ProblemList title="Latest failed turns">
+      <ProblemList
+        title="Latest failed turns"
+        actions={
+          <Link to="/sessions?state=failed" className="text-accent hover:underline">
+            Sessions whose last turn failed
+          </Link>
+        }
+      >
         {failures.map(({ session_id: id, seq, agent, code, message, at }) => (
           <Problem
             key={`${id} ${seq}`}
@@ -59,10 +66,10 @@ export function Problems({ turns: { failures }, budget }: Overview) {
   );
 }
 
-function ProblemList({ title, children }: { title: string; children: ReactNode[] }) {
+function ProblemList({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode[] }) {
   if (children.length === 0) return null;
   return (
-    <Section title={title}>
+    <Section title={title} actions={actions}>
       <ul className="panel divide-y divide-line">{children}</ul>
     </Section>
   );

@@ -90,7 +90,8 @@ function stateOf(session: SessionHead, { conversation, phase, refusal }: Followe
   if (refusal !== undefined || phase === 'reading') return session.state;
   if (session.status === 'stopped') return 'stopped';
   if (conversation.pending !== undefined) return 'waiting';
-  return conversation.running ? 'running' : 'idle';
+  if (conversation.running) return 'running';
+  return conversation.items.at(-1)?.kind === 'error' ? 'failed' : 'idle';
 }
 
 function View({ session, base, followed }: { session: SessionHead; base: string; followed: Followed }) {

@@ -24,12 +24,14 @@ export default function SessionsPage() {
   // Once a second page is shown, `usePages` no longer refreshes the list.
   const isPaused = (pages.data?.pages.length ?? 0) > 1;
   // The server looks through a limited number of sessions for each page: one with few matches, or none, may be followed by
-  // more. Read on until there are enough of them.
+  // more. Read on until there are enough of them. Not for failures: who watches for them needs a list that stays live.
   const { hasNextPage, isFetching, fetchNextPage } = pages;
-  const isSearching = pages.items.length < 50 && hasNextPage && pages.error === null;
+  const isWatching = filters.state === 'failed';
+  const isSearching = !isWatching && pages.items.length < 50 && hasNextPage && pages.error === null;
   useEffect(() => {
     if (isSearching && !isFetching) void fetchNextPage();
   }, [isSearching, isFetching, fetchNextPage]);
+  const further = isWatching ? 'Look through older sessions' : 'Show more';
   const isFiltered = Object.values(filters).some((value) => value !== '');
   return (
     <Page
@@ -49,7 +51,10 @@ export default function SessionsPage() {
           label="State"
           value={filters.state}
           onChange={(state) => query.write({ state })}
-          options={[{ value: '', label: 'Any state' }, ...sessionStates.map((value) => ({ value, label: value }))]}
+          options={[
+            { value: '', label: 'Any state' },
+            ...sessionStates.map((value) => ({ value, label: value === 'failed' ? 'last turn failed' : value })),
+          ]}
         />
         <Select
           label="Surface"
@@ -73,12 +78,17 @@ export default function SessionsPage() {
       ) : pages.items.length > 0 ? (
         <>
           <SessionTable sessions={pages.items} />
-          {isSearching ? <Waiting what="Looking through older sessions" /> : <More pages={pages} />}
+          {isSearching ? <Waiting what="Looking through older sessions" /> : <More pages={pages} label={further} />}
         </>
       ) : isSearching ? (
         <Waiting what="Looking through older sessions" />
+      ) : isWatching && hasNextPage ? (
+        <>
+          <Empty title="None of the latest sessions failed in its last turn." />
+          <More pages={pages} label={further} />
+        </>
       ) : pages.error !== null ? null : isFiltered ? (
-        <Empty title="No matching sessions." text="Search for a complete session id or end user id." />
+        <Empty title="No matching sessions." {...(filters.q === '' ? {} : { text: 'Search for a complete session id or end user id.' })} />
       ) : (
         <FirstMessage title="No sessions yet." text="The first message through any API creates one." />
       )}
