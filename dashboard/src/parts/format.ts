@@ -40,6 +40,11 @@ export function relativeTime(then: number, now: number): string {
   return then > now ? `in ${amount}` : `${amount} ago`;
 }
 
+/** When something comes that may be late: a time that is reached, or nearly, is no "just now". */
+export function dueTime(then: number, now: number): string {
+  return then - now < 10_000 ? 'due now' : `next ${relativeTime(then, now)}`;
+}
+
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${whole.format(value)} ${value === 1 ? one : many}`;
 }

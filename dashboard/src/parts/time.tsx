@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react';
-import { relativeTime } from './format.ts';
+import { dueTime, relativeTime } from './format.ts';
 
 const listeners = new Set<() => void>();
 let now = Date.now();
@@ -25,19 +25,31 @@ function useNow(): number {
   );
 }
 
+/** The clock stands still while no time is on the page, so what it says at first may be old. */
+function useRecent(): number {
+  return Math.max(useNow(), Date.now() - 10_000);
+}
+
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
 
 /** How long ago or ahead a time is, with the exact time on hover. */
 export function Time({ at, className = '' }: { at: string | null; className?: string }) {
-  const current = useNow();
+  const now = useRecent();
   if (at === null) return <span className="text-faint">never</span>;
-  const date = new Date(at);
-  // The clock stands still while no time is on the page, so what it says at first may be old.
-  const recent = Math.max(current, Date.now() - 10_000);
   return (
-    <time dateTime={at} title={absolute.format(date)} className={`whitespace-nowrap ${className}`}>
-      {relativeTime(date.getTime(), recent)}
+    <time dateTime={at} title={absoluteTime(at)} className={`whitespace-nowrap ${className}`}>
+      {relativeTime(Date.parse(at), now)}
+    </time>
+  );
+}
+
+/** When the next attempt at something is made, with the exact time on hover. */
+export function DueTime({ at, className = '' }: { at: string; className?: string }) {
+  const now = useRecent();
+  return (
+    <time dateTime={at} title={absoluteTime(at)} className={`whitespace-nowrap ${className}`}>
+      {dueTime(Date.parse(at), now)}
     </time>
   );
 }

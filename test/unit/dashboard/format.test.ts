@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, relativeTime } from '../../../dashboard/src/parts/format.ts';
+import { dueTime, duration, relativeTime } from '../../../dashboard/src/parts/format.ts';
 
 test('a duration is rounded to its unit, and never to 60 of it', () => {
   const durations: [milliseconds: number, text: string][] = [
@@ -35,4 +35,16 @@ test('how long ago something was is rounded to its unit, and never to 60 minutes
   ];
   for (const [secondsAgo, text] of times) assert.equal(relativeTime(now - secondsAgo * 1_000, now), text);
   assert.match(relativeTime(now - 30 * 86_400_000, now), /2026/);
+});
+
+test('what comes next is due, and neither past nor just now, once its time is reached or nearly', () => {
+  const now = Date.parse('2026-11-17T12:00:00Z');
+  const times: [secondsAhead: number, text: string][] = [
+    [-7_200, 'due now'],
+    [0, 'due now'],
+    [9, 'due now'],
+    [10, 'next in 10 s'],
+    [300, 'next in 5 min'],
+  ];
+  for (const [secondsAhead, text] of times) assert.equal(dueTime(now + secondsAhead * 1_000, now), text);
 });

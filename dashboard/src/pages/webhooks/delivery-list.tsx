@@ -6,7 +6,7 @@ import { CopyId } from '../../parts/copy.tsx';
 import { duration, plural } from '../../parts/format.ts';
 import { Json } from '../../parts/json.tsx';
 import { notify, notifyError } from '../../parts/notice.tsx';
-import { Time } from '../../parts/time.tsx';
+import { DueTime, Time } from '../../parts/time.tsx';
 import { refresh } from '../../server/queries.ts';
 import { post } from '../../server/request.ts';
 import type { Delivery } from '../../server/types.ts';
@@ -52,17 +52,12 @@ export function DeliveryList({ deliveries, isHeld, mayResend, opened, onOpen }: 
             <State name={isHeld && delivery.state === 'pending' ? 'held' : badgeStates[delivery.state]} label={delivery.state} />
             {delivery.test && <Badge>test</Badge>}
             <span className="text-dim">{plural(delivery.attempts.length, 'attempt')}</span>
-            {delivery.next_attempt_at !== null && (
-              <span className="text-dim">
-                {isHeld ? (
-                  'waits until it is enabled'
-                ) : (
-                  <>
-                    next <Time at={delivery.next_attempt_at} />
-                  </>
-                )}
-              </span>
-            )}
+            {delivery.next_attempt_at !== null &&
+              (isHeld ? (
+                <span className="text-dim">waits until it is enabled</span>
+              ) : (
+                <DueTime at={delivery.next_attempt_at} className="text-dim" />
+              ))}
             <Time at={delivery.created_at} className="ml-auto text-dim" />
           </summary>
           <div className="border-t border-line bg-sunken px-3 py-3">
