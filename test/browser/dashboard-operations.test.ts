@@ -217,6 +217,15 @@ test('where none of the latest sessions has failed the list says so, and looks f
   await page.unrouteAll();
 });
 
+test('the underscores of a secret that is only hinted at are not cut off', async () => {
+  await page.goto('/dashboard/webhooks');
+  const field = page.getByLabel('Signing secret');
+  await field.evaluate((input) => input.setAttribute('placeholder', '____'));
+  const hint = await field.screenshot();
+  await field.evaluate((input) => input.setAttribute('placeholder', ''));
+  assert.notDeepEqual(hint, await field.screenshot());
+});
+
 test('what was typed into the settings stays when they cannot be read again', async () => {
   await page.goto('/dashboard/settings/organization');
   await page.getByLabel('Name').fill('Not saved yet');
