@@ -143,6 +143,7 @@ test('a webhook endpoint: made, tested, its signature checked, resent, its secre
   await dialog().getByRole('button', { name: 'I have saved it' }).click();
   await page.getByText('Old secret').waitFor();
   await page.getByRole('button', { name: 'Disable' }).click();
+  await dialog().getByRole('button', { name: 'Disable endpoint' }).click();
   await page.getByRole('button', { name: 'Enable' }).waitFor();
 
   await page.goto('/dashboard/webhooks');
@@ -273,6 +274,7 @@ test('an invited member joins, sees what members may, and cannot change things',
   await member.context.close();
   await page.reload();
   await page.getByLabel('Role of grace@example.com').selectOption('admin');
+  await dialog().getByRole('button', { name: 'Change role' }).click();
   await page.getByText('Grace Hopper is admin now.').waitFor();
   await page.getByLabel('Role of grace@example.com').selectOption('owner');
   await dialog().getByRole('heading', { name: 'Make Grace Hopper an owner?' }).waitFor();

@@ -42,6 +42,7 @@ test('what a webhook endpoint missed while it was disabled is recovered, for the
   await page.getByText('1 delivery will be sent once it is enabled.').waitFor();
   assert.deepEqual(receiver.received, []);
   await page.getByRole('button', { name: 'Enable' }).click();
+  await page.getByText('To send what it missed meanwhile, recover it.').waitFor();
   const [delivery] = await receiver.until((received) => received.length === 1);
   assert.equal(delivery?.body.data.session_id, session.id);
   await page.locator('summary').getByText('delivered').waitFor();

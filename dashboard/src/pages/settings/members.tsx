@@ -52,7 +52,11 @@ export function Members() {
     } else if (role === 'owner') {
       const text = 'Owners can do everything, including removing you.';
       setQuestion({ title: `Make ${member.name} an owner?`, text, action: 'Make owner', change: next });
-    } else change.mutate(next);
+    } else {
+      // Asked too: in some browsers an arrow key alone chooses the next role.
+      const text = role === 'admin' ? 'Admins can do everything but make or remove owners.' : 'Members can read and converse.';
+      setQuestion({ title: `Change the role of ${member.name} to ${role}?`, text, action: 'Change role', change: next });
+    }
   };
   const remove = ({ id, name }: Member) =>
     setQuestion({

@@ -23,8 +23,8 @@ import { endpointState } from './webhooks.tsx';
 
 const notices = {
   test: 'Test delivery sent.',
-  enable: 'The endpoint is enabled.',
-  disable: 'The endpoint is disabled: nothing is sent until it is enabled again.',
+  enable: 'The endpoint is enabled. To send what it missed meanwhile, recover it.',
+  disable: 'The endpoint is disabled.',
 };
 
 export default function EndpointPage() {
@@ -42,7 +42,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   const navigate = useNavigate();
   const mayChange = useMay('webhooks:write');
   const [editing, setEditing] = useState(false);
-  const [asking, setAsking] = useState<'rotate' | 'delete'>();
+  const [asking, setAsking] = useState<'disable' | 'rotate' | 'delete'>();
   const [secret, setSecret] = useState<string>();
   const path = `/api/webhook_endpoints/${endpoint.id}`;
   const eventTypes = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
@@ -75,7 +75,7 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
             <Button kind="primary" disabled={act.isPending} onClick={() => act.mutate('test')}>
               Send a test
             </Button>
-            <Button disabled={act.isPending} onClick={() => act.mutate(endpoint.enabled ? 'disable' : 'enable')}>
+            <Button disabled={act.isPending} onClick={() => (endpoint.enabled ? setAsking('disable') : act.mutate('enable'))}>
               {endpoint.enabled ? 'Disable' : 'Enable'}
             </Button>
             <Button onClick={() => setEditing(true)}>Change</Button>
@@ -91,6 +91,16 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       <Deliveries endpoint={endpoint} />
       {editing && <EndpointForm eventTypes={eventTypes} endpoint={endpoint} onClose={() => setEditing(false)} />}
       {secret !== undefined && <SigningSecret secret={secret} onClose={() => setSecret(undefined)} />}
+      {asking === 'disable' && (
+        <Confirm
+          title={`Disable ${endpoint.name}?`}
+          text="Pending deliveries wait until it is enabled again. What happens meanwhile is not sent to it unless you recover it afterwards."
+          action="Disable endpoint"
+          busy={act.isPending}
+          onConfirm={() => act.mutate('disable')}
+          onClose={() => setAsking(undefined)}
+        />
+      )}
       {asking === 'rotate' && (
         <Confirm
           title={`Rotate the signing secret of ${endpoint.name}?`}
@@ -176,9 +186,13 @@ function Deliveries({ endpoint }: { endpoint: WebhookEndpoint }) {
         <Waiting />
       ) : deliveries.isSuccess && shown.length === 0 ? (
         <Empty
-          title={state === '' ? 'No deliveries yet.' : `No delivery is ${state}.`}
-          text="Finish a turn in the playground, or send a test, here or from a terminal:"
-          command={`npm exec parley -- webhooks test ${endpoint.id}`}
+          {...(state === ''
+            ? {
+                title: 'No deliveries yet.',
+                text: 'Finish a turn in the playground, or send a test, here or from a terminal:',
+                command: `npm exec parley -- webhooks test ${endpoint.id}`,
+              }
+            : { title: `No delivery is ${state}.` })}
         />
       ) : (
         <DeliveryList
