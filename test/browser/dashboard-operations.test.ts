@@ -198,6 +198,8 @@ test('the overview leads to the sessions whose last turn failed; the list stays 
   await row.getByRole('link', { name: session.id }).click();
   const header = page.getByRole('banner').or(page.locator('header')).filter({ hasText: session.id });
   await header.getByText('failed', { exact: true }).waitFor();
+  const failure = page.getByRole('log').getByRole('paragraph').filter({ hasText: 'overloaded:' });
+  assert.match((await failure.locator('time').textContent()) ?? '', /^\d\d:\d\d$/);
   await page.goBack();
   await row.waitFor();
   await app.request('POST', messages, { text: '/say Hello again' });

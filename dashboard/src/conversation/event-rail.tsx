@@ -1,8 +1,9 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useLayoutEffect, useRef, useState } from 'react';
 import { CopyButton } from '../parts/copy.tsx';
+import { clockTime } from '../parts/format.ts';
 import { Json } from '../parts/json.tsx';
-import { absoluteTime, clockTime } from '../parts/time.tsx';
+import { absoluteTime } from '../parts/time.tsx';
 import type { LogEvent } from './log-event.ts';
 
 interface EventRailProps {

@@ -1,7 +1,7 @@
 import { ChevronRight, Paperclip } from 'lucide-react';
 import { memo } from 'react';
 import { State } from '../parts/badge.tsx';
-import { count, duration } from '../parts/format.ts';
+import { count, duration, timeOfDay } from '../parts/format.ts';
 import { Json } from '../parts/json.tsx';
 import { Markdown } from '../parts/markdown.tsx';
 import { absoluteTime } from '../parts/time.tsx';
@@ -44,20 +44,32 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
           {endings[item.reason] ?? item.reason}
           <span>
             {duration(item.milliseconds)}
-            {item.tokens > 0 && `, ${count(item.tokens)} tokens`}
+            {item.tokens > 0 && `, ${count(item.tokens)} tokens`}, <At at={item.at} />
           </span>
         </p>
       );
     case 'error':
       return (
         <p className="w-fit max-w-full rounded-md bg-bad-tint px-3 py-1.5 [overflow-wrap:anywhere] text-bad">
-          <span className="font-medium">{item.code}:</span> {item.message}
+          <span className="font-medium">{item.code}:</span> {item.message}{' '}
+          <span className="ml-1 text-[0.88em]">
+            <At at={item.at} />
+          </span>
         </p>
       );
     case 'note':
       return <p className="text-[0.92em] text-dim">{item.text}</p>;
   }
 });
+
+/** Not how long ago it was: a screen reader announces what changes in a conversation. */
+function At({ at }: { at: string }) {
+  return (
+    <time dateTime={at} title={absoluteTime(at)} className="whitespace-nowrap">
+      {timeOfDay(at)}
+    </time>
+  );
+}
 
 interface UserMessageProps {
   text: string;

@@ -1,7 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMemo, useRef } from 'react';
-import { duration } from '../parts/format.ts';
-import { clockTime } from '../parts/time.tsx';
+import { clockTime, duration } from '../parts/format.ts';
 import type { LogEvent } from './log-event.ts';
 import { type Span, spansOf } from './spans.ts';
 

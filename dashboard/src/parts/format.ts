@@ -1,6 +1,9 @@
 const whole = new Intl.NumberFormat('en');
 const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
+const hourAndMinute = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const dayOfYear = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric' });
 
 export function count(value: number): string {
   return whole.format(value);
@@ -43,6 +46,23 @@ export function relativeTime(then: number, now: number): string {
 /** When something comes that may be late: a time that is reached, or nearly, is no "just now". */
 export function dueTime(then: number, now: number): string {
   return then - now < 10_000 ? 'due now' : `next ${relativeTime(then, now)}`;
+}
+
+/** The time of an entry of a log, to the millisecond. */
+export function clockTime(at: string, now = Date.now()): string {
+  return withDay(at, clock.format(new Date(at)), now);
+}
+
+/** The time of a turn, to the minute. */
+export function timeOfDay(at: string, now = Date.now()): string {
+  return withDay(at, hourAndMinute.format(new Date(at)), now);
+}
+
+/** The day is left out if it is today, and the year if it is this one. */
+function withDay(at: string, time: string, now: number): string {
+  const [date, today] = [new Date(at), new Date(now)];
+  if (date.toDateString() === today.toDateString()) return time;
+  return `${(date.getFullYear() === today.getFullYear() ? dayOfYear : day).format(date)}, ${time}`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {

@@ -31,7 +31,6 @@ function useRecent(): number {
 }
 
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
 
 /** How long ago or ahead a time is, with the exact time on hover. */
 export function Time({ at, className = '' }: { at: string | null; className?: string }) {
@@ -52,10 +51,6 @@ export function DueTime({ at, className = '' }: { at: string; className?: string
       {dueTime(Date.parse(at), now)}
     </time>
   );
-}
-
-export function clockTime(at: string): string {
-  return clock.format(new Date(at));
 }
 
 export function absoluteTime(at: string): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dueTime, duration, relativeTime } from '../../../dashboard/src/parts/format.ts';
+import { clockTime, dueTime, duration, relativeTime, timeOfDay } from '../../../dashboard/src/parts/format.ts';
 
 test('a duration is rounded to its unit, and never to 60 of it', () => {
   const durations: [milliseconds: number, text: string][] = [
@@ -47,4 +47,13 @@ test('what comes next is due, and neither past nor just now, once its time is re
     [300, 'next in 5 min'],
   ];
   for (const [secondsAhead, text] of times) assert.equal(dueTime(now + secondsAhead * 1_000, now), text);
+});
+
+test('the time of an entry has its day unless it is today, and its year unless it is this one', () => {
+  const at = '2026-11-17T12:00:00.250Z';
+  assert.match(clockTime(at, Date.parse(at) + 1_000), /^\d\d:\d\d:00\.250$/);
+  assert.match(timeOfDay(at, Date.parse(at) + 1_000), /^\d\d:\d\d$/);
+  assert.match(timeOfDay(at, Date.parse(at) + 365 * 86_400_000), /2026, \d\d:\d\d$/);
+  assert.match(timeOfDay(at, Date.parse(at) + 48 * 3_600_000), /^Nov 1[78], \d\d:\d\d$/);
+  assert.match(clockTime(at, Date.parse(at) + 48 * 3_600_000), /^Nov 1[78], \d\d:\d\d:00\.250$/);
 });
