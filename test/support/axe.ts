@@ -10,12 +10,13 @@ const source = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.
 export interface Violation {
   id: string;
   impact?: string | null;
-  nodes: { html: string; target: string[] }[];
+  nodes: { html: string }[];
 }
 
 /** Does not look into frames: our pages have none. */
 export async function findViolations(page: Page, options: RunOptions = {}, context: ElementContext = 'html'): Promise<Violation[]> {
   if (!(await page.evaluate<boolean>("typeof axe === 'object'"))) await page.evaluate(source);
-  const args = JSON.stringify([context, { ...options, resultTypes: ['violations'] }]);
+  // Without selectors, which take a fifth of its time: the HTML of an element says which it is.
+  const args = JSON.stringify([context, { ...options, selectors: false, resultTypes: ['violations'] }]);
   return page.evaluate<Violation[]>(`axe.run(...${args}).then(({ violations }) => violations)`);
 }

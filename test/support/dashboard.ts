@@ -86,7 +86,7 @@ async function assertNothingSerious(page: Page, options: RunOptions, what: strin
   const violations = await findViolations(page, options);
   const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
   assert.deepEqual(
-    serious.map(({ id, nodes }) => `${what}: ${id} ${nodes.map((node) => node.target.join(' ')).join(', ')}`),
+    serious.map(({ id, nodes }) => `${what}: ${id} ${nodes.map((node) => node.html).join(' ')}`),
     [],
   );
 }
