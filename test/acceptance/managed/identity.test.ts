@@ -115,6 +115,15 @@ test("a visitor's next token gets the first answer again under an Idempotency-Ke
     assert.deepEqual([answer.status, answer.headers['idempotent-replayed']], [202, replayed]);
   }
   await visitor.untilIdle(id);
+  const words = { messages: [{ role: 'user', content: '/say once more' }] };
+  for (const [caller, replayed] of [
+    [visitor, undefined],
+    [renewed, 'true'],
+  ] as const) {
+    const headers = { authorization: `Bearer ${caller.credential}`, 'x-svc-session': id, 'idempotency-key': `more of ${id}` };
+    const answer = await app.request('POST', '/demo/assistant/v1/chat/completions', words, headers);
+    assert.deepEqual([answer.status, answer.headers['idempotent-replayed']], [200, replayed], 'also where a header names the session');
+  }
   const opened = (caller: ManagedClient) => caller.request('POST', '/sessions', {}, { 'idempotency-key': `new ${id}` });
   const [first, again, other] = [await opened(visitor), await opened(visitor), await opened(renewed)];
   assert.deepEqual([again.body.id, again.headers['idempotent-replayed']], [first.body.id, 'true']);
