@@ -2,6 +2,7 @@
 // message that waits.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Route } from 'playwright-core';
 import { openBrowser } from '../support/browser.ts';
 import { buildDashboardOnce, joinAsOwner, openDashboard } from '../support/dashboard.ts';
 import { startServer } from '../support/server-process.ts';
@@ -19,6 +20,20 @@ const seqs = () => page.getByRole('region', { name: 'Events' }).locator('button 
 async function say(text: string): Promise<void> {
   await page.getByLabel('Message').fill(text);
   await page.getByLabel('Message').press('Enter');
+}
+
+/** Keeps posts to this path waiting, until the returned function says what becomes of them. */
+async function hold(path: string): Promise<(answer: (route: Route) => Promise<void>) => Promise<void>> {
+  const held: Route[] = [];
+  await page.route(path, (route) => (route.request().method() === 'POST' ? void held.push(route) : route.continue()));
+  return async (answer) => {
+    const [route] = held;
+    assert.ok(route !== undefined && held.length === 1);
+    const answered = page.waitForResponse((response) => response.request() === route.request());
+    await answer(route);
+    await (await answered).finished();
+    await page.unrouteAll();
+  };
 }
 
 test('a reload in the middle of a turn goes on with it', async () => {
@@ -77,6 +92,30 @@ test('a message that could not be sent is back in the field after a reload, befo
   assert.equal(await page.getByLabel('Message').inputValue(), 'not sent\nwritten since');
   await page.unrouteAll();
   await page.getByLabel('Message').fill('');
+});
+
+test('whoever goes elsewhere while the server takes its time stays there when it is done', async () => {
+  const answer = await hold('**/managed-agents/sessions');
+  await page.goto('/dashboard/playground/assistant');
+  await say('/say meanwhile');
+  await page.getByRole('link', { name: 'Agents', exact: true }).click();
+  await page.getByRole('button', { name: 'New agent' }).waitFor();
+  const sent = page.waitForResponse('**/events');
+  await answer((route) => route.continue());
+  await sent;
+  assert.equal(new URL(page.url()).pathname, '/dashboard/agents');
+
+  const created = await hold('**/api/agents');
+  await page.getByRole('button', { name: 'New agent' }).click();
+  await page.getByLabel('Slug').fill('slow');
+  await page.getByRole('button', { name: 'Create agent' }).click();
+  await page.keyboard.press('Escape');
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByRole('button', { name: 'New key' }).waitFor();
+  await created((route) => route.continue());
+  // Long enough for the page that would follow.
+  await assert.rejects(page.waitForURL('**/agents/slow*', { timeout: 500 }));
+  assert.equal(new URL(page.url()).pathname, '/dashboard/keys');
 });
 
 test('a message that is sent during a turn is shown while it waits, and takes whoever sent it to the end', async () => {

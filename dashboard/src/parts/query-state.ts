@@ -1,5 +1,6 @@
 import { useCallback } from 'react';
 import { useSearchParams } from 'wouter';
+import { useWhileShown } from './while-shown.ts';
 
 /** State in the query of the URL, such as the filters of a list: a reload, a link and the back button keep it. */
 export function useQueryState(): { read(name: string): string; write(changes: Record<string, string>): void } {
@@ -21,7 +22,7 @@ export function useQueryState(): { read(name: string): string; write(changes: Re
     },
     [setParams],
   );
-  return { read, write };
+  return { read, write: useWhileShown(write) };
 }
 
 export function withQuery(path: string, values: Record<string, string | number | undefined>): string {

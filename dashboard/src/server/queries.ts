@@ -1,5 +1,6 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
+import { useWhileShown } from '../parts/while-shown.ts';
 import { chooseOrganization, get, RequestError, request, setOrganization } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
@@ -134,5 +135,5 @@ export function useAgents(options: ReadOptions = {}): UseQueryResult<Agent[], Er
 
 export function useNavigate(): (path: string) => void {
   const [, navigate] = useLocation();
-  return navigate;
+  return useWhileShown(navigate);
 }
