@@ -118,6 +118,19 @@ test('whoever goes elsewhere while the server takes its time stays there when it
   assert.equal(new URL(page.url()).pathname, '/dashboard/keys');
 });
 
+test('a message that is refused when the playground was left and opened again is back in its field', async () => {
+  const answer = await hold('**/managed-agents/sessions');
+  await page.goto('/dashboard/playground/assistant');
+  await say('refused later');
+  await page.getByRole('link', { name: 'Agents', exact: true }).click();
+  await page.getByRole('link', { name: 'Playground', exact: true }).click();
+  await page.getByLabel('Message').fill('written since');
+  await answer((route) => route.fulfill({ status: 402, json: { detail: 'Used up.' } }));
+  await page.getByText('Used up.').waitFor();
+  assert.equal(await page.getByLabel('Message').inputValue(), 'refused later\nwritten since');
+  await page.getByLabel('Message').fill('');
+});
+
 test('a message that is sent during a turn is shown while it waits, and takes whoever sent it to the end', async () => {
   await page.goto('/dashboard/playground/assistant');
   await say('/words 900');

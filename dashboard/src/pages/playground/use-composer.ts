@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useState, useSyncExternalStore } from 'react';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
@@ -22,6 +22,8 @@ interface Recipient {
 
 const draftKey = 'parley-playground-draft';
 const sendingKey = 'parley-playground-sending';
+/** The field follows the draft: a message may be put back by a composer that was left since. */
+const draftListeners = new Set<() => void>();
 
 // A message that was still on its way when the page was reloaded goes back into the field.
 putBack(sessionStorage.getItem(sendingKey) ?? '');
@@ -29,13 +31,9 @@ sessionStorage.removeItem(sendingKey);
 
 /** The message that is being written and its files, which are uploaded before it is sent; and those that are on their way. */
 export function useComposer({ org, agent, sessionId, release, conversation, lastSeq, onSession }: Recipient) {
-  const [text, setText] = useState(readDraft);
+  const text = useSyncExternalStore(subscribeToDraft, readDraft);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [outgoing, setOutgoing] = useState<readonly Outgoing[]>([]);
-  const writeText = (next: string) => {
-    setText(next);
-    sessionStorage.setItem(draftKey, next);
-  };
   const change = (id: number, changes: Partial<Outgoing>) =>
     setOutgoing((before) => before.map((each) => (each.id === id ? { ...each, ...changes } : each)));
 
@@ -52,7 +50,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     },
     onMutate: (message) => {
       setOutgoing((before) => [...before, message]);
-      writeText('');
+      writeDraft('');
       setFiles([]);
       sessionStorage.setItem(sendingKey, message.text);
     },
@@ -60,7 +58,6 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     onError: (error, message) => {
       setOutgoing((before) => before.filter(({ id }) => id !== message.id));
       putBack(message.text);
-      setText(readDraft());
       setFiles((chosen) => [...message.files, ...chosen]);
       notifyError(error);
     },
@@ -78,7 +75,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   };
   return {
     text,
-    writeText,
+    writeText: writeDraft,
     files,
     chooseFiles,
     outgoing: notLogged(outgoing, sessionId, conversation),
@@ -92,10 +89,20 @@ function readDraft(): string {
   return sessionStorage.getItem(draftKey) ?? '';
 }
 
+function writeDraft(text: string): void {
+  sessionStorage.setItem(draftKey, text);
+  for (const listener of draftListeners) listener();
+}
+
+function subscribeToDraft(listener: () => void): () => void {
+  draftListeners.add(listener);
+  return () => draftListeners.delete(listener);
+}
+
 /** Puts a message that was not sent back into the field, before what was written meanwhile. */
 function putBack(message: string): void {
   const draft = [message, readDraft()].filter((each) => each !== '').join('\n');
-  sessionStorage.setItem(draftKey, draft);
+  writeDraft(draft);
 }
 
 async function openSession(org: string, agent: string, release: string): Promise<string> {
