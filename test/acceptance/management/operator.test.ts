@@ -210,3 +210,19 @@ test('the reserved routes are not there', async () => {
     assert.deepEqual([answer.status, answer.text], [404, '{"detail":"Not Found"}'], path);
   }
 });
+
+test('strangers who try out operator keys, or ask whether the server is ready, share one query at a time', async (context) => {
+  const { database } = parley.context;
+  const queries = context.mock.method(database.db, 'getExecutor');
+  const tried = await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      parley.call('GET', '/operator/organizations', { key: `svc_operator_nobody_knows_it_${index}` }),
+    ),
+  );
+  assert.deepEqual(new Set(tried.map(({ status }) => status)), new Set([401]));
+  assert.ok(queries.mock.callCount() < 25, `${queries.mock.callCount()} queries`);
+  const pings = context.mock.method(database, 'ping');
+  const asked = await Promise.all(Array.from({ length: 50 }, () => parley.call('GET', '/readyz')));
+  assert.deepEqual(new Set(asked.map(({ status }) => status)), new Set([200]));
+  assert.ok(pings.mock.callCount() < 25, `${pings.mock.callCount()} pings`);
+});
