@@ -956,7 +956,7 @@ begin
     where (select count(*) from told) >= 0;
 end $function$;
 
--- From 0037-one-turn-interrupted.sql.
+-- From 0042-withdrawn-by-id.sql.
 -- Asks the active turn to end. A paused one is taken up by this process, so that it can end properly; it reserves nothing,
 -- since all it will do is end. That holds also for one that paused in spite of an interrupt, before 0020.
 -- `stop` also closes the session to new messages, and marks those that wait. With a turn, only that one is asked to end: it is
@@ -987,7 +987,7 @@ begin
   first := append_events(s, t.id, json_build_array(json_build_object('type', 'interrupt-requested', 'data', json_build_object('reason', operation.reason))));
   update turns set interrupted = true where id = t.id;
   if t.state = 'running' then return json_build_object('status', 'interrupting', 'turn', t.id, 'seq', first); end if;
-  update approvals set state = 'withdrawn', resolved_at = now() where turn_id = t.id and state = 'pending';
+  update approvals set state = 'withdrawn', resolved_at = now() where request_id = s.pending_input ->> 'request_id';
   update sessions set pending_input = null where id = s.id;
   update turns set state = 'running', process_id = process, lease_until = now() + lease_ms * interval '1 millisecond' where id = t.id;
   return json_build_object('status', 'resumed', 'turn', t.id, 'seq', first);

@@ -1,6 +1,7 @@
 // What the database makes of the operations of turns, and what it refuses.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { newId } from '../../../src/ids.ts';
 import type { ApprovalRequested } from '../../../src/session/events.ts';
 import { SessionLog } from '../../../src/session/log.ts';
@@ -182,4 +183,20 @@ test('a turn is interrupted once, however often that is asked for, and does not 
     (await log.read(session, 0, 10)).map(({ type }) => type),
     ['message-received', 'turn-started', 'interrupt-requested', 'message-received'],
   );
+});
+
+test('the request of a paused turn is withdrawn by its id, without a look at all those that wait', async () => {
+  const [session, turn, requestId] = [await newSession(), newId('turn_'), newId('req_')];
+  await apply(admission(session, turn));
+  const asked = { ...request, requestId };
+  const step = { org: 1, session, turn, events: [said('step')], messages: 1 };
+  await apply({ ...step, kind: 'pause', used, request: asked, pendingInput: pendingInputOf(asked), webhooks: [] });
+  const stop = JSON.stringify([{ kind: 'stop', org: 1, session, reason: 'stop' }]);
+  const { rows } = await db.transaction().execute(async (transaction) => {
+    await sql`select apply_turn_operations(${stop}::json, 'proc_test', 60000, false)`.execute(transaction);
+    return sql<{ scans: number }>`select pg_stat_get_xact_numscans('pending_approvals'::regclass) as scans`.execute(transaction);
+  });
+  assert.deepEqual(rows, [{ scans: 0 }]);
+  const approval = await db.selectFrom('approvals').select('state').where('request_id', '=', requestId).executeTakeFirst();
+  assert.deepEqual(approval, { state: 'withdrawn' });
 });
