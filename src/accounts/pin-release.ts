@@ -77,10 +77,13 @@ async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upst
     const where = `PUT /api/model_credentials/${server.credential}`;
     throw new StepError('credentials', `the MCP server "${server.name}" needs "${server.credential}", which is not stored: ${where}`);
   }
+  await upstreams.checkUrl(server.url).catch((error: unknown) => {
+    throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
+  });
   try {
-    await upstreams.checkUrl(server.url);
     return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(connectTimeoutMs), signal]));
   } catch (error) {
-    throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
+    // It names the server itself.
+    throw new StepError('mcp_servers', errorMessage(error), error);
   }
 }

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
+import { pinRelease } from '../../../src/accounts/pin-release.ts';
 import { createGuardedFetch } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
+import type { McpServerConfig } from '../../../src/release-config.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
 import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
@@ -178,6 +181,20 @@ test('a failed listing says which server, which step and why', async () => {
   );
   const strict = createGuardedFetch({ allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' });
   await assert.rejects(listServerTools(config, token, strict), /MCP server crm: connecting failed: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
+});
+
+test('a release whose server fails says which one, once', async () => {
+  const config = completeReleaseConfig({ mcp_servers: [{ name: 'crm', url: await deadUrl() }] });
+  const upstreams = {
+    checkUrl: async () => undefined,
+    credentialFor: async () => undefined,
+    hasOperatorsModelKey: () => false,
+    listServerTools: (server: McpServerConfig, credential: string | undefined) => listServerTools(server, credential, fetch),
+  };
+  assert.deepEqual(await pinRelease(1, config, upstreams, signal), {
+    state: 'failed',
+    error: 'mcp_servers: MCP server crm: connecting failed: the server cannot be reached (ECONNREFUSED)',
+  });
 });
 
 test('pinned tools become tools: named, and guarded unless read-only', async () => {
