@@ -120,7 +120,12 @@ export function connectionError(error: unknown, signal: AbortSignal | undefined)
 /** Whether the same request may succeed later. Parley says so in a header; for a proxy in front of it, only the status tells. */
 export function isRetryable(error: ApiError | ConnectionError): boolean {
   if (error instanceof ConnectionError) return true;
-  return error.shouldRetry ?? (error.status === 429 || error.status === 503);
+  return error.shouldRetry ?? (error.status === 429 || error.status === 503 || isUnreached(error));
+}
+
+/** A proxy's answer while Parley restarts. Those of Parley itself have a `detail`: there, somebody else was not reached. */
+function isUnreached({ status, detail }: ApiError): boolean {
+  return (status === 502 || status === 504) && detail === undefined;
 }
 
 /** How long to wait before the next attempt: what `Retry-After` says, up to a minute; without it, exponential backoff. */
