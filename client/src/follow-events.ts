@@ -16,6 +16,9 @@ export interface EventOptions {
   onConnection?: ((state: 'open' | 'lost') => void) | undefined;
 }
 
+/** A connection that was open this long worked: the next one is opened without a longer wait, also if it brought no event. */
+const lastingMs = 10_000;
+
 interface StreamClosed {
   type: 'stream.closed';
 }
@@ -28,12 +31,14 @@ export async function* followEvents(transport: Transport, path: string, options:
   const drafts = new Drafts();
   for (let attempt = 0; ; attempt += 1) {
     let failure: unknown;
+    let openedAt: number | undefined;
     try {
       const query = { after: after === 0 ? undefined : after, deltas, until };
       const call = { query, headers: { accept: 'text/event-stream' }, maxRetries: 0, ...(signal === undefined ? {} : { signal }) };
       const response = await transport.open('GET', path, call);
       if (lost) onConnection?.('open');
       lost = false;
+      openedAt = Date.now();
       drafts.restart();
       for await (const data of readEvents(response)) {
         attempt = 0;
@@ -57,6 +62,8 @@ export async function* followEvents(transport: Transport, path: string, options:
     if (!canRecover(problem)) throw problem;
     if (!lost) onConnection?.('lost');
     lost = true;
+    // Many proxies end a connection after a minute, whether or not it is used.
+    if (openedAt !== undefined && Date.now() - openedAt > lastingMs) attempt = 0;
     await sleep(waitMs(problem, attempt), signal);
   }
 }
