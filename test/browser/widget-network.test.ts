@@ -124,6 +124,21 @@ test('a new token that cannot be fetched, as after a sleep, is waited for as wel
   await page.close();
 });
 
+test('a token that never comes, because the network is gone without a word, is asked for again', async () => {
+  const page = await visit(
+    'AbortSignal.timeout = ((timeout) => (ms) => timeout(Math.min(ms, 300)))(AbortSignal.timeout.bind(AbortSignal))',
+  );
+  let asked = 0;
+  await page.route('**/token', (route) => {
+    asked += 1;
+    return asked === 1 ? undefined : route.continue();
+  });
+  await say(page, '/say after all');
+  await answers(page).getByText('after all').waitFor({ timeout: 10_000 });
+  assert.equal(asked, 2);
+  await page.close();
+});
+
 test('a page that is loaded while the server is away shows its conversation by itself when that is back', async () => {
   const page = await visit();
   await say(page, '/say before');

@@ -36,9 +36,13 @@ function tokenSource({ token, tokenUrl, tokenProvider }: Connection): string | T
   return token;
 }
 
+/** Without a limit, a request that the network has lost would hold up every other one: they all wait for the same token. */
+const tokenTimeoutMs = 30_000;
+
 /** Asks the customer's backend, which knows who is signed in, mints a session token for them and answers `{token}`. */
 async function fetchToken(url: string): Promise<string> {
-  const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' } });
+  const signal = AbortSignal.timeout(tokenTimeoutMs);
+  const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' }, signal });
   const response = await asked.catch((cause) => {
     throw new ConnectionError(`${url} could not be reached`, { cause });
   });
