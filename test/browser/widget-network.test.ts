@@ -210,3 +210,27 @@ test('where others answer the approvals, the page says that it waits, and goes o
   await page.getByText('Approved').waitFor();
   await page.close();
 });
+
+test('an attribute that is taken away is as if it had never been there', async () => {
+  const page = await visit();
+  await say(page, '/say as somebody');
+  await answers(page).getByText('as somebody').waitFor();
+  const token = await page.evaluate("fetch('/token', { method: 'POST' }).then((answer) => answer.json()).then(({ token }) => token)");
+  await page.evaluate(`{
+    const chat = document.querySelector('parley-chat');
+    chat.setAttribute('heading', 'Ask us');
+    chat.setAttribute('end-user', 'ada');
+    chat.setAttribute('base-url', location.origin);
+  }`);
+  await page.getByRole('heading', { name: 'Ask us' }).waitFor();
+  await page.evaluate(`{
+    const chat = document.querySelector('parley-chat');
+    chat.token = '${token}';
+    for (const name of ['heading', 'end-user', 'base-url', 'token-url']) chat.removeAttribute(name);
+  }`);
+  await page.getByRole('heading', { name: 'Chat' }).waitFor();
+  await answers(page).getByText('as somebody').waitFor();
+  await say(page, '/say as nobody');
+  await answers(page).getByText('as nobody').waitFor();
+  await page.close();
+});

@@ -11,21 +11,24 @@ import { type Labels, labels } from './labels.ts';
 import type { StorageKind } from './stored-text.ts';
 import { styles } from './styles.ts';
 
+/** Lit's own converter gives null for an attribute that is taken away, which would count as a value. */
+const text = { converter: { fromAttribute: (value: string | null) => value ?? undefined } };
+
 /** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a chat with an agent, for any web page. */
 export class ParleyChat extends LitElement {
   static override styles = styles;
   static override properties = {
-    baseUrl: { attribute: 'base-url' },
-    org: {},
-    agent: {},
-    token: {},
-    tokenUrl: { attribute: 'token-url' },
+    baseUrl: { ...text, attribute: 'base-url' },
+    org: text,
+    agent: text,
+    token: text,
+    tokenUrl: { ...text, attribute: 'token-url' },
     tokenProvider: { attribute: false },
-    endUser: { attribute: 'end-user' },
-    heading: {},
-    placeholder: {},
-    greeting: {},
-    storage: {},
+    endUser: { ...text, attribute: 'end-user' },
+    heading: text,
+    placeholder: text,
+    greeting: text,
+    storage: text,
     showTools: { type: Boolean, attribute: 'show-tools' },
     noUploads: { type: Boolean, attribute: 'no-uploads' },
     noApprovals: { type: Boolean, attribute: 'no-approvals' },
