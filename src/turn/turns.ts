@@ -18,6 +18,9 @@ import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { subscribeAgain, type WatchableTurn } from './watch.ts';
 
+/** Abandoned sessions that are stopped together: few beside the turns that a process may run. */
+const stoppedAtOnce = 16;
+
 interface TurnsParts {
   database: Database;
   log: SessionLog;
@@ -217,10 +220,23 @@ export class Turns {
     return result.status;
   }
 
-  /** Stops sessions that wait for an approval and whose agent was deleted. A session for which this fails is tried again next time. */
+  /**
+   * Stops sessions that wait for an approval and whose agent was deleted: a few at a time, because each takes a turn's place until it has
+   * ended. A session for which this fails is tried again next time, and so are all that are left when a few fail together.
+   */
   async stopAbandoned(): Promise<void> {
     const abandoned = await listAbandonedSessions(this.parts.database.db);
-    await Promise.allSettled(abandoned.map(({ id, orgId }) => this.interrupt(orgId, id, 'stop')));
+    for (let first = 0; first < abandoned.length; first += stoppedAtOnce) {
+      const stopped = abandoned.slice(first, first + stoppedAtOnce).map(({ id, orgId }) => this.stopAndEnd(orgId, id));
+      const outcomes = await Promise.allSettled(stopped);
+      if (outcomes.every(({ status }) => status === 'rejected')) return;
+    }
+  }
+
+  private async stopAndEnd(orgId: number, sessionId: string): Promise<void> {
+    await this.interrupt(orgId, sessionId, 'stop');
+    const turnId = this.parts.runner.turnOf(sessionId);
+    if (turnId !== undefined) await this.parts.runner.running.get(turnId)?.done;
   }
 
   /** Adds messages that no turn answers. */

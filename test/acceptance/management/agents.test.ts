@@ -172,3 +172,23 @@ test('a page of long releases holds few of them, and its cursor leads to the res
   }
   assert.deepEqual(versions, [7, 6, 5, 4, 3, 2, 1]);
 });
+
+test('while an agent with many pending approvals is deleted, other agents answer', async (context) => {
+  const few = await startApp(context, { settings: { PARLEY_MAX_TURNS: '50' } });
+  assert.equal((await few.request('POST', '/api/agents', { slug: 'asking', name: 'Asking' })).status, 201);
+  const release = { model: { provider: 'offline', name: 'demo' }, tools: ['bash'], activate: true };
+  assert.equal((await few.request('POST', '/api/agents/asking/releases', release)).status, 201);
+  const ask = async () => {
+    const { id } = (await few.request('POST', '/demo/asking/v1/sessions', {})).body;
+    const answer = await few.request('POST', `/demo/asking/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
+    assert.equal(answer.body.pending_input?.tool, 'bash', answer.text);
+  };
+  for (let asked = 0; asked < 100; asked += 20) await Promise.all(Array.from({ length: 20 }, ask));
+  const { id } = (await few.request('POST', '/demo/assistant/v1/sessions', {})).body;
+  const deleting = few.request('DELETE', '/api/agents/asking');
+  const statuses: number[] = [];
+  for (let said = 0; said < 20; said += 1)
+    statuses.push((await few.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say hi' })).status);
+  assert.deepEqual(new Set(statuses), new Set([200]), String(statuses));
+  assert.equal((await deleting).status, 204);
+});
