@@ -62,6 +62,13 @@ test('an export that is refused says why, and the page stays', async () => {
   await page.unroute('**/api/audit_events.csv*');
 });
 
+test('who is made a member while they read what is for admins is told so at the first refusal', async () => {
+  const changed = await app.call('PATCH', `/api/members/${joined.body.member.id}`, { key: second.key, body: { role: 'member' } });
+  assert.equal(changed.status, 200, changed.text);
+  await page.getByRole('button', { name: 'Export CSV' }).click();
+  await page.getByText('The audit log is for owners and admins.').waitFor({ timeout: 5_000 });
+});
+
 test('who is removed from the organization that they chose is led to the other one, also when they sign in again', async () => {
   const removed = await app.call('DELETE', `/api/members/${joined.body.member.id}`, { key: second.key });
   assert.equal(removed.status, 204, removed.text);

@@ -11,8 +11,8 @@ const sessionKey = ['/dashboard/session'];
 notifyManager.setScheduler(queueMicrotask);
 
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: noticeSignedOut }),
-  mutationCache: new MutationCache({ onError: noticeSignedOut }),
+  queryCache: new QueryCache({ onError: noticeLostAccess }),
+  mutationCache: new MutationCache({ onError: noticeLostAccess }),
   defaultOptions: {
     // By default requests wait silently while the browser is offline, and an approval would be sent much later, when it is back.
     mutations: { networkMode: 'always' },
@@ -38,9 +38,13 @@ function shouldRetry(count: number, error: Error): boolean {
   return error.status === 0 || (count < 5 && (error.isTemporary || error.status === 429));
 }
 
-/** A 401 may be the first sign that the login has ended. Reading the session again makes the page ask for the password. */
-function noticeSignedOut(error: Error): void {
-  if (error instanceof RequestError && error.status === 401 && isSignedIn()) void queryClient.invalidateQueries({ queryKey: sessionKey });
+/**
+ * A 401 may be the first sign that the login has ended, and a 403 that the person's role has changed. Reading the session again
+ * makes the page ask for the password, or show what they still may do.
+ */
+function noticeLostAccess(error: Error): void {
+  const isRefused = error instanceof RequestError && (error.status === 401 || error.status === 403);
+  if (isRefused && isSignedIn()) void queryClient.invalidateQueries({ queryKey: sessionKey });
 }
 
 /** According to the last response of the server. */
