@@ -102,7 +102,7 @@ export async function findSessionOfApproval(db: Db, orgId: number, requestId: st
 export async function reactivateSession(db: Db, orgId: number, sessionId: string): Promise<void> {
   await db
     .updateTable('sessions')
-    .set({ status: 'active', updated_at: new Date() })
+    .set({ status: 'active', updated_at: sql<Date>`now()` })
     .where('id', '=', sessionId)
     .where('org_id', '=', orgId)
     .where('status', '=', 'stopped')

@@ -239,3 +239,18 @@ test('the search goes on from its cursor, and refuses one that it did not make',
     assert.deepEqual([refused.status, refused.body], [422, { detail: 'cursor: is not a cursor of this list' }], time);
   }
 });
+
+test('a session that a process whose clock is ahead makes active again is not listed above later ones', async (context) => {
+  const tenant = await createTenant(url);
+  const [first, second] = [await tenant.session(), await tenant.session()];
+  await tenant.delete(`${tenant.agentPath}/v1/sessions/${first}`);
+  context.mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 });
+  await tenant.session({ session_id: first });
+  context.mock.timers.reset();
+  await tenant.say(second, '/say later');
+  const { body } = await tenant.get(`${tenant.agentPath}/v1/sessions`);
+  assert.deepEqual(
+    body.sessions.map(({ id }: { id: string }) => id),
+    [second, first],
+  );
+});
