@@ -95,7 +95,8 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   const { db } = app.context.database;
   await until(async () => (await sql`select 1 from webhook_events where not fanned_out`.execute(db)).rows.length === 0);
   await app.request('POST', '/api/webhook_endpoints/1/enable');
-  assert.equal(await done('webhooks', 'recover', '1', '--from', '2026-01-01'), 'Endpoint 1: 1 deliveries are sent again.\n');
+  const recovered = await done('webhooks', 'recover', '1', '--from', '2026-01-01');
+  assert.equal(recovered, 'Endpoint 1: deliveries queued again: 1. A disabled endpoint gets them when it is enabled.\n');
   const [missed] = await receiver.until((received) => received.length === 1);
   assert.equal(missed?.body.data.name, 'Missed');
   receiver.answer = 500;

@@ -70,7 +70,11 @@ export function webhookCommands(program: Command): void {
     .option('--to <time>', 'end of the period (default: now)')
     .action(async (id: string, options: { from: string; to?: string }, command: Command) => {
       const answer = await call<{ recovered: number }>('POST', `${pathOf(id)}/recover`, options);
-      print(command, answer, () => `Endpoint ${id}: ${answer.recovered} deliveries are sent again.`);
+      print(
+        command,
+        answer,
+        () => `Endpoint ${id}: deliveries queued again: ${answer.recovered}. A disabled endpoint gets them when it is enabled.`,
+      );
     });
   webhooks
     .command('delete <endpoint-id>')

@@ -48,7 +48,7 @@ export default function KeysPage() {
       {pages.isPending && <Waiting />}
       {pages.isSuccess && keys.length === 0 && !pages.hasNextPage && (
         <Empty
-          title="No keys yet."
+          title={pages.items.length === 0 ? 'No keys yet.' : 'No active keys.'}
           text="Your backend authenticates with an API key. Create one here, or from a terminal with another key:"
           command="npm exec parley -- keys create Backend --scopes sessions:read,session_tokens:mint"
         />
