@@ -104,11 +104,11 @@ test('a digit typed into the message answers nothing', async () => {
   await page.getByLabel('Message').fill('');
 });
 
-test('the Enter that ends a composition sends nothing, also where only its code says so', async () => {
+test('the Enter that ends a composition sends nothing, and its Escape leaves nothing, also where only the code says so', async () => {
   await fresh();
   await page.getByLabel('Message').fill('かな');
-  await page.getByLabel('Message').dispatchEvent('keydown', { key: 'Enter', keyCode: 229 });
-  assert.equal(await page.getByLabel('Message').inputValue(), 'かな');
+  for (const key of ['Enter', 'Escape']) await page.getByLabel('Message').dispatchEvent('keydown', { key, keyCode: 229 });
+  assert.equal(await page.locator('textarea:focus').inputValue(), 'かな');
   await page.getByLabel('Message').fill('');
 });
 

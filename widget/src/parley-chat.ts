@@ -283,7 +283,8 @@ export class ParleyChat extends LitElement {
   }
 
   #onKey(event: KeyboardEvent): void {
-    if (event.key !== 'Escape' || !this.floating || !this.open) return;
+    // The Escape that ends the composition of an input method is not meant for the panel.
+    if (event.key !== 'Escape' || event.isComposing || !this.floating || !this.open) return;
     this.open = false;
     this.renderRoot.querySelector<HTMLElement>('.launcher')?.focus();
   }

@@ -54,9 +54,9 @@ export function Composer({ text, onText, files, onFiles, isSending, disabled, is
             className="input max-h-60 min-h-[2.6rem] flex-1 resize-none py-2 [field-sizing:content]"
             onChange={(event) => onText(event.target.value)}
             onKeyDown={(event) => {
-              // An Enter that ends the composition of an input method must not send. In Safari only its key code, 229, tells it apart.
-              const isComposing = event.nativeEvent.isComposing || event.keyCode === 229;
-              if (event.key === 'Enter' && !event.shiftKey && !isComposing) submit(event);
+              // A key that ends the composition of an input method does nothing else. In Safari only its code, 229, tells it apart.
+              if (event.nativeEvent.isComposing || event.keyCode === 229) return;
+              if (event.key === 'Enter' && !event.shiftKey) submit(event);
               if (event.key === 'Escape') event.currentTarget.blur();
             }}
           />
