@@ -71,7 +71,8 @@ const settings = {
   PARLEY_GATEWAY_PEERS: setting('JSON object that maps the URL of a peer gateway to the API key to use there', '{}', gatewayPeers),
   PARLEY_WEBHOOK_ALLOW_PRIVATE: setting('1 allows plain HTTP and private addresses for webhooks and gateways (for development)', '0', flag),
   PARLEY_WEBHOOK_MAX_FAILURES: setting('consecutive failures after which a webhook endpoint is disabled', '25', integer(1, 10_000)),
-  PARLEY_WEBHOOK_RETENTION_DAYS: setting('days for which webhook events and deliveries are kept', '30', integer(1, 3_650)),
+  // Longer than the attempts at one delivery can take, about 55 hours: otherwise it would be gone before the last of them.
+  PARLEY_WEBHOOK_RETENTION_DAYS: setting('days for which webhook events and deliveries are kept', '30', integer(3, 3_650)),
   PARLEY_ALLOW_PRIVATE_UPSTREAMS: setting('1 allows plain HTTP and private addresses for models and MCP servers', '0', flag),
   PARLEY_RATE_LIMIT_RPS: setting('requests per second per organization; 0 disables the limit', '1000', integer(0, 10_000_000)),
   PARLEY_RATE_LIMIT_BURST: setting('burst of requests per organization; 0 disables the limit', '2000', integer(0, 10_000_000)),

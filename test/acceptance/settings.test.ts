@@ -42,6 +42,12 @@ const badSettings: [name: string, value: string, says: string][] = [
     '{"opnai/gpt-5":{"input":1,"output":1}}',
     '"opnai/gpt-5" must start with one of offline, anthropic, openai, google, openai-compatible',
   ],
+  [
+    'PARLEY_PRICES',
+    '{"openai/gpt-5":{"input":1,"output":1e300}}',
+    '"openai/gpt-5" must have "output" as a number of micro-dollars a token, from 0 to 1000000',
+  ],
+  ['PARLEY_WEBHOOK_RETENTION_DAYS', '2', 'must be a whole number from 3 to 3650, not "2"'],
   ['PARLEY_MAX_TURNS', '0', 'must be a whole number from 1 to 1000000, not "0"'],
 ];
 for (const [name, value, says] of badSettings) {

@@ -126,9 +126,12 @@ export function parsePrices(json: string): PriceOverrides {
 
 const priceFields = new Set(['input', 'cached_input', 'output']);
 
+/** A dollar. With no limit, a mistyped price could make a turn cost more than the database can store, and the turn could not end. */
+const maxAmount = 1_000_000;
+
 function readAmount(key: string, field: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isFinite(value) && value >= 0) return value;
-  throw new Error(`"${key}" must have "${field}" as a number of micro-dollars a token, 0 or more`);
+  if (typeof value === 'number' && value >= 0 && value <= maxAmount) return value;
+  throw new Error(`"${key}" must have "${field}" as a number of micro-dollars a token, from 0 to ${maxAmount}`);
 }
 
 function longestMatch(prices: [prefix: string, price: Price][], name: string): Price | undefined {
