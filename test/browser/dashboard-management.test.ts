@@ -188,12 +188,9 @@ test('with support access off, what end users said is closed to members too; the
   await app.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say a secret' });
   const managed = `/demo/assistant/v1/managed-agents/sessions/${id}`;
   const asMember = async (path: string) => (await page.request.get(path)).status();
-  const setAccess = async () => {
-    await page.goto('/dashboard/settings/organization');
-    await page.getByLabel('Transcripts may be read').click();
-    await page.getByText('Saved.').waitFor();
-  };
-  await setAccess();
+  await page.goto('/dashboard/settings/organization');
+  await page.getByLabel('Transcripts may be read').click();
+  await page.getByText('Saved.').waitFor();
   for (const path of [managed, `${managed}/transcript`, `${managed}/events/stream`]) assert.equal(await asMember(path), 403, path);
   assert.equal(await asMember('/demo/assistant/v1/managed-agents/sessions/ses_gone'), 404);
   assert.equal((await app.request('GET', managed)).status, 200);
@@ -207,8 +204,9 @@ test('with support access off, what end users said is closed to members too; the
   await page.getByLabel('Message').fill('/say still here');
   await page.getByLabel('Message').press('Enter');
   await page.getByRole('log').getByText('still here', { exact: true }).waitFor();
-  await setAccess();
   await page.goto(`/dashboard/sessions/${id}`);
+  await page.getByText('You cannot read this conversation.').waitFor();
+  await app.request('PATCH', '/api/organization', { support_access: { transcripts: true } });
   await page.getByRole('log').getByText('a secret', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Details' }).click();
   await page.getByText(/^\(\d+ in, \d+ out\)$/).waitFor();

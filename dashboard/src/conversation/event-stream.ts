@@ -78,7 +78,7 @@ export class EventStream {
       }
       failures = this.lastSeq > before || performance.now() - begun > lastingMs ? 0 : failures + 1;
       this.preview = noPreview;
-      this.publish({ phase: 'lost' });
+      if (this.state.refusal === undefined) this.publish({ phase: 'lost' });
       await new Promise((resolve) => setTimeout(resolve, waitMs ?? Math.min(150 * 2 ** failures, 8_000)));
       await untilReachable();
     }
@@ -97,7 +97,8 @@ export class EventStream {
         return {};
       }
       this.publish({ phase: 'refused', refusal: problem });
-      return 'refused';
+      // A 403 may pass: support access can be turned on again, and a suspended organization resumed.
+      return response.status === 403 ? {} : 'refused';
     }
     // Not only when events come: an empty log sends none, and must be shown as loaded too.
     this.schedule(this.replayDelay);
@@ -140,7 +141,7 @@ export class EventStream {
 
   private schedule(delay: number): void {
     this.delay = delay;
-    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live' }), delay);
+    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live', refusal: undefined }), delay);
   }
 
   private cancel(): void {

@@ -51,6 +51,18 @@ test('whoever says how long to wait is asked again after that', async (t) => {
   assert.deepEqual(times.map(Math.round), [0, 20, 40]);
 });
 
+test('a log that this person may not read is asked for now and then, one that does not exist only once', async (t) => {
+  for (const [status, isAskedAgain] of [
+    [403, true],
+    [404, false],
+  ] as const) {
+    const times = await asked(t, () => Response.json({ detail: 'No.' }, { status }));
+    t.mock.reset();
+    t.mock.timers.reset();
+    assert.equal(times.length > 5 && times.length < 14, isAskedAgain, `${status}: ${times.join(' ')}`);
+  }
+});
+
 test('an answer that takes long to draw is drawn less often: the page has most of the time for other things', async (t) => {
   let isOver = false;
   const words = new ReadableStream<Uint8Array>({
