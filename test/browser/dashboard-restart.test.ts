@@ -181,7 +181,7 @@ test('a tool call that is opened stays where it was clicked; once it is closed, 
   const call = log().locator('summary').last();
   await call.getByText('done').waitFor();
   await log()
-    .getByText(/tokens$/)
+    .getByText(/\d tokens, \d/)
     .nth(1)
     .waitFor();
   const measure = (what: string) =>
