@@ -187,9 +187,11 @@ test('whoever tries again with the keyboard goes on in the message field', async
   await page.route(/events\/stream/, (route) => route.fulfill({ status: 403, json: { detail: 'Not now' } }));
   proxy.breakAll();
   await page.getByRole('button', { name: 'Try again' }).press('Enter');
-  await until(async () => page.evaluate<boolean>("document.querySelector('parley-chat').shadowRoot.activeElement?.tagName === 'TEXTAREA'"));
+  const isInField = () => page.evaluate<boolean>("document.querySelector('parley-chat').shadowRoot.activeElement?.tagName === 'TEXTAREA'");
+  await until(isInField);
   await page.unroute(/events\/stream/);
   await page.getByRole('button', { name: 'Try again' }).press('Enter');
+  await until(isInField);
   await page.keyboard.type('/say after');
   await page.keyboard.press('Enter');
   await answers(page).getByText('after').waitFor();

@@ -36,6 +36,9 @@ export function Transcript({ conversation, preview, thinking, outgoing = none, c
     getItemKey: (index) => shown[index]?.seq ?? index,
     overscan: 8,
   });
+  // Rows above the view may grow without moving what is read. Not while the end is followed: the correction would lead beyond the end,
+  // and the virtualizer makes up for what is cut off of it as soon as the list grows, such as when something is opened.
+  rows.shouldAdjustScrollPositionOnItemSizeChange = ({ end }, _delta, { scrollOffset }) => !atEnd.current && end <= (scrollOffset ?? 0);
   const height = rows.getTotalSize();
 
   // Whoever sends a message wants to see it, and the answer, also from further up.
