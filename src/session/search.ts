@@ -149,7 +149,10 @@ const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surfa
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-/** `activity` as a condition, as far as the row of a session tells. Running sessions are found by their turns, which are few: no index of sessions would find them. */
+/**
+ * `activity` as a condition, as far as the row of a session tells. Running sessions are found by their turns, which are few: no index of
+ * sessions would find them.
+ */
 function stateCondition(orgId: number, wanted: Activity) {
   switch (wanted) {
     case 'running':

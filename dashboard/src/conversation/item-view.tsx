@@ -4,7 +4,7 @@ import { State } from '../parts/badge.tsx';
 import { count, duration, timeOfDay } from '../parts/format.ts';
 import { Json } from '../parts/json.tsx';
 import { Markdown } from '../parts/markdown.tsx';
-import { absoluteTime } from '../parts/time.tsx';
+import { absoluteTime, Moment } from '../parts/time.tsx';
 import type { Item, ToolItem } from './fold.ts';
 
 const endings: Record<string, string> = {
@@ -64,11 +64,7 @@ export const ItemView = memo(function ItemView({ item }: { item: Item }) {
 
 /** Not how long ago it was: a screen reader announces what changes in a conversation. */
 function At({ at }: { at: string }) {
-  return (
-    <time dateTime={at} title={absoluteTime(at)} className="whitespace-nowrap">
-      {timeOfDay(at)}
-    </time>
-  );
+  return <Moment at={at}>{timeOfDay(at)}</Moment>;
 }
 
 interface UserMessageProps {

@@ -1,4 +1,4 @@
-import { useSyncExternalStore } from 'react';
+import { type ReactNode, useSyncExternalStore } from 'react';
 import { dueTime, relativeTime } from './format.ts';
 
 const listeners = new Set<() => void>();
@@ -37,9 +37,9 @@ export function Time({ at, className = '' }: { at: string | null; className?: st
   const now = useRecent();
   if (at === null) return <span className="text-faint">never</span>;
   return (
-    <time dateTime={at} title={absoluteTime(at)} className={`whitespace-nowrap ${className}`}>
+    <Moment at={at} className={className}>
       {relativeTime(Date.parse(at), now)}
-    </time>
+    </Moment>
   );
 }
 
@@ -47,8 +47,17 @@ export function Time({ at, className = '' }: { at: string | null; className?: st
 export function DueTime({ at, className = '' }: { at: string; className?: string }) {
   const now = useRecent();
   return (
-    <time dateTime={at} title={absoluteTime(at)} className={`whitespace-nowrap ${className}`}>
+    <Moment at={at} className={className}>
       {dueTime(Date.parse(at), now)}
+    </Moment>
+  );
+}
+
+/** A time in words of its own, with the exact time on hover. */
+export function Moment({ at, className = '', children }: { at: string; className?: string; children: ReactNode }) {
+  return (
+    <time dateTime={at} title={absoluteTime(at)} className={`whitespace-nowrap ${className}`}>
+      {children}
     </time>
   );
 }
