@@ -16,5 +16,12 @@ test('a list in which nothing changes is read less and less often, and at once a
 });
 
 test('a list that takes long to read is read seldom enough to leave the server to others', () => {
-  assert.equal(pollInterval(2_000, notePoll(noPoll, 'rows', 400)), 10_000);
+  assert.equal(pollInterval(2_000, notePoll(notePoll(noPoll, 'rows', 600), 'rows and one', 400)), 10_000);
+});
+
+test('a single slow read does not leave the list out of date for long', () => {
+  const quick = notePoll(noPoll, 'rows', 10);
+  assert.equal(pollInterval(2_000, notePoll(noPoll, 'rows', 4_000)), 2_000);
+  assert.equal(pollInterval(2_000, notePoll(quick, 'rows and one', 4_000)), 2_000);
+  assert.equal(pollInterval(2_000, notePoll(notePoll(quick, 'rows and one', 4_000), 'rows', 10)), 2_000);
 });
