@@ -1,3 +1,6 @@
+/** A connection that was open this long worked: the next one is opened without a longer wait, also if it brought no event. */
+export const lastingMs = 10_000;
+
 /** Milliseconds before retry number `retry` (from 0): doubles each time, with jitter so that clients do not all come back at once. */
 export function backoffMs(retry: number, maxMs: number): number {
   const ceiling = Math.min(maxMs, 250 * 2 ** Math.min(retry, 16));

@@ -1,4 +1,4 @@
-import { sleep } from './backoff.ts';
+import { lastingMs, sleep } from './backoff.ts';
 import { ApiError, type ConnectionError } from './errors.ts';
 import type { ManagedEvent, MessageDelta } from './managed-types.ts';
 import { readEvents } from './read-events.ts';
@@ -15,9 +15,6 @@ export interface EventOptions {
   /** Called when the connection is lost, and when it is open again. */
   onConnection?: ((state: 'open' | 'lost') => void) | undefined;
 }
-
-/** A connection that was open this long worked: the next one is opened without a longer wait, also if it brought no event. */
-const lastingMs = 10_000;
 
 interface StreamClosed {
   type: 'stream.closed';

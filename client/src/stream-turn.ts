@@ -1,4 +1,4 @@
-import { sleep } from './backoff.ts';
+import { lastingMs, sleep } from './backoff.ts';
 import { newKey } from './new-key.ts';
 import type { RequestOptions } from './options.ts';
 import { readEvents } from './read-events.ts';
@@ -6,7 +6,7 @@ import { ReplayedTurn } from './replayed-turn.ts';
 import { connectionError, type Transport, waitMs } from './transport.ts';
 import type { TurnEvent } from './types.ts';
 
-/** Give up when more connections than this broke in a row without bringing a new event. */
+/** Give up when more connections than this broke in a row, soon and without bringing a new event. */
 const maxBrokenConnections = 8;
 
 /**
@@ -24,6 +24,7 @@ export async function* streamTurn(
   const turn = new ReplayedTurn();
   for (let broken = 0; ; broken += 1) {
     const response = await transport.open('POST', path, { ...options, idempotencyKey, body, headers: { accept: 'text/event-stream' } });
+    const openedAt = Date.now();
     turn.restart();
     let failure: unknown;
     try {
@@ -40,6 +41,8 @@ export async function* streamTurn(
       failure = error;
     }
     const lost = connectionError(failure, options.signal);
+    // Many proxies end a connection after a minute, and a tool may be silent for longer than that.
+    if (Date.now() - openedAt > lastingMs) broken = 0;
     if (broken >= maxBrokenConnections) throw lost;
     await sleep(waitMs(lost, broken), options.signal);
   }
