@@ -28,6 +28,15 @@ test('the script of the widget is compressed for who takes that, and not sent ag
   const compressed = await app.server.inject({ url: path, headers: { 'accept-encoding': 'br, gzip' } });
   assert.equal(compressed.headers['content-encoding'], 'gzip');
   assert.equal(gunzipSync(compressed.rawPayload).toString(), script.toString());
+  for (const refused of ['gzip;q=0', 'br, gzip ; q=0.000, identity', 'br']) {
+    const plain = await app.server.inject({ url: path, headers: { 'accept-encoding': refused } });
+    assert.equal(plain.headers['content-encoding'], undefined, refused);
+    assert.ok(plain.payload === script.toString(), refused);
+  }
+  for (const taken of ['gzip;q=0.5', 'GZIP', 'br;q=0, gzip']) {
+    const { headers } = await app.server.inject({ url: path, headers: { 'accept-encoding': taken } });
+    assert.equal(headers['content-encoding'], 'gzip', taken);
+  }
   const again = await app.request('GET', path, undefined, { ...anonymous, 'if-none-match': String(compressed.headers.etag) });
   assert.equal(again.status, 304);
   assert.equal(again.text, '');

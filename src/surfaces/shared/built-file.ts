@@ -40,8 +40,13 @@ export function sendBuilt(request: FastifyRequest, reply: FastifyReply, { type, 
   reply.header('vary', 'accept-encoding').header('etag', tag);
   if (request.headers['if-none-match']?.includes(tag)) return reply.code(304).send();
   reply.type(type);
-  if (compressed === undefined || !/\bgzip\b/.test(request.headers['accept-encoding'] ?? '')) return reply.send(plain);
+  if (compressed === undefined || !acceptsGzip(request.headers['accept-encoding'] ?? '')) return reply.send(plain);
   return reply.header('content-encoding', 'gzip').send(compressed);
+}
+
+/** A weight of zero refuses what it stands behind (RFC 9110). */
+function acceptsGzip(accepted: string): boolean {
+  return /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(accepted);
 }
 
 async function readBuilt(path: string, builtAt: number): Promise<BuiltFile> {
