@@ -74,7 +74,7 @@ export function usageRoutes(server: Server, context: Context): void {
             to: readDay(request.query.to, 'to'),
             agent: request.query.agent || undefined,
             model: request.query.model || undefined,
-            endUserId: request.query.end_user_id,
+            endUserId: request.query.end_user_id || undefined,
             limit,
             after,
           }),
