@@ -87,7 +87,7 @@ function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
 
 /** What to store next for a tool call: its result after running it, why it did not run, or the approval that it needs. */
 async function settleCall({ state, turn, world, signal }: TurnRun, call: CallState, mayHaveBegun: boolean): Promise<CommitPoint> {
-  const tools = world.toolsFor(subAgentOf(world.release, turn.agent));
+  const tools = world.toolsFor(subAgentOf(world.release, call.agent));
   const tool = tools.find((candidate) => candidate.name === call.tool);
   if (tool === undefined) return refuse(call, `There is no tool named ${call.tool}.`);
   const decision = call.approval?.decision;

@@ -125,7 +125,7 @@ export interface ApprovalRequested {
   pattern: string;
   /** Of the turn so far. */
   usage?: Usage;
-  /** The sub-agent that made the call, and continues the turn. */
+  /** The sub-agent that continues the turn. */
   agent?: string;
 }
 

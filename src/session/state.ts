@@ -45,6 +45,8 @@ export interface TurnState {
 
 export interface CallState {
   callId: string;
+  /** The sub-agent that made the call. Another call of the same step may have handed the turn over meanwhile. */
+  agent: string;
   tool: string;
   input: unknown;
   finished: boolean;
@@ -103,7 +105,7 @@ function applyEvent(state: SessionState, event: FoldedEvent): void {
     case 'tool-called': {
       const { callId, tool, input, step, providerMetadata } = event.data;
       beginStep(turn, step);
-      turn.calls.push({ callId, tool, input, finished: false, approval: undefined });
+      turn.calls.push({ callId, agent: turn.agent, tool, input, finished: false, approval: undefined });
       state.entries.push({ seq, type: 'call', callId, tool, input, providerMetadata });
       return;
     }

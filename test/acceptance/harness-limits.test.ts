@@ -113,6 +113,28 @@ test('a handoff inside a turn: the rest of it and the next turns are the other s
   assert.match(JSON.stringify(nowhere), /nobody/);
 });
 
+test('calls that a sub-agent made together with a handoff are run with its own tools, also after an approval', async () => {
+  const agents = [{ name: 'front', tools: ['files', 'bash'] }, { name: 'billing', tools: [] }, { name: 'desk' }];
+  const tenant = await createTenant(url, { main: 'front', agents });
+  const id = await tenant.session();
+  const calls = ['/handoff billing', '/tool files {"operation":"list"}', '/tool bash {"command":"echo mine"}', '/handoff front'];
+  const paused = await tenant.say(id, calls.join('\n'));
+  assert.equal(paused.pending_input?.tool, 'bash', JSON.stringify(paused));
+  const resolve = `/v1/sessions/${id}/inputs/${paused.pending_input.request_id}`;
+  assert.equal((await tenant.put(resolve, { decision: 'approve_once' })).status, 200);
+  const results = (await log(tenant, id)).filter(({ type }) => type === 'agent.tool_result');
+  assert.deepEqual(
+    results.map(({ output, is_error }) => [String(output).trim(), is_error]),
+    [
+      ['The conversation is now with billing.', false],
+      ['The workspace is empty.', false],
+      ['mine', false],
+      ['There is no agent "front" to hand over to. Agents: billing, desk', true],
+    ],
+  );
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.current_agent, 'billing');
+});
+
 test('what is too long to be summarized is left out, and the session goes on', async () => {
   const tenant = await createTenant(url, { context: { overflow: 'summarize' } });
   const path = `${tenant.agentPath}/v1/chat/completions`;

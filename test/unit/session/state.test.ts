@@ -226,7 +226,7 @@ test('the fold has all that a turn needs to go on, and nothing of what another t
     },
   });
   assert.deepEqual(turn(...log.slice(0, 7)).turn?.calls, [
-    { ...call, finished: false, approval: { requestId: 'req_1', pattern: 'rm *', decision: 'approve_session' } },
+    { ...call, agent: 'main', finished: false, approval: { requestId: 'req_1', pattern: 'rm *', decision: 'approve_session' } },
   ]);
   assert.deepEqual(turn(...log.slice(0, 4)).turn, { ...begun, agent: 'main', step: 1, hasSpoken: true });
   assert.deepEqual(turn(...log.slice(0, 3)).turn, { ...begun, agent: 'main', step: 1 });
