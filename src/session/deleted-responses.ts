@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import { dropSessionIn } from './drop-sessions.ts';
+import { dropEach, dropSessionIn } from './drop-sessions.ts';
 import type { Feed } from './feed.ts';
 
 /**
@@ -28,15 +28,14 @@ export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
   const { rows } = await sql<{ id: string; org_id: number }>`
     select id, org_id from sessions
     where id in (select session_id from deleted_responses where while_running) and active_turn_id is null`.execute(db);
-  for (const { id, org_id: orgId } of rows) {
-    const isDropped = await db.transaction().execute(async (transaction) => {
+  await dropEach(rows, feed, ({ id, org_id: orgId }) =>
+    db.transaction().execute(async (transaction) => {
       await lockSession(transaction, id);
       if (await isEmptied(transaction, id)) return dropSessionIn(transaction, orgId, id);
       await transaction.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
       return false;
-    });
-    if (isDropped) feed.drop(id);
-  }
+    }),
+  );
 }
 
 /**

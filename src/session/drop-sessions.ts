@@ -53,5 +53,29 @@ export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
     .where('active_turn_id', 'is', null)
     .where('updated_at', '<', sql<Date>`now() - interval '1 minute'`)
     .execute();
-  for (const row of rows) if (await dropSession(db, row.org_id, row.id, row.last_seq)) feed.drop(row.id);
+  await dropEach(rows, feed, (row) => dropSession(db, row.org_id, row.id, row.last_seq));
+}
+
+/** After so many failures one after the other it is not the sessions that are at fault. */
+const mostFailures = 20;
+
+/** Drops each, and tells who follows it. One that fails keeps no other from being dropped; that it failed is thrown at the end. */
+export async function dropEach<Row extends { id: string }>(
+  rows: readonly Row[],
+  feed: Feed,
+  drop: (row: Row) => Promise<boolean>,
+): Promise<void> {
+  const failed: unknown[] = [];
+  let inARow = 0;
+  for (const row of rows) {
+    try {
+      if (await drop(row)) feed.drop(row.id);
+      inARow = 0;
+    } catch (error) {
+      failed.push(error);
+      inARow += 1;
+      if (inARow === mostFailures) break;
+    }
+  }
+  if (failed.length > 0) throw new Error(`${failed.length} of ${rows.length} sessions could not be dropped`, { cause: failed[0] });
 }

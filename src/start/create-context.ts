@@ -75,7 +75,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const peers = await joinPeers(bus, processId, peerParts);
   opened.defer(() => peers.close());
   watchProcess(metrics, { runner, feed, waitingRoom, log, courier, database, bus });
-  await dropLeftovers(database.db, feed);
+  await dropLeftovers(database.db, feed).catch((error: unknown) => logger.warn({ err: error }, 'could not drop old sessions; will retry'));
   materializer.start();
   const sweeper = sweepExpiredRows(database.db, feed, logger, () => turns.stopAbandoned());
   opened.defer(() => sweeper.stop());
