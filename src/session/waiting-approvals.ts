@@ -28,10 +28,11 @@ export async function countWaitingApprovals(db: Db, orgId: number): Promise<numb
   return rows[0]?.count ?? 0;
 }
 
-/** Sessions with a pending approval whose agent was deleted, so that nobody can answer it. */
-export async function listAbandonedSessions(db: Db): Promise<{ id: string; orgId: number }[]> {
+/** Sessions with a pending approval whose agent, this one or any, was deleted, so that nobody can answer it. */
+export async function listAbandonedSessions(db: Db, agentId: number | undefined): Promise<{ id: string; orgId: number }[]> {
+  const ofAgent = agentId === undefined ? sql`` : sql`and a.id = ${agentId}`;
   const { rows } = await sql<{ id: string; orgId: number }>`
     select s.id, s.org_id as "orgId" from sessions s join agents a on a.id = s.agent_id
-    where s.pending_input is not null and a.deleted_at is not null`.execute(db);
+    where s.pending_input is not null and a.deleted_at is not null ${ofAgent}`.execute(db);
   return rows;
 }

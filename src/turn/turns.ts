@@ -59,7 +59,7 @@ export class Turns {
   private readonly places: TurnPlaces;
   /** Set while the process drains: it finishes its turns and takes no more. */
   draining = false;
-  /** Messages and answers to approvals that are being written. */
+  /** Messages, answers to approvals and interrupts that are being written. */
   private readonly writing = new Set<Promise<unknown>>();
   /** Called when a session was stopped, so that other processes also close what they hold open for it. */
   onStopped: (sessionId: string) => void = () => {};
@@ -150,7 +150,7 @@ export class Turns {
     return { ...(await this.subscribeTo(turn, live)), resolvedSeq: seq, restAfter: seq };
   }
 
-  /** Resolves when every message and every answer to an approval that is being written now has its turn running, or was refused. */
+  /** Resolves when every message, answer to an approval and interrupt that is being written now has its turn running, or was refused. */
   async written(): Promise<void> {
     await Promise.allSettled(this.writing);
   }
@@ -191,7 +191,7 @@ export class Turns {
   /** Interrupts the running or paused turn, if there is one; `stop` also closes the session to further messages. */
   async interrupt(orgId: number, sessionId: string, kind: 'interrupt' | 'stop'): Promise<void> {
     const reason = kind === 'stop' ? 'stop' : 'user';
-    await this.applyInterrupt({ kind, org: orgId, session: sessionId, reason });
+    await this.noted(this.applyInterrupt({ kind, org: orgId, session: sessionId, reason }));
   }
 
   /**
@@ -199,8 +199,8 @@ export class Turns {
    * has paused or ended stays as it is. Returns whether the turn waits.
    */
   async cancel(orgId: number, sessionId: string, turnId: string): Promise<boolean> {
-    const status = await this.applyInterrupt({ kind: 'interrupt', org: orgId, session: sessionId, reason: 'user', turn: turnId });
-    return status === 'queued';
+    const operation = { kind: 'interrupt', org: orgId, session: sessionId, reason: 'user', turn: turnId } as const;
+    return (await this.noted(this.applyInterrupt(operation))) === 'queued';
   }
 
   private async applyInterrupt(operation: InterruptOperation): Promise<ResultOf<InterruptOperation>['status']> {
@@ -221,12 +221,13 @@ export class Turns {
   }
 
   /**
-   * Stops sessions that wait for an approval and whose agent was deleted: a few at a time, because each takes a turn's place until it has
-   * ended. A session for which this fails is tried again next time, and so are all that are left when a few fail together.
+   * Stops sessions that wait for an approval and whose agent, this one or any, was deleted: a few at a time, because each takes a turn's
+   * place until it has ended. A session for which this fails is tried again at the next sweep, and so are all that are left when a few
+   * fail together or the process drains.
    */
-  async stopAbandoned(): Promise<void> {
-    const abandoned = await listAbandonedSessions(this.parts.database.db);
-    for (let first = 0; first < abandoned.length; first += stoppedAtOnce) {
+  async stopAbandoned(agentId?: number): Promise<void> {
+    const abandoned = await listAbandonedSessions(this.parts.database.db, agentId);
+    for (let first = 0; first < abandoned.length && !this.draining; first += stoppedAtOnce) {
       const stopped = abandoned.slice(first, first + stoppedAtOnce).map(({ id, orgId }) => this.stopAndEnd(orgId, id));
       const outcomes = await Promise.allSettled(stopped);
       if (outcomes.every(({ status }) => status === 'rejected')) return;

@@ -148,7 +148,7 @@ export function agentRoutes(server: Server, context: Context): void {
       const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
       // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them.
-      await context.turns.stopAbandoned();
+      await context.turns.stopAbandoned(id);
       return reply.code(204).send();
     },
   );

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { createAgent, createOrganization } from '../../support/accounts.ts';
-import { startApp } from '../../support/app.ts';
+import { startApp, type TestApp } from '../../support/app.ts';
+import { until } from '../../support/until.ts';
 
 const parley = await startApp({ after });
 const acme = await createOrganization(parley, 'acme');
@@ -173,7 +174,8 @@ test('a page of long releases holds few of them, and its cursor leads to the res
   assert.deepEqual(versions, [7, 6, 5, 4, 3, 2, 1]);
 });
 
-test('while an agent with many pending approvals is deleted, other agents answer', async (context) => {
+/** An app whose agent `asking` has a hundred pending approvals. */
+async function startAsking(context: TestContext): Promise<TestApp> {
   const few = await startApp(context, { settings: { PARLEY_MAX_TURNS: '50' } });
   assert.equal((await few.request('POST', '/api/agents', { slug: 'asking', name: 'Asking' })).status, 201);
   const release = { model: { provider: 'offline', name: 'demo' }, tools: ['bash'], activate: true };
@@ -184,6 +186,11 @@ test('while an agent with many pending approvals is deleted, other agents answer
     assert.equal(answer.body.pending_input?.tool, 'bash', answer.text);
   };
   for (let asked = 0; asked < 100; asked += 20) await Promise.all(Array.from({ length: 20 }, ask));
+  return few;
+}
+
+test('while an agent with many pending approvals is deleted, other agents answer', async (context) => {
+  const few = await startAsking(context);
   const { id } = (await few.request('POST', '/demo/assistant/v1/sessions', {})).body;
   const deleting = few.request('DELETE', '/api/agents/asking');
   const statuses: number[] = [];
@@ -191,4 +198,21 @@ test('while an agent with many pending approvals is deleted, other agents answer
     statuses.push((await few.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say hi' })).status);
   assert.deepEqual(new Set(statuses), new Set([200]), String(statuses));
   assert.equal((await deleting).status, 204);
+});
+
+test('meanwhile the deletion of another agent waits for none of them, and a shutdown leaves those not begun to the next sweep', async (context) => {
+  const few = await startAsking(context);
+  const turnsIn = async (state: 'paused' | 'running') => {
+    const { db } = few.context.database;
+    return (await db.selectFrom('turns').select('id').where('state', '=', state).execute()).length;
+  };
+  const deleting = few.request('DELETE', '/api/agents/asking');
+  await until(async () => (await turnsIn('paused')) < 100);
+  assert.equal((await few.request('DELETE', '/api/agents/assistant')).status, 204);
+  const left = await turnsIn('paused');
+  assert.ok(left > 32, `${left} left`);
+  await few.context.drain(new Promise(() => {}));
+  assert.equal((await deleting).status, 204);
+  assert.ok((await turnsIn('paused')) > 0);
+  assert.equal(await turnsIn('running'), 0, 'each that was begun has ended');
 });

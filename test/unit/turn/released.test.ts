@@ -97,3 +97,34 @@ test('a message or an answer to an approval that is being written when the stop 
     assert.deepEqual([status, text.includes('bash answered: ran')], [200, true], text);
   }
 });
+
+test('a session that is being stopped while its turn waits for an approval is waited for too: the turn ends here, and not by recovery', {
+  timeout: 20_000,
+}, async (t) => {
+  const app = await startApp(t);
+  const { context } = app;
+  const { log, database } = context;
+  const { id } = (await app.request('POST', '/demo/assistant/v1/sessions', {})).body;
+  const asked = await app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
+  assert.equal(asked.body.pending_input?.tool, 'bash', asked.text);
+  const writing = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const apply = log.apply.bind(log);
+  t.mock.method(log, 'apply', async (operation: Parameters<typeof apply>[0]) => {
+    if (operation.kind === 'stop') {
+      writing.resolve();
+      await goOn.promise;
+    }
+    return apply(operation);
+  });
+  const stopped = app.request('DELETE', `/demo/assistant/v1/sessions/${id}`);
+  await writing.promise;
+  const drained = context.drain(new Promise(() => {}));
+  // More than enough for a drain that does not wait.
+  await sleep(100);
+  goOn.resolve();
+  assert.equal((await stopped).status, 204);
+  await drained;
+  const turns = await database.db.selectFrom('turns').select('state').where('session_id', '=', id).execute();
+  assert.deepEqual(turns, [{ state: 'ended' }]);
+});
