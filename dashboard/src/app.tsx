@@ -4,6 +4,7 @@ import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter'
 import { LinkButton } from './parts/button.tsx';
 import { Notices } from './parts/notice.tsx';
 import { Empty, Failure, Page, Waiting } from './parts/page.tsx';
+import { SecretsShownOnce } from './parts/shown-once.tsx';
 import { queryClient, useSession } from './server/queries.ts';
 import { RequestError } from './server/request.ts';
 import { Banner } from './shell/banner.tsx';
@@ -43,6 +44,7 @@ export function App() {
           </Route>
         </Switch>
       </Router>
+      <SecretsShownOnce />
       <Notices />
     </QueryClientProvider>
   );

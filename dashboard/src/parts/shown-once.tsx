@@ -1,32 +1,60 @@
+import { useEffect, useState } from 'react';
 import { Button } from './button.tsx';
 import { CodeBlock } from './copy.tsx';
 import { Dialog } from './dialog.tsx';
 
-interface ShownOnceProps {
+interface Secret {
   title: string;
   text: string;
   value: string;
   copyLabel: string;
   done: string;
-  onClose(): void;
+}
+
+let secrets: readonly Secret[] = [];
+const listeners = new Set<() => void>();
+
+/**
+ * Shows a secret that the server tells only once, wherever the person is by now: the dialog that asked for it may be closed, or
+ * open again for the next one.
+ */
+export function showOnce(secret: Secret): void {
+  publish([...secrets, secret]);
+}
+
+/** The secrets that were not put away yet, one after the other. */
+export function SecretsShownOnce() {
+  const [[secret], setShown] = useState(secrets);
+  useEffect(() => {
+    const update = () => setShown(secrets);
+    listeners.add(update);
+    return () => void listeners.delete(update);
+  }, []);
+  if (secret === undefined) return null;
+  return <ShownOnce key={secret.value} secret={secret} onClose={() => publish(secrets.filter((other) => other !== secret))} />;
 }
 
 /**
- * Shows a secret that the server tells only once. So that it is not lost by accident, neither Escape nor Back closes the dialog,
- * and the focus is not on a button, where an Enter that is still held down would press it.
+ * So that the secret is not lost by accident, neither Escape nor Back closes the dialog, and the focus is not on a button, where an
+ * Enter that is still held down would press it.
  */
-export function ShownOnce({ title, text, value, copyLabel, done, onClose }: ShownOnceProps) {
+function ShownOnce({ secret, onClose }: { secret: Secret; onClose(): void }) {
   return (
-    <Dialog title={title} onClose={onClose} wide stays>
-      <p className="mb-3 text-dim">{text}</p>
+    <Dialog title={secret.title} onClose={onClose} wide stays>
+      <p className="mb-3 text-dim [overflow-wrap:anywhere]">{secret.text}</p>
       <div data-first tabIndex={-1} className="outline-none">
-        <CodeBlock text={value} label={copyLabel} wrap />
+        <CodeBlock text={secret.value} label={secret.copyLabel} wrap />
       </div>
       <div className="mt-4 flex justify-end">
         <Button kind="primary" onClick={onClose}>
-          {done}
+          {secret.done}
         </Button>
       </div>
     </Dialog>
   );
+}
+
+function publish(next: readonly Secret[]): void {
+  secrets = next;
+  for (const listener of listeners) listener();
 }

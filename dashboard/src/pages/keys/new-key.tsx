@@ -3,7 +3,8 @@ import { useState } from 'react';
 import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
-import { ShownOnce } from '../../parts/shown-once.tsx';
+import { showOnce } from '../../parts/shown-once.tsx';
+import { useWhileShown } from '../../parts/while-shown.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { refresh, useSignedIn } from '../../server/queries.ts';
 import type { ApiKey } from '../../server/types.ts';
@@ -15,21 +16,21 @@ export function NewKey({ onClose }: { onClose(): void }) {
   const [scopes, setScopes] = useState<readonly string[]>(
     ['sessions:read', 'session_tokens:mint'].filter((scope) => ownScopes.includes(scope)),
   );
+  const close = useWhileShown(onClose);
   const create = useMutation({
     mutationFn: () => postOnce<{ api_key: ApiKey; secret: string }>('/api/api_keys', { name, scopes }),
-    onSuccess: () => refresh('/api/api_keys'),
+    onSuccess: async ({ api_key: key, secret }) => {
+      close();
+      showOnce({
+        title: 'Save this key now',
+        text: `${key.name} is shown only once. Parley stores only a hash of it.`,
+        value: secret,
+        copyLabel: 'Copy key',
+        done: 'I have saved it',
+      });
+      await refresh('/api/api_keys');
+    },
   });
-  if (create.data !== undefined)
-    return (
-      <ShownOnce
-        title="Save this key now"
-        text="It is shown only once. Parley stores only a hash of it."
-        value={create.data.secret}
-        copyLabel="Copy key"
-        done="I have saved it"
-        onClose={onClose}
-      />
-    );
   const hasAll = scopes.length === ownScopes.length;
   return (
     <Dialog title="New API key" onClose={onClose} wide>

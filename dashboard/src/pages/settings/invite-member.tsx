@@ -3,28 +3,33 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field } from '../../parts/field.tsx';
 import { textOf } from '../../parts/form-text.ts';
-import { ShownOnce } from '../../parts/shown-once.tsx';
+import { showOnce } from '../../parts/shown-once.tsx';
+import { useWhileShown } from '../../parts/while-shown.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { refresh } from '../../server/queries.ts';
+import type { Invitation } from '../../server/types.ts';
 import { roles } from '../../server/values.ts';
 
 export function InviteMember({ onClose }: { onClose(): void }) {
+  const close = useWhileShown(onClose);
   const invite = useMutation({
     mutationFn: (form: FormData) =>
-      postOnce<{ token: string }>('/api/invitations', { email: textOf(form, 'email').trim(), role: textOf(form, 'role') }),
-    onSuccess: () => refresh('/api/invitations'),
+      postOnce<{ invitation: Invitation; token: string }>('/api/invitations', {
+        email: textOf(form, 'email').trim(),
+        role: textOf(form, 'role'),
+      }),
+    onSuccess: async ({ invitation: { email }, token }) => {
+      close();
+      showOnce({
+        title: 'Share this link',
+        text: `It works once, for seven days, for ${email}. No mail was sent.`,
+        value: `${window.location.origin}/dashboard/join?token=${token}`,
+        copyLabel: 'Copy link',
+        done: 'Done',
+      });
+      await refresh('/api/invitations');
+    },
   });
-  if (invite.data !== undefined)
-    return (
-      <ShownOnce
-        title="Share this link"
-        text="It works once, for seven days. No mail was sent."
-        value={`${window.location.origin}/dashboard/join?token=${invite.data.token}`}
-        copyLabel="Copy link"
-        done="Done"
-        onClose={onClose}
-      />
-    );
   return (
     <Dialog title="Invite someone" onClose={onClose}>
       <DialogForm action="Create invitation" work={invite} onSubmit={(form) => invite.mutate(form)} onClose={onClose}>

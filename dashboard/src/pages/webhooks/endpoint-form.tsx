@@ -4,7 +4,8 @@ import { Dialog } from '../../parts/dialog.tsx';
 import { DialogForm } from '../../parts/dialog-form.tsx';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
-import { ShownOnce } from '../../parts/shown-once.tsx';
+import { showOnce } from '../../parts/shown-once.tsx';
+import { useWhileShown } from '../../parts/while-shown.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { refresh } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
@@ -17,25 +18,31 @@ interface EndpointFormProps {
   onClose(): void;
 }
 
+interface Saved {
+  webhook_endpoint: WebhookEndpoint;
+  /** Of a new one. */
+  secret?: string;
+}
+
 export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProps) {
   const [name, setName] = useState(endpoint?.name ?? '');
   const [url, setUrl] = useState(endpoint?.url ?? '');
   const [chosen, setChosen] = useState<readonly string[]>(endpoint?.event_types ?? []);
+  const close = useWhileShown(onClose);
   const save = useMutation({
     mutationFn: () => {
       const body = { name, url, event_types: chosen };
       return endpoint === undefined
-        ? postOnce<{ secret?: string }>('/api/webhook_endpoints', body)
-        : request<{ secret?: string }>('PATCH', `/api/webhook_endpoints/${endpoint.id}`, { body });
+        ? postOnce<Saved>('/api/webhook_endpoints', body)
+        : request<Saved>('PATCH', `/api/webhook_endpoints/${endpoint.id}`, { body });
     },
-    onSuccess: async ({ secret }) => {
+    onSuccess: async ({ webhook_endpoint: saved, secret }) => {
+      close();
+      if (secret === undefined) notify('The endpoint was changed.');
+      else showSigningSecret(saved.name, secret);
       await refresh('/api/webhook_endpoints');
-      if (secret !== undefined) return;
-      onClose();
-      notify('The endpoint was changed.');
     },
   });
-  if (save.data?.secret !== undefined) return <SigningSecret secret={save.data.secret} onClose={onClose} />;
   return (
     <Dialog title={endpoint === undefined ? 'New webhook endpoint' : 'Change endpoint'} onClose={onClose} wide>
       <DialogForm action={endpoint === undefined ? 'Create endpoint' : 'Save'} work={save} onSubmit={() => save.mutate()} onClose={onClose}>
@@ -76,15 +83,12 @@ export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProp
   );
 }
 
-export function SigningSecret({ secret, onClose }: { secret: string; onClose(): void }) {
-  return (
-    <ShownOnce
-      title="Save this signing secret now"
-      text="It is shown only once. Your backend uses it to verify deliveries."
-      value={secret}
-      copyLabel="Copy secret"
-      done="I have saved it"
-      onClose={onClose}
-    />
-  );
+export function showSigningSecret(endpoint: string, secret: string): void {
+  showOnce({
+    title: 'Save this signing secret now',
+    text: `It is shown only once. Your backend uses it to verify what is sent to ${endpoint}.`,
+    value: secret,
+    copyLabel: 'Copy secret',
+    done: 'I have saved it',
+  });
 }

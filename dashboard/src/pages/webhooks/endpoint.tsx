@@ -17,7 +17,7 @@ import { refresh, useMay, useNavigate, useRead } from '../../server/queries.ts';
 import { RequestError, request } from '../../server/request.ts';
 import type { Delivery, SystemInformation, WebhookEndpoint, WebhookList } from '../../server/types.ts';
 import { DeliveryList } from './delivery-list.tsx';
-import { EndpointForm, SigningSecret } from './endpoint-form.tsx';
+import { EndpointForm, showSigningSecret } from './endpoint-form.tsx';
 import { Recover } from './recover.tsx';
 import { endpointState } from './webhooks.tsx';
 
@@ -43,14 +43,13 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
   const mayChange = useMay('webhooks:write');
   const [editing, setEditing] = useState(false);
   const [asking, setAsking] = useState<'disable' | 'rotate' | 'delete'>();
-  const [secret, setSecret] = useState<string>();
   const path = `/api/webhook_endpoints/${endpoint.id}`;
   const eventTypes = useRead<WebhookList>('/api/webhook_endpoints').data?.event_types ?? [];
   const act = useMutation({
     mutationFn: (action: 'test' | 'enable' | 'disable' | 'rotate_secret') => postOnce<{ secret?: string }>(`${path}/${action}`, {}),
     onSuccess: async (answer, action) => {
       setAsking(undefined);
-      if (answer.secret !== undefined) setSecret(answer.secret);
+      if (answer.secret !== undefined) showSigningSecret(endpoint.name, answer.secret);
       if (action !== 'rotate_secret') notify(notices[action]);
       await refresh('/api/webhook_endpoints');
     },
@@ -90,7 +89,6 @@ function Endpoint({ endpoint }: { endpoint: WebhookEndpoint }) {
       <EndpointFacts endpoint={endpoint} />
       <Deliveries endpoint={endpoint} />
       {editing && <EndpointForm eventTypes={eventTypes} endpoint={endpoint} onClose={() => setEditing(false)} />}
-      {secret !== undefined && <SigningSecret secret={secret} onClose={() => setSecret(undefined)} />}
       {asking === 'disable' && (
         <Confirm
           title={`Disable ${endpoint.name}?`}
