@@ -47,7 +47,7 @@ report(
     '# What a turn costs',
     '',
     `Measured by \`npm run bench\` (the median of ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB).`,
-    'CPU is that of the server and its database, which runs without fsync. The ratio is to the first row of each table.',
+    'CPU is that of the server and its database, which runs without fsync. The ratio is to the first row of each table, in the same round.',
     '',
     ...engines.map(({ name, parley }) => `${name}: ready after ${parley.startMs} ms, ${rssMiB(parley.pid)} MiB resident when idle.`),
     '',

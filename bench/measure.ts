@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { percentile } from '../test/support/flood.ts';
 import type { LoadPlan, LoadReport } from './load.ts';
 import { cpuMs } from './processes.ts';
 
@@ -8,6 +9,12 @@ interface Row extends LoadReport {
   name: string;
   /** Milliseconds of the program and its database, without the load generator. */
   cpuPerTurn: number;
+}
+
+/** The median round of a contender. */
+interface Measured extends Row {
+  /** Its CPU time by that of the first contender in the same round: the median of all rounds. */
+  ratio: number;
 }
 
 /** Something to load, and the processes whose CPU time counts as its own. */
@@ -21,13 +28,21 @@ export interface Contender {
 const warmUpSeconds = 5;
 export const rounds = 5;
 
-/** Measures the contenders alternately, so that other activity on the machine affects all alike. Returns the median round of each. */
-export async function measure(contenders: readonly Contender[]): Promise<Row[]> {
+/**
+ * Measures the contenders alternately, and compares those of one round: a machine that is slower for a minute is so for all of
+ * them alike, whichever rounds are the median ones.
+ */
+export async function measure(contenders: readonly Contender[]): Promise<Measured[]> {
   for (const { plan } of contenders) await load({ ...plan, seconds: Math.max(warmUpSeconds, plan.seconds) });
   const measured = contenders.map((): Row[] => []);
   for (let round = 0; round < rounds; round += 1)
     for (const [index, contender] of contenders.entries()) measured[index]?.push(await measureOnce(contender));
-  return measured.flatMap((rows) => rows.toSorted((left, right) => left.cpuPerTurn - right.cpuPerTurn)[rounds >> 1] ?? []);
+  const reference = measured[0] ?? [];
+  return measured.flatMap((rows) => {
+    const median = rows.toSorted((left, right) => left.cpuPerTurn - right.cpuPerTurn)[rounds >> 1];
+    const ratios = rows.map(({ cpuPerTurn }, round) => cpuPerTurn / (reference[round]?.cpuPerTurn ?? 1));
+    return median === undefined ? [] : { ...median, ratio: percentile(ratios, 0.5) };
+  });
 }
 
 async function measureOnce({ name, plan, pids }: Contender): Promise<Row> {
@@ -42,13 +57,12 @@ async function load(plan: LoadPlan): Promise<LoadReport> {
   return JSON.parse(stdout) as LoadReport;
 }
 
-/** A Markdown table. The ratio is that of the CPU time to the first row's. */
-export function table(title: string, rows: Row[]): string {
-  const reference = rows[0]?.cpuPerTurn ?? 1;
-  const lines = rows.map(({ name, perSecond, p50, p99, firstByteP50, cpuPerTurn }) => {
-    const ratio = Math.round((cpuPerTurn / reference) * 100) / 100;
-    return `| ${name} | ${perSecond} | ${p50} | ${p99} | ${firstByteP50} | ${cpuPerTurn} | ${ratio} |`;
-  });
+/** A Markdown table. */
+export function table(title: string, rows: Measured[]): string {
+  const lines = rows.map(
+    ({ name, perSecond, p50, p99, firstByteP50, cpuPerTurn, ratio }) =>
+      `| ${name} | ${perSecond} | ${p50} | ${p99} | ${firstByteP50} | ${cpuPerTurn} | ${ratio} |`,
+  );
   return [
     `## ${title}`,
     '',
