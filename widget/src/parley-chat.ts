@@ -283,8 +283,9 @@ export class ParleyChat extends LitElement {
   }
 
   #onKey(event: KeyboardEvent): void {
-    // The Escape that ends the composition of an input method is not meant for the panel.
-    if (event.key !== 'Escape' || event.isComposing || !this.floating || !this.open) return;
+    // The Escape that ends the composition of an input method is not meant for the panel. In Safari only its code, 229, tells it apart.
+    const isComposing = event.isComposing || event.keyCode === 229;
+    if (event.key !== 'Escape' || isComposing || !this.floating || !this.open) return;
     this.open = false;
     this.renderRoot.querySelector<HTMLElement>('.launcher')?.focus();
   }
