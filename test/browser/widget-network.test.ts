@@ -124,10 +124,11 @@ test('a new token that cannot be fetched, as after a sleep, is waited for as wel
   await page.close();
 });
 
+/** The script of a page that has little patience. */
+const impatient = 'AbortSignal.timeout = ((timeout) => (ms) => timeout(Math.min(ms, 300)))(AbortSignal.timeout.bind(AbortSignal));';
+
 test('a token that never comes, because the network is gone without a word, is asked for again', async () => {
-  const page = await visit(
-    'AbortSignal.timeout = ((timeout) => (ms) => timeout(Math.min(ms, 300)))(AbortSignal.timeout.bind(AbortSignal))',
-  );
+  const page = await visit(impatient);
   let asked = 0;
   await page.route('**/token', (route) => {
     asked += 1;
@@ -136,6 +137,20 @@ test('a token that never comes, because the network is gone without a word, is a
   await say(page, '/say after all');
   await answers(page).getByText('after all').waitFor({ timeout: 10_000 });
   assert.equal(asked, 2);
+  await page.close();
+});
+
+test('a token of which only the beginning comes is asked for again', async () => {
+  const page = await visit(`${impatient}
+    const untouched = window.fetch;
+    let asked = 0;
+    window.fetch = async (url, init) => {
+      if (!String(url).endsWith('/token') || (asked += 1) > 1) return untouched(url, init);
+      const start = (body) => init.signal.addEventListener('abort', () => body.error(init.signal.reason));
+      return new Response(new ReadableStream({ start }));
+    };`);
+  await say(page, '/say after all');
+  await answers(page).getByText('after all').waitFor({ timeout: 10_000 });
   await page.close();
 });
 

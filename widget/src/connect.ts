@@ -42,12 +42,14 @@ const tokenTimeoutMs = 30_000;
 /** Asks the customer's backend, which knows who is signed in, mints a session token for them and answers `{token}`. */
 async function fetchToken(url: string): Promise<string> {
   const signal = AbortSignal.timeout(tokenTimeoutMs);
-  const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' }, signal });
-  const response = await asked.catch((cause) => {
+  const unreachable = (cause: unknown): never => {
     throw new ConnectionError(`${url} could not be reached`, { cause });
-  });
-  // The body may not be JSON: a backend may answer with its sign-in page when nobody is signed in.
-  const body: unknown = response.ok ? await response.json().catch(() => undefined) : undefined;
+  };
+  const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' }, signal });
+  const response = await asked.catch(unreachable);
+  // The body may not be JSON: a backend may answer with its sign-in page when nobody is signed in. Any other error is of the connection.
+  const notJson = (error: unknown) => (error instanceof SyntaxError ? undefined : unreachable(error));
+  const body: unknown = response.ok ? await response.json().catch(notJson) : undefined;
   if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string')
     throw new ParleyError(`${url} gave no session token (${response.status})`);
   return body.token;
