@@ -206,6 +206,20 @@ test('the overview leads to the sessions whose last turn failed; the list stays 
   await row.waitFor({ state: 'detached' });
 });
 
+test('of an entry of another day the log of a session shows the day, and the playground, which has no room for it, the whole type', async () => {
+  const { body: session } = await app.request('POST', '/demo/assistant/v1/sessions', {});
+  await app.request('POST', `/demo/assistant/v1/sessions/${session.id}/messages`, { text: '/say long ago' });
+  const created_at = new Date('2001-02-03T12:00:00Z');
+  await app.context.database.db.updateTable('events').set({ created_at }).where('session_id', '=', session.id).execute();
+  const entry = page.getByRole('region', { name: 'Events' }).getByText('session.status_running');
+  await page.goto(`/dashboard/sessions/${session.id}?view=log`);
+  await entry.waitFor();
+  await page.getByText('Feb 3, 2001').first().waitFor();
+  await page.goto(`/dashboard/playground/assistant?session=${session.id}`);
+  await entry.waitFor();
+  assert.equal(await entry.evaluate((type) => type.scrollWidth - type.clientWidth), 0);
+});
+
 test('where none of the latest sessions has failed the list says so, and looks further back when it is asked to', async () => {
   const { body: found } = await app.request('GET', '/dashboard/api/sessions?limit=1');
   await page.route('**/dashboard/api/sessions?state=failed*', (route) => {

@@ -1,7 +1,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useLayoutEffect, useRef, useState } from 'react';
 import { CopyButton } from '../parts/copy.tsx';
-import { clockTime } from '../parts/format.ts';
+import { dayBefore, timeOfClock } from '../parts/format.ts';
 import { Json } from '../parts/json.tsx';
 import { absoluteTime } from '../parts/time.tsx';
 import type { LogEvent } from './log-event.ts';
@@ -17,7 +17,7 @@ interface EventRailProps {
 
 const rowHeight = 30;
 
-/** The stored log: seq, type and time of each entry, and its JSON when it is opened. */
+/** The stored log: seq, type and time of each entry, and its JSON when it is opened. Where it is narrow, the type goes before the day. */
 export function EventRail({ events, follow = true, opened, onOpen }: EventRailProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set(opened === undefined ? [] : [opened]));
@@ -45,7 +45,7 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
   return (
     <section
       ref={scroller}
-      className="h-full min-h-0 overflow-y-auto font-mono text-[0.88rem]"
+      className="@container h-full min-h-0 overflow-y-auto font-mono text-[0.88rem]"
       tabIndex={0}
       aria-label="Events"
       onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
@@ -76,7 +76,8 @@ export function EventRail({ events, follow = true, opened, onOpen }: EventRailPr
                   {event.type}
                 </span>
                 <time className="text-faint" dateTime={event.created_at} title={absoluteTime(event.created_at)}>
-                  {clockTime(event.created_at)}
+                  <span className="@max-lg:hidden">{dayBefore(event.created_at)}</span>
+                  {timeOfClock(event.created_at)}
                 </time>
               </button>
               {isOpen && (

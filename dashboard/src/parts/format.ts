@@ -50,19 +50,23 @@ export function dueTime(then: number, now: number): string {
 
 /** The time of an entry of a log, to the millisecond. */
 export function clockTime(at: string, now = Date.now()): string {
-  return withDay(at, clock.format(new Date(at)), now);
+  return dayBefore(at, now) + timeOfClock(at);
+}
+
+export function timeOfClock(at: string): string {
+  return clock.format(new Date(at));
 }
 
 /** The time of a turn, to the minute. */
 export function timeOfDay(at: string, now = Date.now()): string {
-  return withDay(at, hourAndMinute.format(new Date(at)), now);
+  return dayBefore(at, now) + hourAndMinute.format(new Date(at));
 }
 
-/** The day is left out if it is today, and the year if it is this one. */
-function withDay(at: string, time: string, now: number): string {
+/** The day, to be written before the time. It is left out if it is today, and its year if it is this one. */
+export function dayBefore(at: string, now = Date.now()): string {
   const [date, today] = [new Date(at), new Date(now)];
-  if (date.toDateString() === today.toDateString()) return time;
-  return `${(date.getFullYear() === today.getFullYear() ? dayOfYear : day).format(date)}, ${time}`;
+  if (date.toDateString() === today.toDateString()) return '';
+  return `${(date.getFullYear() === today.getFullYear() ? dayOfYear : day).format(date)}, `;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {
