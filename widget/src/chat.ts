@@ -134,7 +134,9 @@ export class Chat {
 
   async #post(sessionId: string, entry: Outgoing, files: File[]): Promise<void> {
     // An upload is not repeated without end, as the message is: a file too large for this connection would never arrive.
-    for (const file of files) await this.#managed.upload(sessionId, file.name, file);
+    for (const file of files) if (this.outgoing.includes(entry)) await this.#managed.upload(sessionId, file.name, file);
+    // `startOver` has dropped it meanwhile.
+    if (!this.outgoing.includes(entry)) return;
     await this.#sendReliably(entry, (options) => this.#managed.send(sessionId, entry.text, options));
   }
 
