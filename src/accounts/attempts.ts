@@ -17,6 +17,15 @@ export class Attempts {
     if (attempts.count > mostAttempts) throw new ServiceError('rate-limited', 'Too many attempts', { retryAfterSeconds: keptMs / 1_000 });
   }
 
+  /** Counts the attempt that the work makes. One that fails otherwise than by a refusal was not made after all: the database is away. */
+  async during<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
+    this.count(name);
+    return work().catch((error: unknown) => {
+      if (!(error instanceof ServiceError)) this.takeBack(name);
+      throw error;
+    });
+  }
+
   /** Call it if the attempt was not made after all. */
   takeBack(name: string): void {
     const attempts = this.counts.get(name.toLowerCase());

@@ -1,4 +1,7 @@
+import type { FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
 import { acceptInvitation, prepareAcceptance } from '../../accounts/accept-invitation.ts';
+import type { Member } from '../../accounts/members.ts';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
 import { requestActor } from '../shared/caller/actor.ts';
@@ -40,19 +43,23 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
       },
     },
     async (request, reply) => {
-      const { signIn, database, directory } = context;
-      signIn.joining.count(request.ip);
-      const actor = requestActor(context, request);
-      // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
-      const countAttempt = (account: string) => signIn.guesses.count(account);
-      const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, request.body, countAttempt));
-      const { orgId, email } = acceptance;
-      signIn.guesses.forget(email);
-      const organization = await directory.organizationById(orgId);
-      if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
-      const member = await directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
-      signIn.joining.forget(request.ip);
+      const { joining } = context.signIn;
+      const member = await joining.during(request.ip, () => join(context, request));
+      joining.forget(request.ip);
       return reply.code(201).send({ member: showMember(member) });
     },
   );
+}
+
+async function join(context: Context, request: FastifyRequest<{ Body: Static<typeof acceptBody> }>): Promise<Member> {
+  const { signIn, database, directory } = context;
+  const actor = requestActor(context, request);
+  // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.
+  const countAttempt = (account: string) => signIn.guesses.count(account);
+  const acceptance = orNotFound(await prepareAcceptance(database.db, actor.at, request.body, countAttempt));
+  const { orgId, email } = acceptance;
+  signIn.guesses.forget(email);
+  const organization = await directory.organizationById(orgId);
+  if (organization?.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
+  return directory.change(orgId, (transaction) => acceptInvitation(transaction, { ...actor, orgId }, acceptance));
 }

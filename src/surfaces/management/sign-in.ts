@@ -60,12 +60,7 @@ async function handleByLibrary(context: Context, request: FastifyRequest, reply:
 /** Signs in. Counts as a guess at the account's password, unless nobody looked at the password. */
 async function countedSignIn(context: Context, email: string, request: Request): Promise<Response> {
   const { guesses } = context.signIn;
-  guesses.count(email);
-  const response = await context.signIn.signIn(email, request).catch((error: unknown) => {
-    // Not a refusal: the database is away.
-    if (!(error instanceof ServiceError)) guesses.takeBack(email);
-    throw error;
-  });
+  const response = await guesses.during(email, () => context.signIn.signIn(email, request));
   if (response.ok) guesses.forget(email);
   // The library refuses a client that tries too often before it looks at the password.
   if (response.status === 429) guesses.takeBack(email);

@@ -132,25 +132,29 @@ test('a suspended org keeps its members out', async () => {
   assert.equal((await parley.call('GET', '/api/agents', { headers })).status, 403);
 });
 
-test('while the database is away, whoever is signed in or signs in hears 503, as with a key', {
+test('while the database is away, whoever is signed in, signs in or joins hears 503, as with a key', {
   skip: engine === 'pglite' && 'the embedded database lives and dies with its process',
 }, async (context) => {
   const database = await createDatabase();
   const proxy = await startDatabaseProxy(context, database);
   const app = await startApp(context, { database: proxy.database, settings: { PARLEY_LOG_LEVEL: 'silent' } });
   context.after(database.remove);
-  const headers = await browserOf(app, await createOrganization(app, 'acme'), 'ada@example.com', 'owner');
+  const organization = await createOrganization(app, 'acme');
+  const headers = await browserOf(app, organization, 'ada@example.com', 'owner');
+  const invited = await app.call('POST', '/api/invitations', { key: organization.key, body: { email: 'bob@example.com', role: 'member' } });
   proxy.loses = () => true;
   for (const path of ['/dashboard/session', '/api/members']) {
     const answer = await app.call('GET', path, { headers });
     assert.deepEqual([answer.status, answer.headers['retry-after']], [503, '1'], `${path}: ${answer.text}`);
   }
   const signIn = () => app.call('POST', '/auth/sign-in/email', { body: { email: 'ada@example.com', password } });
-  const attempts = await Promise.all(Array.from({ length: 10 }, signIn));
+  const join = () => app.call('POST', '/api/invitations/accept', { body: { token: invited.body.token, name: 'Bob', password } });
+  const attempts = await Promise.all([signIn, join].flatMap((attempt) => Array.from({ length: 10 }, attempt)));
   assert.deepEqual(new Set(attempts.map(({ status }) => status)), new Set([503]));
   proxy.loses = () => false;
   await until(async () => (await app.call('GET', '/api/members', { headers })).status === 200);
   assert.equal((await signIn()).status, 200, 'no password was checked, so none of these attempts counts as a guess');
+  assert.equal((await join()).status, 201, 'nor was a token');
 });
 
 test('after ten guesses at a password there is 429', async () => {
