@@ -57,7 +57,7 @@ export interface MessageReceived {
   instructions?: string;
   /** The client cannot answer approvals: a call that would ask for one is denied. */
   unattended?: boolean;
-  /** The turn was admitted without credits, because the organization had keys of its own for all models that it may call. */
+  /** The turn was admitted without credits, because the organization had keys of its own for all models that it may call and that cost. */
   onOwnKeys?: true;
   /** True for a message that no turn answers (a gateway delivery). */
   silent?: boolean;

@@ -19,9 +19,14 @@ export class Pricing {
     this.ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
   }
 
-  /** Whether the customer's own keys pay for every model that a turn may call. */
+  /** Whether a turn needs no credits because the customer's own keys pay for what it may call, beside models that cost nothing. */
   isOnOwnKeys(): boolean {
-    return this.models.every(({ provider }) => this.ownKeys.get(provider));
+    return this.models.some(({ provider }) => this.ownKeys.get(provider)) && !this.needsCredits();
+  }
+
+  /** Whether calls of the model cost something, whoever pays for them. */
+  costsSomething(model: ModelConfig): boolean {
+    return this.priceOfAll(model, 1).costMicros > 0;
   }
 
   /**
@@ -38,19 +43,19 @@ export class Pricing {
     return this.priceAtMost(1).creditMicros > 0;
   }
 
-  /**
-   * The highest price of so many tokens, since the turn may be handed to any sub-agent. As input or, where that costs nothing, as output:
-   * a turn that reserves no credits is admitted without any.
-   */
+  /** The highest price of so many tokens, since the turn may be handed to any sub-agent. */
   priceAtMost(tokens: number): { costMicros: number; creditMicros: number } {
-    const prices = this.models.map((model) => {
-      const asInput = this.priceOf(model, { ...noUsage, input: tokens });
-      return asInput.costMicros > 0 ? asInput : this.priceOf(model, { ...noUsage, output: tokens });
-    });
+    const prices = this.models.map((model) => this.priceOfAll(model, tokens));
     return {
       costMicros: Math.max(...prices.map((price) => price.costMicros)),
       creditMicros: Math.max(...prices.map((price) => price.creditMicros)),
     };
+  }
+
+  /** Of input or, where that costs nothing, of output: a turn that reserves no credits is admitted without any. */
+  private priceOfAll(model: ModelConfig, tokens: number) {
+    const asInput = this.priceOf(model, { ...noUsage, input: tokens });
+    return asInput.costMicros > 0 ? asInput : this.priceOf(model, { ...noUsage, output: tokens });
   }
 
   private priceOf({ provider, name }: ModelConfig, usage: Usage, calledOnOwnKey?: ReadonlyMap<string, boolean>) {

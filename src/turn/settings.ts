@@ -147,7 +147,8 @@ export class Settings {
       const modelConfig = agent.model ?? config.model;
       const { provider } = modelConfig;
       const { model, isOnOwnKey } = await parts.modelFor(session.orgId, modelConfig);
-      if (holdsNoCredits && !isOnOwnKey && (await this.hasLimitedCredits(session.orgId)))
+      const isPaid = isOnOwnKey || !pricing.costsSomething(modelConfig);
+      if (holdsNoCredits && !isPaid && (await this.hasLimitedCredits(session.orgId)))
         throw new ModelError('byok_key_rejected', provider, `The API key for ${provider} was deleted, and this turn holds no credits`);
       calledOnOwnKey.set(provider, isOnOwnKey && calledOnOwnKey.get(provider) !== false);
       return parts.traced(model, session.id);

@@ -6,7 +6,8 @@ import { startApp } from '../support/app.ts';
 import { serveLocally } from '../support/local-server.ts';
 import { createTenant } from '../support/tenants.ts';
 
-const settings = { PARLEY_PRICES: '{"offline/dear": {"input": 100, "output": 100}}', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
+const prices = { 'offline/dear': { input: 100, output: 100 }, 'offline/free': { input: 0, output: 0 } };
+const settings = { PARLEY_PRICES: JSON.stringify(prices), PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
 const app = await startApp({ after }, { settings });
 const url = await app.listen();
 
@@ -57,11 +58,14 @@ test('a turn that may be handed to a sub-agent on credits needs some, whoever it
     assert.equal(answer.body.detail.reason, 'credits_exhausted');
   }
   assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 402);
+  await tenant.release({ model: own, agents: [{ name: 'main' }, { name: 'other', model: { provider: 'offline', name: 'free' } }] });
+  const beside = await tenant.session();
+  const free = await tenant.post(`/v1/sessions/${beside}/messages`, { text: '/say free', agent: 'other' });
+  assert.deepEqual([free.status, free.body.text], [200, 'free'], 'one that costs nothing needs none beside the own key');
   await tenant.release({ model: own });
   assert.equal((await tenant.post('/api/agents/helper/session_tokens', {})).status, 200, 'on the own key alone none is needed');
   const apply = t.mock.method(app.context.log, 'apply', () => Promise.reject(new ServiceError('unavailable', 'Not now.')));
-  const free = await tenant.session();
-  await tenant.post(`/v1/sessions/${free}/messages`, { text: 'hi' });
+  await tenant.post(`/v1/sessions/${await tenant.session()}/messages`, { text: 'hi' });
   const { reserveCreditMicros, reserveMicros } = Object(apply.mock.calls[0]?.arguments[0]);
   assert.deepEqual([reserveCreditMicros, reserveMicros > 0], [0, true]);
 });
@@ -86,13 +90,16 @@ test('a turn is paid for by whose key its calls were made with, also if the key 
   const own = '/api/model_credentials/openai-compatible';
   // By the price of the provider: 1 micro-dollar for a token of input, 3 for one of output.
   const cost = 4_000;
-  for (const { stored, steps, credits, ran = steps } of [
+  const besideFree = [{ name: 'main' }, { name: 'other', model: { provider: 'offline', name: 'free' } }];
+  for (const { stored, steps, credits, ran = steps, agents } of [
     { stored: false, steps: 1, credits: cost },
     { stored: true, steps: 1, credits: 0 },
     { stored: true, steps: 2, credits: 0, ran: 1 },
+    { stored: true, steps: 2, credits: 0, ran: 1, agents: besideFree },
     { stored: false, steps: 2, credits: 2 * cost },
   ]) {
-    const tenant = await createTenant(url, { model: { provider: 'openai-compatible', name: 'own', base_url: provider.origin } });
+    const model = { provider: 'openai-compatible', name: 'own', base_url: provider.origin };
+    const tenant = await createTenant(url, { model, ...(agents === undefined ? {} : { agents }) });
     await tenant.operate({ credits_micros: 1_000_000 });
     if (stored) await tenant.put(own, { api_key: 'sk-of-the-customer' });
     const id = await tenant.session();
