@@ -164,6 +164,7 @@ create table deliveries (
 CREATE INDEX deliveries_by_age ON public.deliveries USING btree (created_at);
 CREATE INDEX deliveries_claimed ON public.deliveries USING btree (claimed_by) WHERE (claimed_by IS NOT NULL);
 CREATE INDEX deliveries_due ON public.deliveries USING btree (lane, due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX deliveries_held_back ON public.deliveries USING btree (endpoint_id, "position") WHERE ((state = 'pending'::text) AND (due_at IS NULL));
 CREATE INDEX deliveries_of_endpoint ON public.deliveries USING btree (endpoint_id, "position" DESC);
 CREATE INDEX deliveries_of_endpoint_by_state ON public.deliveries USING btree (endpoint_id, state, "position" DESC);
 CREATE UNIQUE INDEX deliveries_of_event ON public.deliveries USING btree (endpoint_id, event_id) WHERE (event_id IS NOT NULL);

@@ -1,7 +1,8 @@
 import { type AttemptParts, attemptDelivery } from './attempt.ts';
 import { AttemptRecorder, finishDeliveries } from './finish.ts';
+import { listHalfResumed, resumeSome } from './held-back.ts';
 import { defaultLimits, type LaneLimits, Lanes } from './lanes.ts';
-import { bringForward, type ClaimedDelivery, parkDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
+import { bringForward, type ClaimedDelivery, releaseAllClaims, releaseClaims, renewClaims } from './queue.ts';
 import { dropOldDeliveries } from './retention.ts';
 import { Scanner, type ScannerParts } from './scanner.ts';
 
@@ -28,7 +29,8 @@ export class Courier {
   private readonly lanes: Lanes;
   private readonly scanner: Scanner;
   private readonly recorder: AttemptRecorder;
-  private readonly sending = new Set<Promise<void>>();
+  /** What has to end before the process does. */
+  private readonly underWay = new Set<Promise<void>>();
   private readonly cutOff = new AbortController();
   private readonly timers: NodeJS.Timeout[] = [];
   private stopped = false;
@@ -71,12 +73,26 @@ export class Courier {
     return this.scanner.idle();
   }
 
+  /**
+   * Makes those deliveries due that were held back while their endpoint was disabled. If there are many, most of them in the background;
+   * what is left when the process ends, at the next start.
+   */
+  async resume(endpointId: number): Promise<void> {
+    const isMore = await resumeSome(this.parts.database.db, endpointId);
+    this.scanner.wakeFully();
+    if (!isMore || this.stopped) return;
+    const rest = this.resume(endpointId)
+      .catch((error: unknown) => this.parts.logger.warn({ err: error }, 'could not make deliveries due; will retry'))
+      .finally(() => this.underWay.delete(rest));
+    this.underWay.add(rest);
+  }
+
   async stop(): Promise<void> {
     this.stopped = true;
     for (const timer of this.timers) clearInterval(timer);
     await this.scanner.stop();
     const grace = setTimeout(() => this.cutOff.abort(new Error('The server is stopping.')), stopGraceMs);
-    await Promise.all(this.sending);
+    await Promise.all(this.underWay);
     clearTimeout(grace);
     try {
       await releaseClaims(this.parts.database.db, this.parts.processId, this.parts.clock.now());
@@ -95,20 +111,15 @@ export class Courier {
       })
       .then((succeeded) => {
         this.lanes.end(delivery.id, succeeded);
-        this.sending.delete(sent);
+        this.underWay.delete(sent);
         this.scanner.wakeSoon();
       });
-    this.sending.add(sent);
+    this.underWay.add(sent);
   }
 
   /** Whether the lane is well: false if the receiver did not accept the delivery. */
   private async send(delivery: ClaimedDelivery): Promise<boolean> {
-    const { database, clock, processId } = this.parts;
-    if (!delivery.enabled && !delivery.manual) {
-      await parkDelivery(database.db, processId, delivery.id, clock.now());
-      return true;
-    }
-    const startedAt = clock.now();
+    const startedAt = this.parts.clock.now();
     const outcome = await attemptDelivery(delivery, startedAt, this.parts, this.cutOff.signal);
     // We aborted it because the process stops: that is no failure of the receiver, and nothing to record.
     if (outcome.status === null && this.cutOff.signal.aborted) return false;
@@ -134,10 +145,11 @@ export class Courier {
     try {
       // For deliveries scheduled too late by a process that ended before it noticed that its clock was set back.
       await bringForward(database.db, clock.now());
+      for (const endpointId of await listHalfResumed(database.db)) await this.resume(endpointId);
       await dropOldDeliveries(database.db, retentionDays);
     } catch (error) {
       // `stop` does not wait for this, so the database may already be closed. The next start continues.
-      if (!this.stopped) logger.warn({ err: error }, 'could not delete old deliveries');
+      if (!this.stopped) logger.warn({ err: error }, 'could not look after deliveries; will retry');
     }
   }
 }

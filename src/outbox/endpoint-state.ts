@@ -1,9 +1,11 @@
-import { sql } from 'kysely';
 import type { Actor } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
 import { auditEndpoint, endpointFrom, type WebhookEndpoint } from './endpoints.ts';
 
-/** Resumes deliveries; those that are overdue go at once. Enabling an enabled endpoint only resets its count of failures. */
+/**
+ * From now on the endpoint gets deliveries again; `Courier.resume` makes those due that were held back. Enabling an enabled endpoint only
+ * resets its count of failures.
+ */
 export async function enableEndpoint(transaction: Db, actor: Actor, id: number): Promise<WebhookEndpoint | undefined> {
   const before = await lockEndpoint(transaction, actor.orgId, id);
   if (before === undefined) return undefined;
@@ -14,13 +16,14 @@ export async function enableEndpoint(transaction: Db, actor: Actor, id: number):
     .returningAll()
     .executeTakeFirstOrThrow();
   if (before.enabled) return endpointFrom(row);
-  await sql`update deliveries set due_at = next_attempt_at
-    where endpoint_id = ${id} and state = 'pending' and due_at is null`.execute(transaction);
   await auditEndpoint(transaction, actor, 'enabled', id, { name: row.name });
   return endpointFrom(row);
 }
 
-/** Holds back deliveries until the endpoint is enabled again. Disabling a disabled endpoint changes nothing. */
+/**
+ * Until it is enabled again, the endpoint gets no deliveries: each is held back when it is due, by the courier that claims it. Disabling a
+ * disabled endpoint changes nothing.
+ */
 export async function disableEndpoint(transaction: Db, actor: Actor, id: number, reason: string): Promise<WebhookEndpoint | undefined> {
   const before = await lockEndpoint(transaction, actor.orgId, id);
   if (before === undefined) return undefined;
@@ -31,8 +34,6 @@ export async function disableEndpoint(transaction: Db, actor: Actor, id: number,
     .where('id', '=', id)
     .returningAll()
     .executeTakeFirstOrThrow();
-  await sql`update deliveries set due_at = null
-    where endpoint_id = ${id} and state = 'pending' and claimed_by is null and not is_test and not resend_requested`.execute(transaction);
   await auditEndpoint(transaction, actor, 'disabled', id, { name: row.name, reason });
   return endpointFrom(row);
 }

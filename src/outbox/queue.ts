@@ -177,18 +177,3 @@ export async function releaseClaims(db: Db, processId: string, now: Date): Promi
 export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
   await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by is not null`.execute(db);
 }
-
-/**
- * Puts a claimed delivery back, because its endpoint was disabled after the delivery became due: it waits until the endpoint is enabled.
- * If that has happened meanwhile, it passed over this delivery, which was claimed, so the delivery is due as scheduled. If its resend was
- * asked for meanwhile, it is due now.
- */
-export async function parkDelivery(db: Db, processId: string, id: string, now: Date): Promise<void> {
-  await sql`
-    with endpoint as (
-      select enabled from webhook_endpoints where id = (select endpoint_id from deliveries where id = ${id}) for share
-    )
-    update deliveries set claimed_by = null,
-      due_at = case when resend_requested then ${now}::timestamptz else (select case when enabled then next_attempt_at end from endpoint) end
-    where id = ${id} and claimed_by = ${processId}`.execute(db);
-}

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { fanOut } from './fan-out.ts';
+import { holdBack } from './held-back.ts';
 import type { Lanes } from './lanes.ts';
 import { bringForward, type ClaimedDelivery, claimDeliveries, fromTheBeginning, readWaiting } from './queue.ts';
 
@@ -57,6 +58,12 @@ export class Scanner {
     });
   }
 
+  /** Deliveries are due whose time was long ago: scan now, from the beginning. */
+  wakeFully(): void {
+    this.nextFullScanAt = 0;
+    this.wake();
+  }
+
   /**
    * A slot is free again. A scan for 200 destinations takes 20 ms on the embedded database, so attempts that end shortly
    * after each other share one: waiting twice as long as a scan takes keeps scans below a third of the time.
@@ -74,8 +81,7 @@ export class Scanner {
 
   /** Scans now, and resolves when nothing that is due by the clock is left, nor in the lanes. */
   async idle(): Promise<void> {
-    this.nextFullScanAt = 0;
-    this.wake();
+    this.wakeFully();
     await new Promise<void>((resolve) => {
       this.whenIdle.push(resolve);
     });
@@ -143,7 +149,13 @@ export class Scanner {
       lanes: this.lanes.loads(),
       organizations: this.lanes.orgLoads(),
     });
-    for (const delivery of claimed) this.begin(delivery);
+    const heldBack = claimed.filter(({ enabled, manual }) => !enabled && !manual);
+    for (const delivery of claimed) if (!heldBack.includes(delivery)) this.begin(delivery);
+    if (heldBack.length > 0) {
+      await holdBack(database.db, processId, heldBack, now);
+      // More may be due to the same endpoints.
+      this.wakeAgain = true;
+    }
     return oldest !== null && oldest < now ? oldest : now;
   }
 

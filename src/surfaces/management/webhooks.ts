@@ -117,7 +117,7 @@ export function webhookRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const body = await changeEndpoint(request, reply, enableEndpoint);
-      context.courier.wake();
+      await context.courier.resume(pathNumber(request, 'id'));
       return body;
     },
   );

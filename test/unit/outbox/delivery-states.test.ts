@@ -1,33 +1,16 @@
-// The rows of deliveries: what an attempt, a disabled endpoint and the retention make of them.
+// The rows of deliveries: what an attempt and the retention make of them.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { findDelivery, resendDelivery, sendTest } from '../../../src/outbox/deliveries.ts';
-import { disableEndpoint, enableEndpoint } from '../../../src/outbox/endpoint-state.ts';
+import { findDelivery } from '../../../src/outbox/deliveries.ts';
 import { findEndpoint, updateEndpoint } from '../../../src/outbox/endpoints.ts';
 import { finishDeliveries } from '../../../src/outbox/finish.ts';
-import { parkDelivery } from '../../../src/outbox/queue.ts';
 import { dropOldDeliveries } from '../../../src/outbox/retention.ts';
 import { engine } from '../../support/engine.ts';
 import { minute, openOutbox } from '../../support/outbox.ts';
 import { until } from '../../support/until.ts';
 
 const { db, organization, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
-
-/** A delivery to a disabled endpoint: made due by who still saw that enabled, and claimed since. */
-async function claimedOfDisabled() {
-  const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  const actor = { orgId: organization.id, at: new Date() };
-  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'by hand'));
-  await queue(endpointId, 1, actor.at);
-  const { id } = await db
-    .updateTable('deliveries')
-    .set({ claimed_by: 'here' })
-    .where('endpoint_id', '=', endpointId)
-    .returning('id')
-    .executeTakeFirstOrThrow();
-  return { endpointId, actor, id };
-}
 
 test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {
   const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * minute);
@@ -73,27 +56,6 @@ test('a result whose delivery is being deleted is left out, and the others of it
     (await deliveriesTo(endpointId)).map(({ state }) => state),
     ['delivered'],
   );
-});
-
-test('a delivery that is put back since its endpoint was disabled is due if that is being enabled at this moment', async () => {
-  const { endpointId, actor, id } = await claimedOfDisabled();
-  const { parking } = await db.transaction().execute(async (transaction) => {
-    await enableEndpoint(transaction, actor, endpointId);
-    const begun = parkDelivery(db, 'here', id, actor.at);
-    if (engine === 'postgres') await until(async () => (await sql`select 1 from pg_locks where not granted`.execute(db)).rows.length > 0);
-    return { parking: begun };
-  });
-  await parking;
-  const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
-  assert.deepEqual([is.state, is.claimed_by, is.due_at], ['pending', null, is.next_attempt_at]);
-});
-
-test('a delivery that is put back since its endpoint was disabled is due if its resend was asked for meanwhile', async () => {
-  const { actor, id } = await claimedOfDisabled();
-  await resendDelivery(db, organization.id, id, actor.at);
-  await parkDelivery(db, 'here', id, actor.at);
-  const is = await db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
-  assert.deepEqual([is.resend_requested, is.claimed_by, is.due_at], [true, null, actor.at]);
 });
 
 test('a result is written by who holds the claim, a success by anyone; a resend moves no schedule, and one asked for meanwhile is due', async () => {
@@ -171,29 +133,4 @@ test('an attempt that began before its endpoint was changed or enabled says noth
   assert.deepEqual(await finish([500, 410], before), [true, 0, ['pending', 'pending']]);
   assert.deepEqual(await finish([500], actor.at), [true, 1, ['pending']]);
   assert.deepEqual(await finish([410], actor.at), [false, 2, ['failed']]);
-});
-
-test('what is under way or was asked for by hand is sent to an endpoint that is disabled at that moment; the rest waits for its own time', async () => {
-  const now = new Date();
-  const later = new Date(now.getTime() + 60 * minute);
-  const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  await queue(endpointId, 3, now);
-  const [resent, claimed] = await deliveriesTo(endpointId);
-  await db.updateTable('deliveries').set({ next_attempt_at: later }).where('endpoint_id', '=', endpointId).execute();
-  await sql`update deliveries set claimed_by = 'another' where id = ${claimed?.id}`.execute(db);
-  const dueAt = async () => {
-    const rows = await db.selectFrom('deliveries').select('due_at').where('endpoint_id', '=', endpointId).orderBy('position').execute();
-    return rows.map(({ due_at }) => due_at);
-  };
-  const actor = { orgId: organization.id, at: new Date(now.getTime() + minute) };
-  await db.transaction().execute(async (transaction) => {
-    await sendTest(transaction, organization, endpointId, 'session.started', now);
-    await resendDelivery(transaction, organization.id, resent?.id ?? '', now);
-    // It follows when the attempt under way has ended: due before that, another process would claim it.
-    await resendDelivery(transaction, organization.id, claimed?.id ?? '', later);
-    await disableEndpoint(transaction, actor, endpointId, 'By hand.');
-  });
-  assert.deepEqual(await dueAt(), [null, now, now, now]);
-  await db.transaction().execute((transaction) => enableEndpoint(transaction, actor, endpointId));
-  assert.deepEqual(await dueAt(), [later, now, now, now]);
 });
