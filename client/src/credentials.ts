@@ -1,5 +1,6 @@
 import { AuthenticationError } from './errors.ts';
 import type { ClientOptions, Credential } from './options.ts';
+import { claimsOf } from './token-claims.ts';
 
 /** A token is renewed this long before it expires, so that it is still valid when the request arrives. */
 const renewBeforeMs = 20_000;
@@ -50,13 +51,8 @@ export class Credentials {
   }
 }
 
-/** Reads `exp` of a JWT without verifying it, which is the server's task. A credential that is not a JWT does not expire. */
+/** A credential that is not a JWT does not expire. */
 function expiresSoon(credential: string): boolean {
-  try {
-    const payload = credential.split('.')[1] ?? '';
-    const { exp } = JSON.parse(atob(payload.replaceAll('-', '+').replaceAll('_', '/')));
-    return typeof exp === 'number' && exp * 1000 - renewBeforeMs < Date.now();
-  } catch {
-    return false;
-  }
+  const { exp } = claimsOf(credential) ?? {};
+  return typeof exp === 'number' && exp * 1000 - renewBeforeMs < Date.now();
 }

@@ -8,6 +8,7 @@ import { openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 
 buildWidget();
 const server = await startServer({ after });
@@ -38,6 +39,14 @@ async function attach(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name: `Remove ${name}` }).waitFor();
 }
 
+/** Runs this with the element as `chat`. */
+const change = (page: Page, script: string) => page.evaluate(`{ const chat = document.querySelector('parley-chat'); ${script} }`);
+
+async function tokenOf(endUser: string | undefined): Promise<string> {
+  const { token } = await backend.mintSessionToken(endUser === undefined ? {} : { end_user_id: endUser });
+  return token;
+}
+
 /** Every text that people have sent to the agent. */
 async function sentTexts(): Promise<string[]> {
   const { sessions } = await backend.sessions.list({ per_page: 100 });
@@ -62,6 +71,79 @@ test('a message whose files are still on their way when a new conversation is be
   assert.deepEqual(await said(page).allTextContents(), ['You: /say anew']);
   assert.deepEqual(
     (await sentTexts()).filter((text) => text === '/say never mind'),
+    [],
+  );
+});
+
+test('another end user of the page gets an empty field, and who comes back what they had written', async () => {
+  const page = await visit();
+  const token = await tokenOf(undefined);
+  await change(page, `chat.tokenUrl = undefined; chat.token = '${token}'; chat.endUser = 'ada-0123456789'`);
+  await say(page, '/say for Ada');
+  await answers(page).getByText('for Ada').waitFor();
+  await attach(page, 'ada.txt');
+  await field(page).fill('half a thought');
+  await change(page, "chat.endUser = 'bob-0123456789'");
+  await said(page).first().waitFor({ state: 'detached' });
+  assert.deepEqual([await field(page).inputValue(), await page.getByText('ada.txt').count()], ['', 0]);
+  await say(page, '/say for Bob');
+  await answers(page).getByText('for Bob').waitFor();
+  await change(page, "chat.endUser = 'ada-0123456789'");
+  await answers(page).getByText('for Ada').waitFor();
+  assert.equal(await field(page).inputValue(), 'half a thought');
+});
+
+test('a token of somebody else empties the field and the conversation; one of the same person, or of a visitor who signs in, does not', async () => {
+  const page = await visit();
+  const give = async (endUser: string | undefined) => {
+    await change(page, `chat.token = '${await tokenOf(endUser)}'`);
+    await page.evaluate("document.querySelector('parley-chat').updateComplete");
+  };
+  await change(page, 'chat.tokenUrl = undefined');
+  await give(undefined);
+  await field(page).fill('whoever I am');
+  await give('ada');
+  assert.equal(await field(page).inputValue(), 'whoever I am');
+  await say(page, '/say to Ada');
+  await answers(page).getByText('to Ada').waitFor();
+  await attach(page, 'ada.txt');
+  await field(page).fill('half a thought');
+  await give('ada');
+  await answers(page).getByText('to Ada').waitFor();
+  assert.deepEqual([await field(page).inputValue(), await page.getByText('ada.txt').count()], ['half a thought', 1]);
+  await give('bob');
+  await said(page).first().waitFor({ state: 'detached' });
+  assert.deepEqual([await field(page).inputValue(), await page.getByText('ada.txt').count()], ['', 0]);
+  await page.reload();
+  await field(page).waitFor();
+  assert.equal(await field(page).inputValue(), '');
+});
+
+test('where the page fetches tokens, the first one of somebody else does the same, and no message that still waits is sent for them', async () => {
+  const page = await visit();
+  await page.exposeFunction('mint', tokenOf);
+  await change(page, "globalThis.person = 'ada'; chat.tokenUrl = undefined; chat.tokenProvider = () => mint(person)");
+  await say(page, '/say of Ada');
+  await answers(page).getByText('of Ada').waitFor();
+  const messages = /\/events$/;
+  let isAway = true;
+  const refused = { status: 401, json: { detail: 'Expired' }, headers: { 'access-control-allow-origin': '*' } };
+  await page.route(messages, (route) => (isAway ? route.abort() : route.fulfill(refused)));
+  await say(page, '/say waiting');
+  await say(page, '/say waiting too');
+  await page.getByText('The connection was lost').waitFor();
+  await field(page).fill('half a thought');
+  await page.evaluate("globalThis.person = 'bob'");
+  isAway = false;
+  await until(async () => (await field(page).inputValue()) === '', 10_000, 'the field is empty');
+  assert.equal(await said(page).count(), 0);
+  await page.unroute(messages);
+  await say(page, '/say of Bob');
+  await answers(page).getByText('of Bob').waitFor();
+  assert.deepEqual(await said(page).allTextContents(), ['You: /say of Bob']);
+  assert.equal(await field(page).inputValue(), '');
+  assert.deepEqual(
+    (await sentTexts()).filter((text) => text.startsWith('/say waiting')),
     [],
   );
 });

@@ -101,6 +101,12 @@ export class Chat {
     this.#reset();
   }
 
+  /** For when somebody else goes on: what still waits is not sent, because that would be in their name. */
+  leave(): void {
+    this.outgoing = [];
+    this.close();
+  }
+
   close(): void {
     this.#abort.abort();
   }

@@ -1,9 +1,10 @@
 import { html, LitElement, nothing, type PropertyValues, type TemplateResult } from 'lit';
 import type { Decision } from '../../client/src/index.ts';
+import { attributes } from './attributes.ts';
 import { type Chat, reasonOf } from './chat.ts';
 import { messagesView, statusView } from './chat-views.ts';
 import { composerView } from './composer.ts';
-import { connect, type TokenProvider } from './connect.ts';
+import { connect, type TokenProvider, type Visitor } from './connect.ts';
 import { openQuestion } from './conversation.ts';
 import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
@@ -11,31 +12,10 @@ import { type Labels, labels } from './labels.ts';
 import type { StorageKind } from './stored-text.ts';
 import { styles } from './styles.ts';
 
-/** Lit's own converter gives null for an attribute that is taken away, which would count as a value. */
-const text = { converter: { fromAttribute: (value: string | null) => value ?? undefined } };
-
 /** `<parley-chat org="demo" agent="assistant" token-url="/token">`: a chat with an agent, for any web page. */
 export class ParleyChat extends LitElement {
   static override styles = styles;
-  static override properties = {
-    baseUrl: { ...text, attribute: 'base-url' },
-    org: text,
-    agent: text,
-    token: text,
-    tokenUrl: { ...text, attribute: 'token-url' },
-    tokenProvider: { attribute: false },
-    endUser: { ...text, attribute: 'end-user' },
-    heading: text,
-    placeholder: text,
-    greeting: text,
-    storage: text,
-    showTools: { type: Boolean, attribute: 'show-tools' },
-    noUploads: { type: Boolean, attribute: 'no-uploads' },
-    noApprovals: { type: Boolean, attribute: 'no-approvals' },
-    floating: { type: Boolean, reflect: true },
-    open: { type: Boolean, reflect: true },
-    labels: { attribute: false },
-  };
+  static override properties = attributes;
 
   declare baseUrl: string | undefined;
   declare org: string | undefined;
@@ -57,6 +37,7 @@ export class ParleyChat extends LitElement {
   declare labels: Partial<Labels> | undefined;
 
   #chat: Chat | undefined;
+  #visitor: Visitor = {};
   #text = '';
   /** How many messages are being sent. */
   #sending = 0;
@@ -115,10 +96,13 @@ export class ParleyChat extends LitElement {
       changed.has(name),
     );
     if (this.#chat !== undefined && !needsNewChat) return;
+    // Whoever had no id before has only signed in.
+    if (changed.get('endUser') !== undefined) this.#welcome({});
     this.#chat?.close();
     this.#chat = undefined;
     if (!this.isConnected || !this.org || !this.agent) return;
-    this.#chat = connect(this, () => this.requestUpdate());
+    const update = () => this.requestUpdate();
+    this.#chat = connect(this, this.#visitor, update, (next) => this.#welcome(next));
     // While a message is being sent, the stored text may contain it, and it would appear a second time.
     if (this.#sending === 0) this.#text ||= this.#chat?.unsent.read() ?? '';
     this.#chat?.resume();
@@ -204,7 +188,7 @@ export class ParleyChat extends LitElement {
   }
 
   async #send(): Promise<void> {
-    const chat = this.#chat;
+    const [chat, visitor] = [this.#chat, this.#visitor];
     const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
     if (chat === undefined || text === '') return;
     const sent = chat.send(text, files);
@@ -215,8 +199,9 @@ export class ParleyChat extends LitElement {
     this.#atEnd = true;
     try {
       await sent;
-      chat.keep(this.#text);
+      if (!visitor.hasLeft) chat.keep(this.#text);
     } catch (error) {
+      if (visitor.hasLeft) return;
       // Back into the message field, before what was typed meanwhile.
       this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
       this.#files = [...files, ...this.#files];
@@ -224,6 +209,18 @@ export class ParleyChat extends LitElement {
     } finally {
       this.#sending -= 1;
     }
+  }
+
+  /** Somebody else is here: nothing of what the person before wrote is theirs to see, or to send. */
+  #welcome(next: Visitor): void {
+    this.#visitor.hasLeft = true;
+    this.#visitor = next;
+    this.#chat?.leave();
+    this.#chat = undefined;
+    this.#text = '';
+    this.#files = [];
+    this.#problem = undefined;
+    this.requestUpdate();
   }
 
   #write(text: string): void {
