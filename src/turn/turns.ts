@@ -18,8 +18,8 @@ import type { Runner } from './runner.ts';
 import type { SessionSetting, Settings } from './settings.ts';
 import { subscribeAgain, type WatchableTurn } from './watch.ts';
 
-/** Abandoned sessions that are stopped together: few beside the turns that a process may run. */
-const stoppedAtOnce = 16;
+/** Abandoned sessions that are stopped together, at most: few, and a quarter of the turns that a process may run where these are few too. */
+const mostStoppedAtOnce = 16;
 
 interface TurnsParts {
   database: Database;
@@ -227,8 +227,9 @@ export class Turns {
    */
   async stopAbandoned(agentId?: number): Promise<void> {
     const abandoned = await listAbandonedSessions(this.parts.database.db, agentId);
-    for (let first = 0; first < abandoned.length && !this.draining; first += stoppedAtOnce) {
-      const stopped = abandoned.slice(first, first + stoppedAtOnce).map(({ id, orgId }) => this.stopAndEnd(orgId, id));
+    const atOnce = Math.min(mostStoppedAtOnce, Math.ceil(this.parts.limits.maxTurns / 4));
+    for (let first = 0; first < abandoned.length && !this.draining; first += atOnce) {
+      const stopped = abandoned.slice(first, first + atOnce).map(({ id, orgId }) => this.stopAndEnd(orgId, id));
       const outcomes = await Promise.allSettled(stopped);
       if (outcomes.every(({ status }) => status === 'rejected')) return;
     }

@@ -176,7 +176,7 @@ test('a page of long releases holds few of them, and its cursor leads to the res
 
 /** An app whose agent `asking` has a hundred pending approvals. */
 async function startAsking(context: TestContext): Promise<TestApp> {
-  const few = await startApp(context, { settings: { PARLEY_MAX_TURNS: '50' } });
+  const few = await startApp(context, { settings: { PARLEY_MAX_TURNS: '12' } });
   assert.equal((await few.request('POST', '/api/agents', { slug: 'asking', name: 'Asking' })).status, 201);
   const release = { model: { provider: 'offline', name: 'demo' }, tools: ['bash'], activate: true };
   assert.equal((await few.request('POST', '/api/agents/asking/releases', release)).status, 201);
@@ -185,7 +185,7 @@ async function startAsking(context: TestContext): Promise<TestApp> {
     const answer = await few.request('POST', `/demo/asking/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
     assert.equal(answer.body.pending_input?.tool, 'bash', answer.text);
   };
-  for (let asked = 0; asked < 100; asked += 20) await Promise.all(Array.from({ length: 20 }, ask));
+  for (let asked = 0; asked < 100; asked += 10) await Promise.all(Array.from({ length: 10 }, ask));
   return few;
 }
 
