@@ -140,15 +140,19 @@ export function agentRoutes(server: Server, context: Context): void {
       schema: {
         tags,
         summary: 'Delete an agent',
-        description: 'Its routes return 404 from then on. Running turns and pending approvals end; the records of its sessions are kept.',
+        description:
+          'Its routes return 404 from then on. Running turns and pending approvals end soon after; the records of its sessions are kept.',
         response: answered(204, Type.Null()),
       },
     },
     async (request, reply) => {
       const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
-      // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them.
-      await context.turns.stopAbandoned(id);
+      // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them. The answer
+      // does not wait for tens of thousands of them, which takes minutes.
+      context.turns
+        .stopAbandoned(id)
+        .catch((error: unknown) => context.logger.warn({ err: error }, 'could not stop the sessions of a deleted agent; will retry'));
       return reply.code(204).send();
     },
   );

@@ -198,6 +198,22 @@ test('while an agent with many pending approvals is deleted, other agents answer
     statuses.push((await few.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say hi' })).status);
   assert.deepEqual(new Set(statuses), new Set([200]), String(statuses));
   assert.equal((await deleting).status, 204);
+  await until(async () => (await few.request('GET', '/dashboard/api/approvals/count')).body.pending === 0);
+});
+
+test('the deletion of an agent is answered before its pending approvals are withdrawn', { timeout: 20_000 }, async (context) => {
+  const app = await startApp(context);
+  const { id } = (await app.request('POST', '/demo/assistant/v1/sessions', {})).body;
+  const paused = await app.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
+  assert.equal(paused.body.pending_input?.tool, 'bash', paused.text);
+  const { promise: held, resolve: goOn } = Promise.withResolvers<void>();
+  const interrupt = app.context.turns.interrupt.bind(app.context.turns);
+  context.mock.method(app.context.turns, 'interrupt', (...given: Parameters<typeof interrupt>) => held.then(() => interrupt(...given)));
+  assert.equal((await app.request('DELETE', '/api/agents/assistant')).status, 204);
+  const pending = async () => (await app.request('GET', '/dashboard/api/approvals/count')).body.pending;
+  assert.equal(await pending(), 1);
+  goOn();
+  await until(async () => (await pending()) === 0);
 });
 
 test('meanwhile the deletion of another agent waits for none of them, and a shutdown leaves those not begun to the next sweep', async (context) => {
