@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { ParleyClient } from '../../client/src/index.ts';
 import { startBreakingProxy } from '../support/breaking-proxy.ts';
-import { openBrowser } from '../support/browser.ts';
+import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
@@ -19,10 +19,10 @@ const proxy = await startBreakingProxy(server.url, ({ method, path }) =>
 );
 after(() => proxy.close());
 const shop = await startExample({ after }, 'widget', proxy.origin);
-const browser = await openBrowser({ after });
+const context = await (await openBrowser({ after })).newContext();
 
 async function visit(prepare = ''): Promise<Page> {
-  const page = await browser.newPage();
+  const page = await openAsNewVisitor(context, shop);
   await page.addInitScript(prepare);
   await page.goto(shop);
   await page.getByLabel('Write a message').waitFor();
@@ -58,7 +58,6 @@ test('a page over plain HTTP, where browsers lack half of their cryptography, is
   const page = await visit('delete Crypto.prototype.randomUUID; delete Crypto.prototype.subtle');
   await say(page, '/say unencrypted');
   await answers(page).getByText('unencrypted').waitFor({ timeout: 10_000 });
-  await page.close();
 });
 
 test('a message waits for as long as the connection is away, the first one too, and arrives once', async () => {
@@ -72,7 +71,6 @@ test('a message waits for as long as the connection is away, the first one too, 
   await answers(page).getByText('at last').waitFor();
   await until(async () => (await status(page)) === '');
   assert.deepEqual([await said(page), new Set(outage.keys).size], [['You: /say at last'], 1]);
-  await page.close();
 });
 
 test('a message whose answers were lost is sent, as the log shows, and not written again', async () => {
@@ -90,7 +88,6 @@ test('a message whose answers were lost is sent, as the log shows, and not writt
   unanswered = undefined;
   await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
   assert.deepEqual([await said(page), await written(page), await status(page)], [['You: /say before', 'You: /say arrived'], '', '']);
-  await page.close();
 });
 
 test('a reload keeps what could not be sent, before what was written since; what was sent is not written again', async () => {
@@ -110,7 +107,6 @@ test('a reload keeps what could not be sent, before what was written since; what
   await page.reload();
   await answers(page).getByText('sent', { exact: true }).waitFor();
   assert.equal(await written(page), '');
-  await page.close();
 });
 
 test('a new token that cannot be fetched, as after a sleep, is waited for as well', async () => {
@@ -121,7 +117,6 @@ test('a new token that cannot be fetched, as after a sleep, is waited for as wel
   await outage.back();
   await answers(page).getByText('awake').waitFor();
   assert.equal(await status(page), '');
-  await page.close();
 });
 
 /** The script of a page that has little patience. */
@@ -137,7 +132,6 @@ test('a token that never comes, because the network is gone without a word, is a
   await say(page, '/say after all');
   await answers(page).getByText('after all').waitFor({ timeout: 10_000 });
   assert.equal(asked, 2);
-  await page.close();
 });
 
 test('a token of which only the beginning comes is asked for again', async () => {
@@ -151,7 +145,6 @@ test('a token of which only the beginning comes is asked for again', async () =>
     };`);
   await say(page, '/say after all');
   await answers(page).getByText('after all').waitFor({ timeout: 10_000 });
-  await page.close();
 });
 
 test('a page that is loaded while the server is away shows its conversation by itself when that is back', async () => {
@@ -164,7 +157,6 @@ test('a page that is loaded while the server is away shows its conversation by i
   await back();
   await answers(page).getByText('before').waitFor();
   assert.equal(await status(page), '');
-  await page.close();
 });
 
 test('an approval that could not be given is not given later: it says so until the connection is back', async () => {
@@ -180,7 +172,6 @@ test('an approval that could not be given is not given later: it says so until t
   await until(async () => (await status(page)) === '', 20_000);
   await approve.click();
   await answers(page).getByText('approved').waitFor();
-  await page.close();
 });
 
 test('a network that is gone without a word is told of while the first message waits for it', async () => {
@@ -192,7 +183,6 @@ test('a network that is gone without a word is told of while the first message w
   thaw.resolve();
   await answers(page).getByText('thawed').waitFor();
   await until(async () => (await status(page)) === '');
-  await page.close();
 });
 
 test('whoever tries again with the keyboard goes on in the message field', async () => {
@@ -210,7 +200,6 @@ test('whoever tries again with the keyboard goes on in the message field', async
   await page.keyboard.type('/say after');
   await page.keyboard.press('Enter');
   await answers(page).getByText('after').waitFor();
-  await page.close();
 });
 
 test('where others answer the approvals, the page says that it waits, and goes on when they have', async () => {
@@ -225,7 +214,6 @@ test('where others answer the approvals, the page says that it waits, and goes o
   await backend.inputs.resolve(id, asked?.request_id ?? '', 'approve_once');
   await answers(page).getByText('decided').waitFor();
   await page.getByText('Approved').waitFor();
-  await page.close();
 });
 
 test('an attribute that is taken away is as if it had never been there', async () => {
@@ -249,5 +237,4 @@ test('an attribute that is taken away is as if it had never been there', async (
   await answers(page).getByText('as somebody').waitFor();
   await say(page, '/say as nobody');
   await answers(page).getByText('as nobody').waitFor();
-  await page.close();
 });

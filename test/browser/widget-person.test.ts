@@ -147,3 +147,16 @@ test('where the page fetches tokens, the first one of somebody else does the sam
     [],
   );
 });
+
+test('a visitor of the same shop sees nothing of what another one said', async () => {
+  const page = await visit();
+  await say(page, '/say a secret');
+  await answers(page).getByText('a secret').waitFor();
+  const stored = String(await page.evaluate('Object.values(localStorage)[0]'));
+  const other = await visit();
+  await other.evaluate(`localStorage.setItem(${JSON.stringify(await page.evaluate('Object.keys(localStorage)[0]'))}, '${stored}')`);
+  await other.reload();
+  await say(other, '/say mine');
+  await answers(other).getByText('mine').waitFor();
+  assert.equal(await said(other).count(), 1);
+});

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { findViolations } from '../support/axe.ts';
-import { keepPicture, openBrowser } from '../support/browser.ts';
+import { keepPicture, openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
@@ -13,9 +13,12 @@ buildWidget();
 const server = await startServer({ after }, { settings: { PARLEY_LEASE_MS: '1000' } });
 const shop = await startExample({ after }, 'widget', server.url);
 const browser = await openBrowser({ after });
+const options = { viewport: { width: 900, height: 800 } };
+const context = await browser.newContext(options);
+const newVisitor = () => openAsNewVisitor(context, shop);
 
 async function visit(page?: Page): Promise<Page> {
-  const visited = page ?? (await (await browser.newContext({ viewport: { width: 900, height: 800 } })).newPage());
+  const visited = page ?? (await newVisitor());
   await visited.goto(shop);
   await visited.getByLabel('Write a message').waitFor();
   return visited;
@@ -133,19 +136,6 @@ test('a tab that was open before goes on with the conversation that another one 
   for (const tab of [first, second]) for (const text of ['from the first', 'from the second']) await answers(tab).getByText(text).waitFor();
 });
 
-test('a visitor of the same shop sees nothing of what another one said', async () => {
-  const page = await visit();
-  await say(page, '/say a secret');
-  await answers(page).getByText('a secret').waitFor();
-  const stored = String(await page.evaluate('Object.values(localStorage)[0]'));
-  const other = await visit();
-  await other.evaluate(`localStorage.setItem(${JSON.stringify(await page.evaluate('Object.keys(localStorage)[0]'))}, '${stored}')`);
-  await visit(other);
-  await say(other, '/say mine');
-  await answers(other).getByText('mine').waitFor();
-  assert.equal(await other.locator('parley-chat .user .bubble').count(), 1);
-});
-
 test('a token that runs out is fetched anew; where no token or no agent is to be had, it says so', async () => {
   const page = await visit();
   // A page to sign in; then no token at all, as one whose key was rotated away would be.
@@ -163,7 +153,8 @@ test('a token that runs out is fetched anew; where no token or no agent is to be
 });
 
 test('the widget can float over the page and fill a phone: opened and closed by its button and Escape; the rules of the page stay outside', async () => {
-  const page = await visit();
+  // Of its own context, which is offline for a while.
+  const page = await visit(await browser.newPage(options));
   await page.evaluate(`document.adoptedStyleSheets.push(new CSSStyleSheet());
     document.adoptedStyleSheets.at(-1).replaceSync('html { font-size: 5px } * { font: italic 30px/3 serif; color: red; text-transform: uppercase; text-align: center }')`);
   await page.evaluate("document.querySelector('parley-chat').floating = true");
@@ -283,8 +274,10 @@ test('a restart of the server in the middle of a turn shows a banner, and then t
 
 test('the widget passes the checks of accessibility, light and dark, and follows the variables of the page', async () => {
   for (const colorScheme of ['light', 'dark'] as const) {
-    const context = await browser.newContext({ colorScheme, viewport: { width: 375, height: 700 } });
-    const page = await visit(await context.newPage());
+    const page = await newVisitor();
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width: 375, height: 700 });
+    await visit(page);
     await say(page, 'Which files do I have?\n/tool bash {"command":"ls"}');
     await page.getByRole('button', { name: 'Approve once' }).waitFor();
     await keepPicture(page.locator('parley-chat .panel'), `widget-${colorScheme}`);
