@@ -189,17 +189,40 @@ test('whoever tries again with the keyboard goes on in the message field', async
   const page = await visit();
   await say(page, '/say before');
   await answers(page).getByText('before').waitFor();
-  await page.route(/events\/stream/, (route) => route.fulfill({ status: 403, json: { detail: 'Not now' } }));
+  let refusals = 0;
+  await page.route(/events\/stream/, (route) => {
+    refusals += 1;
+    return route.fulfill({ status: 403, json: { detail: 'Not now' } });
+  });
   proxy.breakAll();
   await page.getByRole('button', { name: 'Try again' }).press('Enter');
   const isInField = () => page.evaluate<boolean>("document.querySelector('parley-chat').shadowRoot.activeElement?.tagName === 'TEXTAREA'");
   await until(isInField);
+  await until(async () => refusals === 2, 20_000, 'it is refused again');
   await page.unroute(/events\/stream/);
   await page.getByRole('button', { name: 'Try again' }).press('Enter');
   await until(isInField);
   await page.keyboard.type('/say after');
   await page.keyboard.press('Enter');
   await answers(page).getByText('after').waitFor();
+});
+
+test('whoever presses twice to try again sees every answer once', async () => {
+  const page = await visit();
+  await say(page, '/say before');
+  await answers(page).getByText('before').waitFor();
+  await page.route(/events\/stream/, (route) => route.fulfill({ status: 403, json: { detail: 'Not now' } }), { times: 1 });
+  proxy.breakAll();
+  await page.getByRole('button', { name: 'Try again' }).evaluate((button: { click(): void }) => {
+    button.click();
+    button.click();
+  });
+  await say(page, '/say once');
+  await answers(page).getByText('once').first().waitFor();
+  await say(page, '/say last');
+  await answers(page).getByText('last').first().waitFor();
+  assert.deepEqual(await said(page), ['You: /say before', 'You: /say once', 'You: /say last']);
+  await page.close();
 });
 
 test('where others answer the approvals, the page says that it waits, and goes on when they have', async () => {

@@ -87,10 +87,13 @@ export class Chat {
     if (this.#sessionId !== undefined) await this.#watchForSilence(this.#managed.interrupt(this.#sessionId));
   }
 
-  /** Opens the event stream again after a failure. The state is `open` at once; the stream reports it when it is lost. */
+  /**
+   * Opens the event stream again after a failure. The state is `open` at once; the stream reports it when it is lost. Asked again
+   * before that is drawn, it does nothing: a second stream would show every answer twice.
+   */
   reconnect(): void {
+    if (this.#sessionId === undefined || this.state !== 'failed') return;
     this.failure = undefined;
-    if (this.#sessionId === undefined) return;
     this.state = 'open';
     void this.#follow(this.#sessionId);
   }
