@@ -157,6 +157,20 @@ test('the role of an invitation is chosen in a field that its label and its hint
     .waitFor();
 });
 
+test('a long id of an end user fits into the legend of the usage, beside its colour', async () => {
+  const day = new Date().toISOString().slice(0, 10);
+  const row = { day, end_user_id: 'unbroken'.repeat(32), turns: 1, input_tokens: 1, output_tokens: 1, total_tokens: 2, cost_micros: 1 };
+  await page.route('**/api/usage?*', (route) => route.fulfill({ json: { data: [row], next_cursor: null } }));
+  await page.setViewportSize({ width: 320, height: 740 });
+  await page.goto('/dashboard/usage?by=end_user');
+  const legend = page.locator('figcaption > span').filter({ hasText: row.end_user_id });
+  const [around, colour] = [await legend.boundingBox(), await legend.locator('.painted').boundingBox()];
+  assert.ok(around !== null && around.x + around.width <= 320, `ends at ${around && around.x + around.width}`);
+  assert.equal(colour?.width, colour?.height);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.unrouteAll();
+});
+
 test('caps that could not be read are said to be missing, and are there once they can be', async () => {
   await page.route('**/api/budget', (route) => route.fulfill({ status: 500, json: { detail: 'No caps today.' } }));
   await page.goto('/dashboard/usage');

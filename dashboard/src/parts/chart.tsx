@@ -38,9 +38,11 @@ export function Chart({ label, times, series, format, step, height = 180 }: Char
       <figcaption className="flex min-h-6 flex-wrap items-center gap-x-4 text-[0.92em] text-dim">
         <span className="sr-only">{label}</span>
         {series.map((each) => (
-          <span key={each.label} className="inline-flex items-center gap-1.5">
-            <span className="painted size-2 rounded-[2px]" style={{ background: `var(${each.colour})` }} aria-hidden />
-            {each.label}
+          <span key={each.label} className="inline-flex max-w-full items-center gap-1.5">
+            <span className="painted size-2 shrink-0 rounded-[2px]" style={{ background: `var(${each.colour})` }} aria-hidden />
+            <span className="truncate" title={each.label}>
+              {each.label}
+            </span>
             {index !== undefined && <span className="font-medium text-ink">{format(each.values[index] ?? 0)}</span>}
           </span>
         ))}
