@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Agent, createAgent, deleteAgent, listAgents, updateAgent } from '../../accounts/agents.ts';
 import type { Organization } from '../../accounts/principal.ts';
 import { timestamp } from '../../clock.ts';
@@ -15,6 +16,8 @@ import { releaseState } from './release-schemas.ts';
 
 const tags = ['Agents'];
 const config = { family: 'management' as const };
+/** How long the deletion of an agent waits for its approvals to be withdrawn: long enough for hundreds of them. */
+const withdrawingMs = 2_000;
 
 const agentObject = Type.Object(
   {
@@ -148,11 +151,12 @@ export function agentRoutes(server: Server, context: Context): void {
     async (request, reply) => {
       const { id } = agentOf(request);
       if (!(await change(context, request, (transaction, actor) => deleteAgent(transaction, actor, id)))) throw notFound();
-      // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them. The answer
-      // does not wait for tens of thousands of them, which takes minutes.
-      context.turns
+      // Its approvals can no longer be answered: their turns would wait forever, and so would the messages queued behind them. Withdrawing
+      // tens of thousands of them takes minutes, and goes on after the answer.
+      const stopping = context.turns
         .stopAbandoned(id)
         .catch((error: unknown) => context.logger.warn({ err: error }, 'could not stop the sessions of a deleted agent; will retry'));
+      await Promise.race([stopping, sleep(withdrawingMs, undefined, { ref: false })]);
       return reply.code(204).send();
     },
   );

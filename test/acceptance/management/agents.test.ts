@@ -201,7 +201,7 @@ test('while an agent with many pending approvals is deleted, other agents answer
   await until(async () => (await few.request('GET', '/dashboard/api/approvals/count')).body.pending === 0);
 });
 
-test('the deletion of an agent is answered before its pending approvals are withdrawn', { timeout: 20_000 }, async (context) => {
+test('the deletion of an agent does not wait for long until its pending approvals are withdrawn', { timeout: 20_000 }, async (context) => {
   const app = await startApp(context);
   const { id } = (await app.request('POST', '/demo/assistant/v1/sessions', {})).body;
   const paused = await app.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
