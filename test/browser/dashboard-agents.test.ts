@@ -201,6 +201,16 @@ test('an agent is made, and deleted by name', async () => {
   await page.getByRole('link', { name: 'support', exact: true }).waitFor({ state: 'detached' });
 });
 
+test('on the smallest phone the tabs of a page scroll by themselves, and not the page', async () => {
+  await page.setViewportSize({ width: 320, height: 740 });
+  await page.goto('/dashboard/settings/system');
+  await page.getByRole('button', { name: 'System' }).waitFor();
+  const wider = (selector: string) => page.locator(selector).evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  assert.ok((await wider('main fieldset')) > 0);
+  assert.equal(await wider('main'), 0);
+  await page.setViewportSize({ width: 1280, height: 800 });
+});
+
 test('nothing went wrong on the way, and no request left the machine', async () => {
   assert.deepEqual(problems, []);
   await context.close();

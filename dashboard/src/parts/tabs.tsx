@@ -8,7 +8,7 @@ interface TabsProps {
 /** Switches between views of one thing. Toggle buttons, not ARIA tabs: each is reached with Tab and has a pressed state. */
 export function Tabs({ label, value, onChange, tabs }: TabsProps) {
   return (
-    <fieldset className="flex gap-1 overflow-x-auto">
+    <fieldset className="flex min-w-0 gap-1 overflow-x-auto">
       <legend className="sr-only">{label}</legend>
       {tabs.map((tab) => (
         <button
