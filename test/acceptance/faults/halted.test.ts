@@ -40,10 +40,11 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
     await one.post('/v1/sessions', { session_id: 'words' });
     const answer = one.post('/v1/sessions/words/messages', { text: '/delay 40\n/words 50' });
     await until(async () => (await logOf(two, 'words')).length >= 2, patienceMs);
-    const waking = halt(halted, haltMs);
-    await until(async () => (await logOf(two, 'words')).at(-1)?.type === 'session.status_idle', patienceMs);
-    const log = await logOf(two, 'words');
-    await waking;
+    const log: LogEntry[] = [];
+    await halt(halted, haltMs, async () => {
+      await untilIdle(two, 'words');
+      log.push(...(await logOf(two, 'words')));
+    });
     assert.equal((await answer).status, 200, 'whoever waited at the halted process gets the answer of the other');
     // Its next beat comes within a quarter of a lease; a turn of its own follows the one that was taken from it.
     assert.equal((await one.post('/v1/sessions/words/messages', { text: '/say again' })).body.text, 'again');
@@ -64,14 +65,14 @@ describe('a halted process of a fleet', { skip: engine === 'pglite', concurrency
       proxy.loses = (request) => {
         if (!isHalted && request.includes('apply-operations') && request.includes('"tool-called"')) {
           isHalted = true;
-          halt(halted, haltMs).then(resolve, reject);
+          halt(halted, haltMs, () => untilIdle(two, 'tool', 'shop')).then(resolve, reject);
         }
         return false;
       };
     });
     const marker = `halted${process.pid}`;
     const answer = one.post('/demo/shop/v1/sessions/tool/messages', { text: `charge ${marker}` });
-    await until(async () => (await logOf(two, 'tool', 'shop')).at(-1)?.type === 'session.status_idle', patienceMs);
+    await untilIdle(two, 'tool', 'shop');
     const log = await logOf(two, 'tool', 'shop');
     assert.match(String(log.find((entry) => entry.type === 'agent.tool_result')?.output), /outcome is unknown/);
     await waking;
@@ -136,10 +137,11 @@ async function startTwo(t: TestContext): Promise<Fleet> {
   return { database, halted, other, one: connect(halted.url, halted.apiKey), two, proxy };
 }
 
-async function halt(server: ServerProcess, milliseconds: number): Promise<void> {
+/** For so long, and until others have done what they do meanwhile: on a busy machine that takes its time. */
+async function halt(server: ServerProcess, milliseconds: number, meanwhile = async () => {}): Promise<void> {
   process.kill(server.pid, 'SIGSTOP');
   try {
-    await sleep(milliseconds);
+    await Promise.all([sleep(milliseconds), meanwhile()]);
   } finally {
     process.kill(server.pid, 'SIGCONT');
   }
@@ -152,6 +154,10 @@ async function stateOf(server: ServerProcess): Promise<string> {
 
 async function logOf(client: Wire, id: string, agent = 'assistant'): Promise<LogEntry[]> {
   return (await client.get(`/demo/${agent}/v1/managed-agents/sessions/${id}`)).body.events ?? [];
+}
+
+async function untilIdle(client: Wire, id: string, agent?: string): Promise<void> {
+  await until(async () => (await logOf(client, id, agent)).at(-1)?.type === 'session.status_idle', patienceMs);
 }
 
 function assertSound(log: LogEntry[]): void {
