@@ -71,9 +71,10 @@ test('instructions are written as text of several lines, and what changed in the
   await page.getByRole('button', { name: 'Start over' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   assert.equal(await instructions.inputValue(), 'Be brief.\nBe polite.');
-  await page.getByRole('button', { name: 'Start over' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Start over' }).click();
+  await page.getByRole('button', { name: 'Start over' }).press('Enter');
+  await page.getByRole('dialog').getByRole('button', { name: 'Start over' }).press('Enter');
   await page.getByText('Nothing yet').waitFor();
+  await page.locator('input:focus').waitFor();
 });
 
 test('a release that fails is not activated, and one that is active and failed can be tried again', async () => {
@@ -89,8 +90,10 @@ test('a release that fails is not activated, and one that is active and failed c
   const problem = page.getByRole('listitem').filter({ hasText: /failed.*keyless.*Release 1/ });
   await problem.getByRole('link').click();
   await page.getByRole('heading', { name: 'keyless' }).waitFor();
-  await page.goto('/dashboard/playground/keyless');
+  await page.goto('/dashboard/playground/assistant');
+  await page.getByLabel('Agent').press('k');
   await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
+  await page.locator('[aria-label=Agent]:focus').waitFor();
   await page.getByRole('link', { name: 'All releases' }).click();
   await app.request('PUT', '/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' });
   const first = page.getByRole('row', { name: /Release 1/ });
@@ -201,13 +204,16 @@ test('an agent is made, and deleted by name', async () => {
   await page.getByRole('link', { name: 'support', exact: true }).waitFor({ state: 'detached' });
 });
 
-test('on the smallest phone the tabs of a page scroll by themselves, and not the page', async () => {
+test('on the smallest phone the tabs of a page scroll by themselves, and not the page; the one that was pressed keeps the focus', async () => {
   await page.setViewportSize({ width: 320, height: 740 });
   await page.goto('/dashboard/settings/system');
   await page.getByRole('button', { name: 'System' }).waitFor();
   const wider = (selector: string) => page.locator(selector).evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
   assert.ok((await wider('main fieldset')) > 0);
   assert.equal(await wider('main'), 0);
+  await page.getByRole('button', { name: 'Organization' }).press('Enter');
+  await page.getByLabel('Alert thresholds').waitFor();
+  await page.locator('button:focus', { hasText: 'Organization' }).waitFor();
   await page.setViewportSize({ width: 1280, height: 800 });
 });
 

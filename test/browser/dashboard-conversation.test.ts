@@ -137,9 +137,9 @@ test('a dropped file goes along with the next message', async () => {
 test('a running turn is stopped', async () => {
   await fresh();
   await say('/delay 200\n/words 200');
-  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('button', { name: 'Stop' }).press('Enter');
   await log().getByText('Stopped').waitFor();
-  await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
+  await page.locator('[aria-label=Message]:focus').waitFor();
 });
 
 test('markup of an agent fetches nothing and runs nothing', async () => {

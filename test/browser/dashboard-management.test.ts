@@ -111,9 +111,10 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   await page
     .getByRole('row', { name: /Backend/ })
     .getByRole('button', { name: 'Revoke Backend', exact: true })
-    .click();
-  await dialog().getByRole('button', { name: 'Revoke key' }).click();
+    .press('Enter');
+  await dialog().getByRole('button', { name: 'Revoke key' }).press('Enter');
   await page.getByText('The key was revoked.').waitFor();
+  await page.locator('tr:focus-within', { hasText: 'First key' }).waitFor();
   assert.equal((await read()).status, 401);
 });
 

@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef } from 'react';
+import { sameSelect } from './keep-focus.ts';
 
 /** The last scroll position of each URL. */
 const positions = new Map<string, number>();
@@ -13,8 +14,9 @@ window.addEventListener('popstate', () => {
 });
 
 /**
- * When the location changes, scrolls to the top and moves the focus to the content, where a screen reader goes on. After the
- * back or forward button, scrolls to where the page was left.
+ * When the location changes, scrolls to the top and moves the focus to the content, where a screen reader goes on, unless it is on
+ * a control that is still there: who goes through tabs or choices goes on from there. After the back or forward button, scrolls to where
+ * the page was left.
  */
 export function ScrollRestoration({ location }: { location: string }) {
   const shown = useRef(location);
@@ -28,8 +30,9 @@ export function ScrollRestoration({ location }: { location: string }) {
     if (shown.current === location) return;
     shown.current = location;
     const content = document.getElementById('content');
-    content?.scrollTo(0, isHistoryMove ? (positions.get(window.location.href) ?? 0) : 0);
-    content?.focus({ preventScroll: true });
+    if (content === null) return;
+    content.scrollTo(0, isHistoryMove ? (positions.get(window.location.href) ?? 0) : 0);
+    if (!content.contains(document.activeElement)) (sameSelect(content) ?? content).focus({ preventScroll: true });
   }, [location]);
   return null;
 }
