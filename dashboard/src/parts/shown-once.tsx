@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useSyncExternalStore } from 'react';
 import { Button } from './button.tsx';
 import { CodeBlock } from './copy.tsx';
 import { Dialog } from './dialog.tsx';
@@ -24,12 +24,13 @@ export function showOnce(secret: Secret): void {
 
 /** The secrets that were not put away yet, one after the other. */
 export function SecretsShownOnce() {
-  const [[secret], setShown] = useState(secrets);
-  useEffect(() => {
-    const update = () => setShown(secrets);
-    listeners.add(update);
-    return () => void listeners.delete(update);
-  }, []);
+  const [secret] = useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => secrets,
+  );
   if (secret === undefined) return null;
   return <ShownOnce key={secret.value} secret={secret} onClose={() => publish(secrets.filter((other) => other !== secret))} />;
 }
