@@ -148,6 +148,52 @@ test('where the page fetches tokens, the first one of somebody else does the sam
   );
 });
 
+test('where the page gives another source of tokens, whose they are is found out at once, before the next one writes', async () => {
+  const page = await visit();
+  await page.exposeFunction('mint', tokenOf);
+  await change(page, "chat.tokenUrl = undefined; chat.tokenProvider = () => mint('ada')");
+  await say(page, '/say of Ada');
+  await answers(page).getByText('of Ada').waitFor();
+  // From here on no conversation is stored that would have to be read with a token.
+  await page.getByRole('button', { name: 'New conversation' }).click();
+  await field(page).fill('half a thought');
+  await change(page, "chat.tokenProvider = () => mint('bob')");
+  await until(async () => (await field(page).inputValue()) === '', 5_000, 'the field is empty');
+  await say(page, '/say my first');
+  await answers(page).getByText('my first').waitFor({ timeout: 5_000 });
+});
+
+test('a session that is made for somebody who has left meanwhile is not remembered in place of that of the next one', async () => {
+  for (const give of ['chat.token = await mint(person)', 'chat.tokenProvider = () => mint(person)']) {
+    const page = await visit();
+    await page.exposeFunction('mint', async (person: string) => tokenOf(person));
+    const signIn = async (person: string) => {
+      await page.evaluate(
+        `(async (chat, person) => { chat.tokenUrl = undefined; ${give}; })(document.querySelector('parley-chat'), '${person}')`,
+      );
+      await page.evaluate("document.querySelector('parley-chat').updateComplete");
+    };
+    await signIn('ada');
+    const sessions = /\/managed-agents\/sessions$/;
+    const held = Promise.withResolvers<void>();
+    await page.route(sessions, (route) => held.promise.then(() => route.continue()), { times: 1 });
+    const asked = page.waitForRequest(sessions);
+    await say(page, '/say of Ada, too late');
+    const request = await asked;
+    await field(page).fill('half a thought');
+    await signIn('bob');
+    await until(async () => (await field(page).inputValue()) === '', 5_000, 'the field is empty');
+    await say(page, '/say of Bob');
+    await answers(page).getByText('of Bob').waitFor({ timeout: 5_000 });
+    const stored = () => page.evaluate('Object.values(localStorage)');
+    const ofBob = await stored();
+    held.resolve();
+    assert.equal((await request.response())?.status(), 201);
+    await page.evaluate('new Promise((resolve) => setTimeout(resolve, 300))');
+    assert.deepEqual(await stored(), ofBob, give);
+  }
+});
+
 test('a visitor of the same shop sees nothing of what another one said', async () => {
   const page = await visit();
   await say(page, '/say a secret');

@@ -1,7 +1,7 @@
 import { ConnectionError, ParleyClient, ParleyError } from '../../client/src/index.ts';
 import { claimsOf } from '../../client/src/token-claims.ts';
 import { Chat } from './chat.ts';
-import { type StorageKind, storedText } from './stored-text.ts';
+import { type StorageKind, type StoredText, storedText } from './stored-text.ts';
 
 export type TokenProvider = () => string | Promise<string>;
 
@@ -28,46 +28,61 @@ export interface Visitor {
  * first token that is for somebody else, what is stored of this visitor is forgotten, and `welcome` gets the next one.
  */
 export function connect(connection: Connection, visitor: Visitor, changed: () => void, welcome: (next: Visitor) => void): Chat | undefined {
-  const { org, agent, endUser, storage = 'local' } = connection;
+  const { org, agent, endUser, token, tokenUrl, storage = 'local' } = connection;
   // Parley serves this script, so by default the agents are at the script's own origin.
   const baseUrl = new URL(connection.baseUrl ?? '/', connection.baseUrl === undefined ? import.meta.url : document.baseURI).href;
   const key = `parley-chat ${baseUrl} ${org}/${agent} ${endUser ?? ''}`;
-  const sessionId = storedText(storage, key);
+  const sessionId = whileHere(visitor, storedText(storage, key));
   // Never in local storage, which tabs share: each tab has its own unsent text.
-  const unsent = storedText(storage === 'none' ? 'none' : 'session', `${key} draft`);
-  const isTheirs = (token: string) => {
-    const claims = claimsOf(token);
-    if (visitor.hasLeft || claims === undefined) return !visitor.hasLeft;
+  const unsent = whileHere(visitor, storedText(storage === 'none' ? 'none' : 'session', `${key} draft`));
+  /** Who the token is for: this visitor, or another one, who goes on. */
+  const recognize = (given: string): Visitor => {
+    const claims = claimsOf(given);
+    if (claims === undefined) return visitor;
     const subject = typeof claims.sub === 'string' ? claims.sub : undefined;
     // Whoever had no name before has only signed in.
-    const isSame = visitor.subject === undefined || visitor.subject === subject;
-    visitor.subject = subject;
-    if (isSame) return true;
+    visitor.subject ??= subject;
+    if (visitor.subject === subject) return visitor;
     sessionId.forget();
     unsent.forget();
-    welcome({ subject });
-    return false;
+    const next = { subject };
+    welcome(next);
+    return next;
   };
-  const sessionToken = tokenSource(connection, isTheirs);
+  const ask = connection.tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
+  const sessionToken = ask === undefined ? token : tokenSource(ask, visitor, recognize);
   if (sessionToken === undefined) return undefined;
+  const bearer = typeof sessionToken === 'string' ? recognize(sessionToken) : visitor;
+  if (bearer !== visitor) return connect(connection, bearer, changed, welcome);
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
   return new Chat(client.managed, sessionId, unsent, endUser === undefined ? {} : { end_user_id: endUser }, changed);
 }
 
-function tokenSource(
-  { token, tokenUrl, tokenProvider }: Connection,
-  isTheirs: (token: string) => boolean,
-): string | TokenProvider | undefined {
-  const ask = tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
-  if (ask === undefined) {
-    // Its chat is a new one anyway.
-    if (token !== undefined) isTheirs(token);
-    return token;
-  }
-  return async () => {
+/** A request of a visitor may end when they have left. What is stored is the next one's then. */
+function whileHere(visitor: Visitor, stored: StoredText): StoredText {
+  return {
+    read: () => (visitor.hasLeft ? undefined : stored.read()),
+    write: (text) => visitor.hasLeft || stored.write(text),
+    forget: () => visitor.hasLeft || stored.forget(),
+  };
+}
+
+/** Gives the tokens of this visitor only. */
+function tokenSource(ask: TokenProvider, visitor: Visitor, recognize: (token: string) => Visitor): TokenProvider {
+  const askNow = async () => {
     const next = await ask();
-    if (next && !isTheirs(next)) throw new ParleyError('The token is for another end user');
+    if (next && (visitor.hasLeft || recognize(next) !== visitor)) throw new ParleyError('The token is for another end user');
     return next;
+  };
+  // Another source may be there because somebody else is. That has to be known before they write, and not only when they have sent it.
+  let first = visitor.subject === undefined ? undefined : askNow();
+  first?.catch(() => {
+    first = undefined;
+  });
+  return () => {
+    const token = first ?? askNow();
+    first = undefined;
+    return token;
   };
 }
 
